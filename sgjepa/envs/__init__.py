@@ -1,0 +1,29 @@
+"""The worlds, by their command-line names. Importing this registers their Gymnasium ids."""
+
+from sgjepa.envs import gl
+
+gl.choose()  # before anything below imports mujoco
+
+import gymnasium  # noqa: E402
+
+from sgjepa.envs import planar  # noqa: E402
+from sgjepa.envs.base import Env  # noqa: E402
+from sgjepa.errors import unknown  # noqa: E402
+
+ENVS: dict[str, type[Env]] = {
+    "square": planar.Square,
+    "right_triangle": planar.RightTriangle,
+    "pentagon": planar.Pentagon,
+    "house": planar.House,
+}
+
+for _env in ENVS.values():
+    # the environment ends its episodes itself, and says more about a wrong order of calls than the wrappers do
+    gymnasium.register(_env.world.gym_id, entry_point=_env, disable_env_checker=True, order_enforce=False)
+
+
+def find(name: str) -> type[Env]:
+    """The environment class of a command-line name."""
+    if name not in ENVS:
+        raise unknown("world", name, ENVS)
+    return ENVS[name]

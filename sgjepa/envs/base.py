@@ -1,0 +1,177 @@
+"""The seam every world shares: one Gymnasium environment for data and for control, and the spec that names everything.
+
+    frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
+    control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+
+from sgjepa import laws
+from sgjepa.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named number in a record, with its unit."""
+
+    name: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that is fixed about a world. Datasets, models and reports read names, units and shapes from here."""
+
+    name: str  # on the command line, and the dataset's task
+    gym_id: str
+    state: tuple[Quantity, ...]
+    control: tuple[Quantity, ...]
+    control_limit: float  # |control| of every channel stays within it
+    phys: tuple[Quantity, ...]
+    nominal_law: Mapping[str, float]  # what holds when reset is given no law
+    symmetry: int = 1  # a turn by 1/symmetry looks the same
+    image_size: int = 128
+    fps: int = 16
+    frames: int = 64
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
+
+    @property
+    def frame_dt(self) -> float:
+        return 1.0 / self.fps
+
+
+class Env(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A gravity-controlled world. The observation is the RGB frame; info holds the named state, law and physics.
+
+    A world defines `world` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 16}
+    world: ClassVar[World]
+    model: Any  # mujoco.MjModel: what a law is applied to
+
+    def __init__(self, image_size: int | None = None, render_mode: str | None = None):
+        self.image_size = self.world.image_size if image_size is None else image_size
+        if isinstance(self.image_size, bool) or not isinstance(self.image_size, int) or not 8 <= self.image_size <= 4096:
+            raise InputError(f"image_size must be a whole number from 8 to 4096, got {image_size!r}")
+        if render_mode not in (None, "rgb_array"):
+            raise unknown("render_mode", render_mode, ["rgb_array"])
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
+        limit, width = self.world.control_limit, len(self.world.control)
+        self.action_space = gymnasium.spaces.Box(-limit, limit, (width,), np.float32)
+        self.law: dict[str, float] = {}
+        self.t = -1  # frame number; -1 until the first reset
+        self._build()
+
+    # --- what a world defines -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _build(self) -> None:
+        """Make `self.model` and all that hangs on it, with no law applied."""
+
+    @abstractmethod
+    def _launch(self, rng: np.random.Generator) -> None:
+        """Draw the episode's initial condition, under the law already in `self.model`."""
+
+    @abstractmethod
+    def _set_state(self, state: Mapping[str, float]) -> None:
+        """Overwrite the named quantities of the initial state."""
+
+    @abstractmethod
+    def _advance(self, control: np.ndarray) -> None:
+        """Simulate one frame interval under the control, (A,) float64."""
+
+    @abstractmethod
+    def _frame(self) -> np.ndarray:
+        """The picture of exactly the present state, (H, W, 3) uint8."""
+
+    @abstractmethod
+    def state(self) -> np.ndarray:
+        """The present state in the order of `world.state`, (S,) float64."""
+
+    @abstractmethod
+    def phys(self) -> np.ndarray:
+        """The episode's physics vector in the order of `world.phys`, (P,) float64."""
+
+    @abstractmethod
+    def expert(self) -> np.ndarray:
+        """The scripted demonstrator's control for this step, (A,) float32."""
+
+    def success(self) -> bool:
+        """Whether the task is achieved so far; worlds without a task say no."""
+        return False
+
+    # --- the Gymnasium protocol ---------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional."""
+        options = options or {}
+        for key in options:
+            if key not in ("law", "state"):
+                raise unknown("reset option", key, ["law", "state"])
+        law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
+        state = self._check_state(options.get("state", {}))
+        super().reset(seed=seed)
+        if law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
+            self._build()
+        for name, value in law.items():
+            laws.LAWS[name].apply(self.model, value)
+        self.law, self.t = law, 0
+        self._launch(self.np_random)
+        if state:
+            self._set_state(state)
+        return self._frame(), self._info()
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Advance one frame under `action`, the world's control."""
+        if self.t < 0:
+            raise InputError(f"{self.world.name}: call reset before step")
+        if self.t >= self.world.frames - 1:
+            raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
+        self._advance(self._check_control(action))
+        self.t += 1
+        return self._frame(), 0.0, False, self.t == self.world.frames - 1, self._info()
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]  # Gymnasium's own type is wider
+        return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None
+
+    def _info(self) -> dict[str, Any]:
+        names = (q.name for q in self.world.state)
+        return {
+            "state": dict(zip(names, self.state().tolist(), strict=True)),
+            "law": dict(self.law),
+            "phys": dict(zip((q.name for q in self.world.phys), self.phys().tolist(), strict=True)),
+            "success": self.success(),
+        }
+
+    def _check_control(self, control: np.ndarray) -> np.ndarray:
+        names = ", ".join(q.name for q in self.world.control)
+        array = np.asarray(control, dtype=np.float64)
+        if array.shape != self.action_space.shape:
+            raise InputError(f"control must have the shape {self.action_space.shape} ({names}), got {array.shape}")
+        if not np.isfinite(array).all():
+            raise InputError(f"control ({names}) must be finite, got {array.tolist()}")
+        limit = self.world.control_limit
+        if np.abs(array).max(initial=0.0) > limit * (1 + 1e-6):  # float32 rounding of the limit itself is no error
+            raise InputError(f"control ({names}) must lie within ±{limit:g}, got {array.tolist()}")
+        return array
+
+    def _check_state(self, state: Mapping[str, Any]) -> dict[str, float]:
+        names = [q.name for q in self.world.state]
+        if not isinstance(state, Mapping):
+            raise InputError(f"state must be a dict of named quantities ({', '.join(names)}), got {state!r}")
+        for name, value in state.items():
+            if name not in names:
+                raise unknown("state quantity", name, names)
+            if not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
+                raise InputError(f"state '{name}' must be a finite number, got {value!r}")
+        return {name: float(value) for name, value in state.items()}
