@@ -25,32 +25,33 @@ class Raster:
         inside = np.clip(np.minimum(edges[1:], HALF_BOX) - np.maximum(edges[:-1], -HALF_BOX), 0, None) * self.scale
         self._open = (inside[:, None] * inside[None, :]).astype(np.float32)[:, :, None]  # (H, W, 1)
         empty = WALL + (WHITE - WALL) * self._open
-        self._empty = np.repeat(empty, 3, axis=2)  # (H, W, 3) float32
-        self._empty_bytes = np.rint(self._empty).astype(np.uint8)
+        self._empty_plus_half = np.repeat(empty, 3, axis=2) + np.float32(0.5)  # (H, W, 3)
+        self._empty_bytes = self._empty_plus_half.astype(np.uint8)
         self._tint = self._open * (np.asarray(BODY, np.float32) - WHITE)  # what full cover by the body adds
-        self._pixels = np.arange(size, dtype=np.float32) + 0.5  # pixel centres
+        self._pixels = np.arange(size) + 0.5  # pixel centres
 
     def draw(self, vertices: np.ndarray) -> np.ndarray:
         """The frame (H, W, 3) uint8 with the polygon `vertices` (V, 2), world (x, z), counter-clockwise."""
         frame = self._empty_bytes.copy()
-        # picture coordinates: x to the right, y down, in pixels; this turns the polygon clockwise
-        px = (vertices[:, 0] - CENTRE[0]) * self.scale + self.size / 2
-        py = (CENTRE[1] - vertices[:, 1]) * self.scale + self.size / 2
+        # picture coordinates in pixels, x to the right and y down: this turns the polygon clockwise
+        px, py = (vertices - CENTRE).T * ((self.scale,), (-self.scale,)) + self.size / 2
         x0, x1 = max(int(px.min()) - 1, 0), min(int(px.max()) + 2, self.size)
         y0, y1 = max(int(py.min()) - 1, 0), min(int(py.max()) + 2, self.size)
         if x0 >= x1 or y0 >= y1:
             return frame
-        dx, dy = np.roll(px, -1) - px, np.roll(py, -1) - py
+        dx, dy = np.append(px[1:], px[0]) - px, np.append(py[1:], py[0]) - py
         length = np.hypot(dx, dy)
-        nx, ny = -dy / length, dx / length  # inward normals, (V,)
+        nx, ny = dy / length, -dx / length  # inward normals, (V,)
         offset = 0.5 - (nx * px + ny * py)
         # 0.5 + distance into the body over each edge's line; the nearest edge decides
-        across = np.outer(nx, self._pixels[x0:x1]) + offset[:, None]  # (V, w)
-        down = np.outer(ny, self._pixels[y0:y1])  # (V, h)
-        cover = down[0][:, None] + across[0][None, :]  # (h, w)
+        across = (nx[:, None] * self._pixels[x0:x1] + offset[:, None]).astype(np.float32)  # (V, w)
+        down = (ny[:, None] * self._pixels[y0:y1]).astype(np.float32)  # (V, h)
+        cover = down[0][:, None] + across[0]  # (h, w)
         for d, a in zip(down[1:], across[1:], strict=True):
-            np.minimum(cover, d[:, None] + a[None, :], out=cover)
-        np.clip(cover, 0.0, 1.0, out=cover)
-        patch = self._empty[y0:y1, x0:x1] + cover[:, :, None].astype(np.float32) * self._tint[y0:y1, x0:x1]
-        frame[y0:y1, x0:x1] = np.rint(patch)
+            np.minimum(cover, d[:, None] + a, out=cover)
+        np.maximum(cover, 0.0, out=cover)
+        np.minimum(cover, 1.0, out=cover)
+        patch = cover[:, :, None] * self._tint[y0:y1, x0:x1]
+        patch += self._empty_plus_half[y0:y1, x0:x1]
+        frame[y0:y1, x0:x1] = patch  # truncation rounds, thanks to the half
         return frame

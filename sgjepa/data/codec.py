@@ -1,0 +1,66 @@
+"""How one frame becomes bytes. `lz4` is lossless, smaller and faster on these frames; `jpeg` is the paper's format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import lz4.block
+import numpy as np
+import simplejpeg
+
+from sgjepa.errors import InputError, one_line, unknown
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A pixel format; `about` goes into the dataset's metadata, for whoever reads it with another tool."""
+
+    name: str
+    about: str
+    encode: Callable[[np.ndarray], bytes]  # (H, W, 3) uint8, C order
+    decode: Callable[[bytes, tuple[int, int, int]], np.ndarray]
+
+
+def _encode_lz4(frame: np.ndarray) -> bytes:
+    packed: bytes = lz4.block.compress(frame, store_size=False)
+    return packed
+
+
+def _decode_lz4(packed: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+    size = shape[0] * shape[1] * shape[2]
+    pixels = lz4.block.decompress(packed, uncompressed_size=size)
+    return np.frombuffer(pixels, np.uint8).reshape(shape)
+
+
+def _encode_jpeg(frame: np.ndarray) -> bytes:
+    # no chroma subsampling: 4:2:0 errs by up to 133 levels at the red body's edge
+    packed: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(frame), quality=95, colorspace="RGB", colorsubsampling="444")
+    return packed
+
+
+def _decode_jpeg(packed: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+    frame: np.ndarray = simplejpeg.decode_jpeg(packed, colorspace="RGB", fastdct=False, fastupsample=False)
+    if frame.shape != shape:
+        raise ValueError(f"picture is {frame.shape}, not {shape}")
+    return frame
+
+
+CODECS = {
+    "lz4": Codec("lz4", "LZ4 block of the raw RGB bytes, row by row, without a size header", _encode_lz4, _decode_lz4),
+    "jpeg": Codec("jpeg", "JPEG, RGB in, quality 95, 4:4:4", _encode_jpeg, _decode_jpeg),
+}
+
+
+def find(name: str) -> Codec:
+    if name not in CODECS:
+        raise unknown("codec", name, CODECS)
+    return CODECS[name]
+
+
+def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], place: str) -> np.ndarray:
+    """Decode one frame; a broken one is an InputError that names its place."""
+    try:
+        return codec.decode(packed, shape)
+    except (ValueError, RuntimeError, lz4.block.LZ4BlockError) as error:
+        raise InputError(f"{place}: the {codec.name} picture is corrupt ({one_line(error, 120)})") from error

@@ -1,0 +1,155 @@
+"""An episode, and its Lance rows: one row a frame.
+
+    row t:   pixels[t], state[t]   the frame and exactly the state it shows
+             control[t]            acts between frame t and t + 1; the last row's drives nothing
+             one column a law      constant over the episode; the paper's action is [control; law]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+import pyarrow as pa
+
+from sgjepa.data.codec import Codec
+from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.laws import LAWS
+
+FORMAT = "sgjepa-1"
+SPLITS = {"train": 0, "test": 1}
+
+COLUMNS = {
+    "episode_idx": "number of the episode in this split, from 0 without gaps",
+    "step_idx": "number of the frame in its episode, from 0",
+    "split_id": "train 0, test 1",
+    "pixels": "the RGB frame, encoded as `codec` says",
+    "state": "what the frame shows, in the order of `state`",
+    "control": "acts from this frame to the next, in the order of `control`; the paper's action is [control; law]",
+    "reward": "always 0",
+    "phys": "constants of the episode, in the order of `phys`",
+    "source_episode_index": "number that, with the seed and the split, fixes the episode in datasets of any size",
+    "task": "the world's name",
+    "episode_metadata": "JSON: seed for reset, laws, success",
+}
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What one run of an environment leaves behind. T frames."""
+
+    frames: np.ndarray  # (T, H, W, 3) uint8
+    state: np.ndarray  # (T, S) float32
+    control: np.ndarray  # (T, A) float32
+    phys: np.ndarray  # (P,) float32
+    law: dict[str, float]
+    success: bool
+    seed: int
+
+
+def simulate(env: Env, seed: int, law: Mapping[str, float]) -> Episode:
+    """One episode of the environment under its own demonstrator."""
+    frame, _ = env.reset(seed=seed, options={"law": dict(law)})
+    frames, states, controls = [frame], [env.state()], [env.expert()]
+    for _ in range(env.world.frames - 1):
+        frame, *_ = env.step(controls[-1])
+        frames.append(frame)
+        states.append(env.state())
+        controls.append(env.expert())
+    return Episode(
+        frames=np.stack(frames),
+        state=np.stack(states).astype(np.float32),
+        control=np.stack(controls).astype(np.float32),
+        phys=env.phys().astype(np.float32),
+        law=dict(env.law),
+        success=env.success(),
+        seed=seed,
+    )
+
+
+def schema(
+    world: World, law_names: Sequence[str], image_size: int, codec: Codec, env_options: Mapping[str, str], seed: int
+) -> pa.Schema:
+    """The columns and the metadata that explains them. The same settings give the same bytes."""
+
+    def vector(quantities: Sequence[Quantity]) -> pa.DataType:
+        return pa.list_(pa.float32(), len(quantities))
+
+    fields: list[tuple[str, pa.DataType]] = [
+        ("episode_idx", pa.int32()),
+        ("step_idx", pa.int32()),
+        ("split_id", pa.int8()),
+        ("pixels", pa.binary()),
+        ("state", vector(world.state)),
+        ("control", vector(world.control)),
+        *((name, pa.float32()) for name in law_names),
+        ("reward", pa.float32()),
+        ("phys", vector(world.phys)),
+        ("source_episode_index", pa.int32()),
+        ("task", pa.string()),
+        ("episode_metadata", pa.string()),
+    ]
+    about = {
+        "format": FORMAT,
+        "task": world.name,
+        "gym_id": world.gym_id,
+        "fps": world.fps,
+        "frames_per_episode": world.frames,
+        "pixels_shape": [image_size, image_size, 3],
+        "codec": codec.name,
+        "codec_about": codec.about,
+        "columns": {**COLUMNS, **{name: f"law in {LAWS[name].unit}, constant over the episode" for name in law_names}},
+        "state": [[q.name, q.unit] for q in world.state],
+        "control": [[q.name, q.unit] for q in world.control],
+        "phys": [[q.name, q.unit] for q in world.phys],
+        "laws": {name: LAWS[name].unit for name in law_names},
+        "split_to_id": SPLITS,
+        "symmetry": world.symmetry,
+        "env": dict(env_options),
+        "mujoco": mujoco.__version__,  # trajectories repeat bit for bit only within a version
+        "seed": seed,
+    }
+    return pa.schema(fields, metadata={"sgjepa": json.dumps(about)})
+
+
+def rows(episodes: Sequence[tuple[int, Episode]], split: str, to: pa.Schema, codec: Codec, task: str) -> pa.RecordBatch:
+    """The Lance rows of numbered episodes, in their order."""
+    columns: dict[str, list[Any]] = {name: [] for name in to.names}
+    for number, episode in episodes:
+        steps = len(episode.frames)
+        metadata = {
+            "seed": episode.seed,
+            "split": split,
+            "source_episode_index": number,
+            "law": episode.law,
+            "success": episode.success,
+        }
+        constant: dict[str, Any] = {
+            "episode_idx": number,
+            "split_id": SPLITS[split],
+            **episode.law,
+            "reward": 0.0,
+            "source_episode_index": number,
+            "task": task,
+            "episode_metadata": json.dumps(metadata),
+        }
+        for name, value in constant.items():
+            columns[name].extend([value] * steps)
+        columns["step_idx"].extend(range(steps))
+        columns["pixels"].extend(codec.encode(frame) for frame in episode.frames)
+        columns["state"].append(episode.state)
+        columns["control"].append(episode.control)
+        columns["phys"].append(np.broadcast_to(episode.phys, (steps, episode.phys.size)))
+    arrays = [_column(field, columns[field.name]) for field in to]
+    return pa.record_batch(arrays, schema=to)
+
+
+def _column(field: pa.Field, values: list[Any]) -> pa.Array:
+    if pa.types.is_fixed_size_list(field.type):
+        flat = pa.array(np.concatenate(values).ravel(), type=pa.float32())
+        return pa.FixedSizeListArray.from_arrays(flat, field.type.list_size)
+    return pa.array(values, type=field.type)

@@ -1,0 +1,94 @@
+"""What decides a dataset's bytes: the settings, the seed of every episode, and the checks at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sgjepa import laws
+from sgjepa.data import codec, episode
+from sgjepa.envs import find
+from sgjepa.envs.base import Env
+from sgjepa.errors import InputError, unknown
+from sgjepa.laws import Sampler
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split: how many episodes, under which laws."""
+
+    episodes: int
+    laws: dict[str, Sampler]
+
+
+@dataclass(frozen=True)
+class DatasetConfig:
+    """Everything that decides a dataset's bytes."""
+
+    world: str
+    image_size: int
+    train: Part
+    test: Part
+    codec: str = "lz4"
+    env: dict[str, str] = field(default_factory=dict)  # constructor options of the world, such as contact
+    seed: int = 0
+
+    def part(self, split: str) -> Part:
+        return {"train": self.train, "test": self.test}[split]
+
+
+def episode_seed(seed: int, split: str, number: int) -> int:
+    """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number))
+    high, low = sequence.generate_state(2, np.uint32).tolist()
+    return int(high >> 1) << 32 | int(low)  # 63 bits: fits a signed integer anywhere
+
+
+def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: int) -> dict[str, float]:
+    """The laws of one episode, from a stream of their own, rounded to what the dataset's float32 columns hold."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number, 1)))
+    return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
+
+
+def make_env(settings: DatasetConfig) -> Env:
+    options: dict[str, Any] = settings.env
+    return find(settings.world)(image_size=settings.image_size, **options)
+
+
+def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
+    """Any episode of the dataset, alone."""
+    law = episode_law(settings.part(split).laws, settings.seed, split, number)
+    return episode.simulate(env, episode_seed(settings.seed, split, number), law)
+
+
+def check(settings: DatasetConfig) -> None:
+    """Refuse at the door what would fail in a worker."""
+    world = find(settings.world).world
+    codec.find(settings.codec)
+    for key, value in settings.env.items():
+        if key not in world.options:
+            raise unknown(f"option of {world.name}", key, world.options)
+        if value not in world.options[key]:
+            raise unknown(key, value, world.options[key])
+    if settings.seed < 0:
+        raise InputError(f"seed must not be negative, got {settings.seed}")
+    for split in episode.SPLITS:
+        _check_part(settings.part(split), split)
+    make_env(settings).close()
+
+
+def _check_part(part: Part, split: str) -> None:
+    if part.episodes < 1:
+        raise InputError(f"a dataset needs at least one {split} episode, got {part.episodes}")
+    for name, sampler in part.laws.items():
+        if isinstance(sampler, laws.Grid):
+            if not sampler.values:
+                raise InputError(f"the {split} grid of law '{name}' is empty")
+            values: tuple[float, ...] = sampler.values
+        else:
+            values = (sampler.mean, sampler.std, sampler.floor)
+        for value in values:
+            laws.check({name: value})

@@ -1,0 +1,77 @@
+"""Files that are whole or not there: write under a temporary name, then rename. Also where a result came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sgjepa import __version__
+from sgjepa.errors import InputError, one_line
+
+
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
+    """Write the file at once: a reader sees the old content or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} cannot be read as JSON ({one_line(error)})") from error
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below the folder, by relative path."""
+    found = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with path.open("rb") as file:
+            found[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def provenance() -> dict[str, Any]:
+    """What made a result: code version and commit, library versions, machine, command, time."""
+    return {
+        "sgjepa": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in ("mujoco", "numpy", "pylance", "pyarrow")},
+        "platform": platform.platform(),
+        "command": " ".join(["sgjepa", *sys.argv[1:]]),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    """The git commit of the code that runs, with "+" if it was edited; None for an installed package."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,1 @@
+"""Recipes: plain functions that return a full config. A variant is `dataclasses.replace`."""
