@@ -1,1 +1,6 @@
 """Episodes on disk: made in parallel, stored as Lance rows, read back by episode or by window."""
+
+import warnings
+
+# Lance warns whenever a process that has it open starts any other program. We never fork workers: they are spawned.
+warnings.filterwarnings("ignore", message="lance is not fork-safe")

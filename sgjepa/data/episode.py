@@ -1,8 +1,8 @@
 """An episode, and its Lance rows: one row a frame.
 
-    row t:   pixels[t], state[t]   the frame and exactly the state it shows
-             control[t]            acts between frame t and t + 1; the last row's drives nothing
-             one column a law      constant over the episode; the paper's action is [control; law]
+row t:   pixels[t], state[t]   the frame and exactly the state it shows
+         control[t]            acts between frame t and t + 1; the last row's drives nothing
+         one column a law      constant over the episode; the paper's action is [control; law]
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
-import mujoco
 import numpy as np
 import pyarrow as pa
 
@@ -110,7 +110,7 @@ def schema(
         "split_to_id": SPLITS,
         "symmetry": world.symmetry,
         "env": dict(env_options),
-        "mujoco": mujoco.__version__,  # trajectories repeat bit for bit only within a version
+        "mujoco": version("mujoco"),  # trajectories repeat bit for bit only within a version
         "seed": seed,
     }
     return pa.schema(fields, metadata={"sgjepa": json.dumps(about)})

@@ -1,7 +1,7 @@
 """The seam every world shares: one Gymnasium environment for data and for control, and the spec that names everything.
 
-    frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
-    control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
+frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
+control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
 """
 
 from __future__ import annotations

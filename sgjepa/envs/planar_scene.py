@@ -91,7 +91,9 @@ def _add_walls(spec: Any, solid: dict[str, Any]) -> None:
 
 def _add_solids(spec: Any, body: Any, shape: Shape, solid: dict[str, Any]) -> None:
     for number, part in enumerate(shape.parts):
-        corners = np.array([[shape.vertices[i][0], y, shape.vertices[i][1]] for i in part for y in (-HALF_DEPTH, HALF_DEPTH)])
+        corners = np.array(
+            [[shape.vertices[i][0], y, shape.vertices[i][1]] for i in part for y in (-HALF_DEPTH, HALF_DEPTH)]
+        )
         kind: dict[str, Any]
         if len(part) == 4:  # a square: MuJoCo's box collides more exactly than a mesh of it
             centre = corners.mean(axis=0)

@@ -1,7 +1,7 @@
 """The four planar bodies as polygons in (x, z) about their centre of mass. All are convex.
 
-    square       side 2                            right triangle   hypotenuse 2, right angle at the lower left
-    pentagon     regular, circumradius 1.1         house            the triangle's hypotenuse flush on the square's top
+square       side 2                            right triangle   hypotenuse 2, right angle at the lower left
+pentagon     regular, circumradius 1.1         house            the triangle's hypotenuse flush on the square's top
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ RIGHT_TRIANGLE = Shape(
     ((-_LEG / 3, -_LEG / 3), (2 * _LEG / 3, -_LEG / 3), (-_LEG / 3, 2 * _LEG / 3)),
     ((0, 1, 2),),
 )
-PENTAGON = Shape(
-    "pentagon", 5, 1.1, 5, tuple((1.1 * math.cos(a), 1.1 * math.sin(a)) for a in _FIFTHS), ((0, 1, 2, 3, 4),)
-)
+PENTAGON = Shape("pentagon", 5, 1.1, 5, tuple((1.1 * math.cos(a), 1.1 * math.sin(a)) for a in _FIFTHS), ((0, 1, 2, 3, 4),))
 HOUSE = Shape(
     "house",
     6,

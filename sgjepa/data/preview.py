@@ -1,0 +1,124 @@
+"""A dataset to look at: a contact sheet (PNG) and a short video (animated WebP, or MP4 with the extra `video`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from sgjepa.data.store import Dataset, Split
+from sgjepa.errors import InputError, unknown
+
+SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
+FORMATS = ("webp", "mp4")
+_TILE, _GAP, _LABEL, _TOP = 128, 6, 96, 26
+_INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
+
+
+def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> list[Path]:
+    """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns what was written."""
+    if video not in FORMATS:
+        raise unknown("video format", video, FORMATS)
+    if rows < 1:
+        raise InputError(f"a preview needs at least one row, got {rows}")
+    numbers = spread(dataset.test, rows)
+    frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
+    labels = [_law_text(dataset.test, number) for number in numbers]
+    out.mkdir(parents=True, exist_ok=True)
+    sheet = out / "contact_sheet.png"
+    _save(contact_sheet(frames, labels, dataset.settings.world), sheet)
+    film = out / f"preview.{video}"
+    pictures = [_side_by_side(frames[:, t], labels, t / dataset.test.about["fps"]) for t in range(frames.shape[1])]
+    (_write_webp if video == "webp" else _write_mp4)(pictures, film, dataset.test.about["fps"])
+    return [sheet, film]
+
+
+def spread(split: Split, rows: int) -> np.ndarray:
+    """Episodes whose first law runs evenly from the smallest to the largest value in the split."""
+    values = split.law[:, 0]
+    wanted = np.linspace(values.min(), values.max(), rows)
+    return np.array([int(np.abs(values - value).argmin()) for value in wanted])
+
+
+def _law_text(split: Split, number: int) -> str:
+    units = split.about["laws"]
+    symbol = {"gravity": "g"}
+    lines = [f"{symbol.get(n, n)} = {v:g} {units[n]}" for n, v in zip(split.laws, split.law[number], strict=True)]
+    return "\n".join(lines)
+
+
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
+
+
+def _tile(frame: np.ndarray) -> Image.Image:
+    picture = Image.fromarray(frame)
+    return picture if picture.width == _TILE else picture.resize((_TILE, _TILE), Image.Resampling.LANCZOS)
+
+
+def contact_sheet(frames: np.ndarray, labels: list[str], title: str) -> Image.Image:
+    """One row an episode, one column for each of the SHOWN frames. frames: (R, T, H, W, 3)"""
+    width = _LABEL + len(SHOWN) * (_TILE + _GAP)
+    height = _TOP + len(frames) * (_TILE + _GAP)
+    sheet = Image.new("RGB", (width, height), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    draw.text((_GAP, _TOP // 2), title.replace("_", " "), _INK, _font(14), anchor="lm")
+    for column, t in enumerate(SHOWN):
+        middle = _LABEL + column * (_TILE + _GAP) + _TILE // 2
+        draw.text((middle, _TOP // 2), f"frame {t}", _QUIET, _font(12), anchor="mm")
+    for row, (film, label) in enumerate(zip(frames, labels, strict=True)):
+        top = _TOP + row * (_TILE + _GAP)
+        draw.text((_GAP, top + _TILE // 2), label, _INK, _font(13), anchor="lm")
+        for column, t in enumerate(SHOWN):
+            sheet.paste(_tile(film[t]), (_LABEL + column * (_TILE + _GAP), top))
+    return sheet
+
+
+def _side_by_side(frames: np.ndarray, labels: list[str], seconds: float) -> Image.Image:
+    """One moment of all episodes, each under its law. frames: (R, H, W, 3)"""
+    lines = max(label.count("\n") for label in labels) + 1
+    top = 8 + 18 * lines
+    picture = Image.new("RGB", (len(frames) * (_TILE + _GAP) + _GAP, (top + _TILE + 22) // 2 * 2), _PAPER)
+    draw = ImageDraw.Draw(picture)
+    for column, (frame, label) in enumerate(zip(frames, labels, strict=True)):
+        left = _GAP + column * (_TILE + _GAP)
+        draw.text((left + _TILE // 2, top // 2), label, _INK, _font(14), anchor="mm", align="center")
+        picture.paste(_tile(frame), (left, top))
+    draw.text((_GAP, top + _TILE + 11), f"{seconds:.2f} s", _QUIET, _font(12), anchor="lm")
+    return picture
+
+
+def _save(picture: Image.Image, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}")
+    picture.save(temporary, format="PNG", optimize=True)
+    temporary.replace(path)
+
+
+def _write_webp(pictures: list[Image.Image], path: Path, fps: int) -> None:
+    temporary = path.with_name(f".{path.name}")
+    first, rest = pictures[0], pictures[1:]
+    first.save(temporary, format="WEBP", save_all=True, append_images=rest, duration=1000 / fps, loop=0, quality=85)
+    temporary.replace(path)
+
+
+def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise InputError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
+    temporary = path.with_name(f".{path.name}")
+    width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
+    writer = imageio_ffmpeg.write_frames(
+        str(temporary),
+        (width, height),
+        fps=fps,
+        codec="libx264",
+        output_params=["-crf", "18", "-f", "mp4"],
+        macro_block_size=2,
+    )
+    writer.send(None)
+    for picture in pictures:
+        writer.send(np.ascontiguousarray(np.asarray(picture)[:height, :width]))
+    writer.close()
+    temporary.replace(path)

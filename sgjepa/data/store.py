@@ -1,0 +1,190 @@
+"""Open a dataset, check it, and read it by episode.
+
+Opening is strict: the folder must have a manifest, every file must be the one that was written, and the rows must be whole
+episodes. After that nobody downstream checks again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from sgjepa import config, files
+from sgjepa.data import codec, episode
+from sgjepa.data.assemble import MANIFEST
+from sgjepa.data.settings import DatasetConfig
+from sgjepa.errors import InputError, one_line
+from sgjepa.stats import ZScore, fit_zscore
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A finished dataset: its settings and its two splits."""
+
+    path: Path
+    manifest: dict[str, Any]
+    settings: DatasetConfig
+    train: Split
+    test: Split
+
+
+def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
+    """Open the folder that `sgjepa data` made. `verify=False` skips the file digests (about 1 s a GB)."""
+    path = Path(path)
+    if not path.exists():
+        half = path.with_name(path.name + ".partial")
+        hint = f"; {half} is half made: run the same `sgjepa data` command again" if half.exists() else ""
+        raise InputError(f"{path} does not exist{hint}")
+    if not (path / MANIFEST).is_file():
+        half_made = path.suffix == ".partial"
+        why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
+        raise InputError(f"{path} {why}")
+    manifest = files.read_json(path / MANIFEST)
+    if not isinstance(manifest, dict) or manifest.get("format") != episode.FORMAT:
+        raise InputError(f"{path / MANIFEST} is not of format {episode.FORMAT}; it was made by another program or version")
+    settings = config.from_dict(DatasetConfig, manifest.get("config"))
+    splits = {}
+    for name in episode.SPLITS:
+        folder = path / f"{name}.lance"
+        if verify:
+            _verify(folder, manifest["parts"][name]["sha256"])
+        splits[name] = Split(folder, name, manifest["parts"][name]["episodes"])
+    return Dataset(path, manifest, settings, splits["train"], splits["test"])
+
+
+def _verify(folder: Path, written: dict[str, str]) -> None:
+    found = files.digests(folder)
+    for name, digest in written.items():
+        if name not in found:
+            raise InputError(f"{folder / name} is missing; the dataset is damaged, delete it and make it again")
+        if found[name] != digest:
+            raise InputError(f"{folder / name} is not what was written; the dataset is damaged, delete it and make it again")
+    if extra := sorted(set(found) - set(written)):
+        raise InputError(
+            f"{folder / extra[0]} does not belong to the dataset; someone edited it, delete it and make it again"
+        )
+
+
+class Split:
+    """The episodes of one split. N episodes of T frames; arrays are read when first asked for."""
+
+    def __init__(self, folder: Path, name: str, episodes: int):
+        self.folder, self.name, self.episodes = folder, name, episodes
+        try:
+            self._lance = lance.dataset(str(folder))
+            self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error
+        self.frames: int = self._about["frames_per_episode"]
+        self.laws: tuple[str, ...] = tuple(self._about["laws"])
+        self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
+        self._codec = codec.find(self._about["codec"])
+        self._check()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The schema's metadata: names, units, codec, world."""
+        return dict(self._about)
+
+    def _check(self) -> None:
+        missing = (set(episode.COLUMNS) | set(self.laws)) - set(self._lance.schema.names)
+        if missing:
+            raise InputError(f"{self.folder} lacks the column {', '.join(sorted(missing))}")
+        order = self._read(["episode_idx", "step_idx"])
+        number, step = order["episode_idx"].to_numpy(), order["step_idx"].to_numpy()
+        whole = np.arange(self.episodes * self.frames)
+        if len(number) != len(whole) or (number != whole // self.frames).any() or (step != whole % self.frames).any():
+            raise InputError(f"{self.folder} does not hold {self.episodes} whole episodes of {self.frames} frames in order")
+
+    def _read(self, columns: list[str], numbers: np.ndarray | None = None) -> pa.Table:
+        try:
+            if numbers is None:
+                return self._lance.to_table(columns=columns).combine_chunks()
+            rows = (np.asarray(numbers)[:, None] * self.frames + np.arange(self.frames)).ravel()
+            return self._lance.take(rows, columns=columns).combine_chunks()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"{self.folder} cannot be read ({one_line(error, 160)})") from error
+
+    def _array(self, column: str) -> np.ndarray:
+        """A numeric column as (N, T, ...) float32; a value that is not finite is damage."""
+        values = self._read([column])[column].chunk(0)
+        if pa.types.is_fixed_size_list(values.type):
+            width = values.type.list_size
+            array = values.flatten().to_numpy(zero_copy_only=False).reshape(self.episodes, self.frames, width)
+        else:
+            array = values.to_numpy(zero_copy_only=False).reshape(self.episodes, self.frames)
+        if not np.isfinite(array).all():
+            where = int(np.argwhere(~np.isfinite(array))[0][0])
+            raise InputError(f"{self.folder}: column {column} of episode {where} holds a value that is not finite")
+        return np.asarray(array, np.float32)
+
+    @cached_property
+    def state(self) -> np.ndarray:
+        """(N, T, S)"""
+        return self._array("state")
+
+    @cached_property
+    def control(self) -> np.ndarray:
+        """(N, T, A)"""
+        return self._array("control")
+
+    @cached_property
+    def phys(self) -> np.ndarray:
+        """(N, P)"""
+        return self._array("phys")[:, 0]
+
+    @cached_property
+    def law(self) -> np.ndarray:
+        """(N, L), in the order of `laws`"""
+        columns = [self._array(name) for name in self.laws]
+        for name, values in zip(self.laws, columns, strict=True):
+            if (values != values[:, :1]).any():
+                where = int(np.argwhere(values != values[:, :1])[0][0])
+                raise InputError(f"{self.folder}: law {name} changes within episode {where}")
+        return np.stack([values[:, 0] for values in columns], axis=1)
+
+    def metadata(self, number: int) -> dict[str, Any]:
+        """The per-episode JSON: the seed for `Env.reset`, laws, success."""
+        row = self._read(["episode_metadata"], np.array([number]))
+        return dict(json.loads(row["episode_metadata"][0].as_py()))
+
+    def pixels(self, numbers: np.ndarray) -> np.ndarray:
+        """Decoded frames of the episodes, (len(numbers), T, H, W, 3) uint8."""
+        packed = self._read(["pixels"], numbers)["pixels"]
+        frames = np.empty((len(packed), *self.picture), np.uint8)
+        for row, content in enumerate(packed):
+            place = f"{self.folder}, episode {int(numbers[row // self.frames])}, frame {row % self.frames}"
+            frames[row] = codec.decode(self._codec, content.as_py(), self.picture, place)
+        return frames.reshape(len(numbers), self.frames, *self.picture)
+
+
+def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[np.ndarray, np.ndarray]:
+    """Training and validation episodes, sorted. Whole episodes: windows of one episode never part."""
+    if not 0 < fraction < 1:
+        raise InputError(f"the training fraction must lie between 0 and 1, got {fraction}")
+    order = np.random.default_rng(seed).permutation(count)
+    kept = int(count * fraction)
+    return np.sort(order[:kept]), np.sort(order[kept:])
+
+
+@dataclass(frozen=True)
+class Normalisers:
+    """Z-scores of what enters a model as numbers. They live with the model, not with the data."""
+
+    control: ZScore
+    law: ZScore
+
+
+def fit_normalisers(split: Split, numbers: np.ndarray) -> Normalisers:
+    """Fitted on the given training episodes and on nothing else."""
+    return Normalisers(
+        control=fit_zscore(split.control[numbers].reshape(-1, split.control.shape[-1])),
+        law=fit_zscore(split.law[numbers]),
+    )

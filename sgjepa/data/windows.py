@@ -1,0 +1,116 @@
+"""Clips for training: every frame is decoded once and kept as uint8, in RAM or in a memory map.
+
+Overlapping windows then cost a copy each. Decoding for every window would decode a frame 15.6 times an epoch
+(25-frame windows of 64-frame episodes).
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+from sgjepa.data.store import Split
+from sgjepa.errors import InputError, unknown
+from sgjepa.progress import progress
+
+KEEP = ("auto", "ram", "disk")
+_BLOCK = 8  # episodes decoded at a time
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B windows of W frames. The paper's action is [control; law]."""
+
+    frames: np.ndarray  # (B, W, H, W, 3) uint8
+    control: np.ndarray  # (B, W, A) float32
+    law: np.ndarray  # (B, L) float32
+    state: np.ndarray  # (B, W, S) float32
+    episode: np.ndarray  # (B,) episode numbers in the split
+    start: np.ndarray  # (B,) first frame of each window
+
+
+class Clips:
+    """All windows of `length` frames in the given episodes, by number: windows of one episode follow each other."""
+
+    def __init__(self, split: Split, episodes: np.ndarray, length: int, keep: str = "auto"):
+        if not 1 <= length <= split.frames:
+            raise InputError(f"a window must have 1 to {split.frames} frames, got {length}")
+        self.split, self.episodes, self.length = split, np.asarray(episodes), length
+        self._pixels, self._rows = decode(split, self.episodes, keep)
+        self._control, self._law, self._state = split.control, split.law, split.state
+
+    def __len__(self) -> int:
+        return len(self.episodes) * self._starts
+
+    @property
+    def _starts(self) -> int:
+        return self.split.frames - self.length + 1
+
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The windows with these numbers, 0 <= number < len(self)."""
+        row, start = np.divmod(np.asarray(numbers), self._starts)
+        frames = np.empty((len(row), self.length, *self.split.picture), np.uint8)
+        for i, (r, s) in enumerate(zip(self._rows[row].tolist(), start.tolist(), strict=True)):
+            frames[i] = self._pixels[r, s : s + self.length]
+        episode = self.episodes[row]
+        steps = start[:, None] + np.arange(self.length)
+        return Batch(
+            frames=frames,
+            control=self._control[episode[:, None], steps],
+            law=self._law[episode],
+            state=self._state[episode[:, None], steps],
+            episode=episode,
+            start=start,
+        )
+
+
+def decode(split: Split, episodes: np.ndarray, keep: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+    """Frames (M, T, H, W, 3) uint8, each decoded once, and the row of each of the episodes among them.
+
+    keep: "ram", "disk" (a memory map beside the dataset, made once for the whole split and reused by later runs),
+    or "auto": RAM if the frames take at most half of the memory that is free.
+    """
+    if keep not in KEEP:
+        raise unknown("place to keep frames", keep, KEEP)
+    needed = len(episodes) * split.frames * int(np.prod(split.picture))
+    if keep == "disk" or (keep == "auto" and needed > psutil.virtual_memory().available / 2):
+        return _memory_map(split), episodes
+    frames = np.empty((len(episodes), split.frames, *split.picture), np.uint8)
+    _fill(split, episodes, frames)
+    return frames, np.arange(len(episodes))
+
+
+def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
+    blocks = [slice(i, min(i + _BLOCK, len(episodes))) for i in range(0, len(episodes), _BLOCK)]
+
+    def work(block: slice) -> int:
+        frames[block] = split.pixels(episodes[block])
+        return int(block.stop - block.start)
+
+    with progress(len(episodes), 0, f"decode {split.name}", " episodes") as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for count in pool.map(work, blocks):
+            bar.update(count)
+
+
+def _memory_map(split: Split) -> np.ndarray:
+    path = split.folder.with_name(f"{split.name}.frames.npy")
+    shape = (split.episodes, split.frames, *split.picture)
+    if not path.exists():
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+            with temporary.open("r+b") as file:  # take the space now: a full disk would end a memory map with a crash
+                os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+            _fill(split, np.arange(split.episodes), frames)
+            frames.flush()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    frames = np.load(path, mmap_mode="r")
+    if frames.shape != shape or frames.dtype != np.uint8:
+        raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
+    return frames

@@ -1,0 +1,97 @@
+"""What this machine has, and what is missing. Nothing here raises: a doctor reports."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sgjepa import __version__
+from sgjepa.envs import gl
+
+_EXTRAS = {"video": "imageio-ffmpeg"}
+
+
+def examine() -> dict[str, Any]:
+    """Everything `sgjepa doctor` shows, as one JSON value."""
+    drawing = drawing_backends()
+    missing = []
+    if not any(state == "works" for state in drawing.values()):
+        missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
+    for extra, package in _EXTRAS.items():
+        if _version(package) is None:
+            missing.append(f"extra `{extra}`: pip install 'sgjepa[{extra}]'")
+    return {
+        "sgjepa": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "memory_free_gib": round(psutil.virtual_memory().available / 2**30, 1),
+        "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
+        "packages": {name: _version(name) for name in _dependencies()},
+        "opengl": drawing,
+        "opengl_chosen": os.environ.get("MUJOCO_GL", "") or "default",
+        "missing": missing,
+    }
+
+
+def drawing_backends() -> dict[str, str]:
+    """For each backend: "works", or why not. Each draws a test frame in a process of its own, so none can harm us."""
+    report = {}
+    for name, starts in gl.PROBES.items():
+        if not starts():
+            report[name] = "library not found or no device"
+            continue
+        code = "from sgjepa.envs import gl; gl.choose(); print(gl.prove())"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
+        )
+        lines = (done.stderr.strip() or "no message").splitlines()
+        report[name] = "works" if done.returncode == 0 and done.stdout.strip() == name else lines[-1]
+    return report
+
+
+def install_line() -> str:
+    """The exact line that installs OpenGL on Debian and Ubuntu."""
+    prefix = "" if os.geteuid() == 0 else "sudo "
+    return f"{prefix}apt-get install -y libegl1 libgl1-mesa-dri"
+
+
+def _dependencies() -> list[str]:
+    names = []
+    for line in requires("sgjepa") or []:
+        name = line.split(";")[0]
+        for sign in "<>=!~[ ":
+            name = name.split(sign)[0]
+        if "extra ==" not in line:
+            names.append(name)
+    return names
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The report for a person."""
+    lines = [
+        f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
+        f"{found['cores']} cores, {found['memory_gib']} GiB of memory ({found['memory_free_gib']} free), "
+        f"{found['disk_free_gib']} GiB of disk free here",
+        "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
+        "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
+        f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
+    ]
+    missing = found["missing"] or ["nothing"]
+    return "\n".join([*lines, *(f"missing:  {item}" for item in missing)])
