@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = stage("doctor", "what this machine has and what is missing", "sgjepa doctor --json doctor.json", _doctor)
     doctor.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
+    doctor.add_argument("--fix", action="store_true", help="install the OpenGL library if it is missing and we may")
 
     demo = stage("demo", "make a small dataset and look at it, in about a minute", "sgjepa demo", _demo)
     demo.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where datasets go (default: %(default)s)")
@@ -90,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         "--law",
         action="append",
         metavar="NAME=VALUES",
-        help="test laws instead of the size's own grid, such as gravity=-2,0,4,10;\nrepeat for several laws",
+        help="test values instead of the size's own grid, such as gravity=-2,0,4,10;\nrepeat for several laws",
     )
     data.add_argument(
         "--env",
@@ -118,6 +119,8 @@ def _parser() -> argparse.ArgumentParser:
 def _doctor(options: Any) -> None:
     from sgjepa import doctor, files
 
+    if options.fix:
+        doctor.install_opengl()
     found = doctor.examine()
     print(doctor.as_text(found))
     if options.json:
@@ -144,12 +147,13 @@ def _data(options: Any) -> None:
     if options.test_episodes is not None:
         settings = replace(settings, test=replace(settings.test, episodes=options.test_episodes))
     if options.law:
-        settings = replace(settings, test=replace(settings.test, laws=_grids(options.law)))
+        settings = replace(settings, test=replace(settings.test, laws={**settings.test.laws, **_grids(options.law)}))
     changes = {"seed": options.seed, "image_size": options.image_size, "codec": options.codec}
     changes["env"] = _pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or OUT / f"{options.world}-{options.size}"
-    print(f"{out}: {settings.train.episodes} train and {settings.test.episodes} test episodes", file=sys.stderr)
+    if out.exists():
+        print(f"{out} is there already; it is checked, not made again")
     _say_made(open_dataset(collect(settings, out, options.workers)), [])
 
 

@@ -33,6 +33,17 @@ def from_dict(cls: type[T], data: Any) -> T:
     return _build(cls, data, cls.__name__)
 
 
+def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
+    """The first place where two JSON values differ, with both values there; None if they are equal."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(k for k in other if k not in one)]:
+            found = difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+            if found:
+                return found
+        return None
+    return None if one == other else (place, one, other)
+
+
 def _build(hint: Any, data: Any, place: str) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -70,7 +81,7 @@ def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
 def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
     if data is None and type(None) in choices:
         return None
-    classes = {c.__name__: c for c in choices if is_dataclass(c)}
+    classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
     if isinstance(data, Mapping) and classes:
         kind = data.get("type")
         _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)

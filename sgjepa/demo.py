@@ -1,4 +1,4 @@
-"""`sgjepa demo`: the shortest way through the project. Every stage is kept, so a second run goes on where the first stopped."""
+"""`sgjepa demo`: the shortest way through the project. Stages are kept: a second run goes on where the first stopped."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ def examine() -> dict[str, Any]:
         "system": platform.platform(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "memory_free_gib": round(psutil.virtual_memory().available / 2**30, 1),
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
         "packages": {name: _version(name) for name in _dependencies()},
         "opengl": drawing,
@@ -61,8 +60,31 @@ def drawing_backends() -> dict[str, str]:
 
 def install_line() -> str:
     """The exact line that installs OpenGL on Debian and Ubuntu."""
-    prefix = "" if os.geteuid() == 0 else "sudo "
-    return f"{prefix}apt-get install -y libegl1 libgl1-mesa-dri"
+    return " ".join([*_as_root(), "apt-get", "install", "-y", *gl.PACKAGES])
+
+
+def _as_root() -> list[str]:
+    return [] if os.geteuid() == 0 else ["sudo"]
+
+
+def install_opengl() -> None:
+    """Install the system library if MuJoCo cannot draw and root or passwordless sudo allows; else say how."""
+    if any(state == "works" for state in drawing_backends().values()):
+        return
+    root = os.geteuid() == 0
+    allowed = root or (shutil.which("sudo") and _runs(["sudo", "-n", "true"]))
+    if not allowed or not shutil.which("apt-get"):
+        print(f"MuJoCo's renderer needs OpenGL; to install it: {install_line()}")
+        return
+    sudo = [] if root else ["sudo", "-n"]
+    print(f"installing OpenGL for MuJoCo's renderer: {' '.join(gl.PACKAGES)}", flush=True)
+    if not (_runs([*sudo, "apt-get", "update"]) and _runs([*sudo, "apt-get", "install", "-y", *gl.PACKAGES])):
+        print(f"that failed; to see why: {install_line()}")
+
+
+def _runs(command: list[str]) -> bool:
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, capture_output=True, env=quiet, check=False).returncode == 0
 
 
 def _dependencies() -> list[str]:
@@ -87,8 +109,7 @@ def as_text(found: dict[str, Any]) -> str:
     """The report for a person."""
     lines = [
         f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
-        f"{found['cores']} cores, {found['memory_gib']} GiB of memory ({found['memory_free_gib']} free), "
-        f"{found['disk_free_gib']} GiB of disk free here",
+        f"{found['cores']} cores, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
         "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",

@@ -31,10 +31,12 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file that a person can read, whole or not at all."""
     write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
+    """The content of a JSON file, or an InputError that names it."""
     try:
         return json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:

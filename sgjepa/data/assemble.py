@@ -71,11 +71,16 @@ def _summary(target: Path, settings: DatasetConfig, split: str) -> dict[str, Any
 
 
 def _describe(values: list[float]) -> dict[str, Any]:
-    counts, edges = np.histogram(values, bins=12)
+    different = sorted(set(values))
+    if len(different) <= 32:  # a grid: count each value
+        counts, places = [values.count(value) for value in different], different
+    else:
+        bins, edges = np.histogram(values, bins=16)
+        counts, places = bins.tolist(), ((edges[:-1] + edges[1:]) / 2).tolist()
     return {
         "mean": float(np.mean(values)),
         "std": float(np.std(values)),
         "min": min(values),
         "max": max(values),
-        "histogram": {"counts": counts.tolist(), "edges": [round(float(e), 6) for e in edges]},
+        "histogram": {"values": [round(place, 6) for place in places], "counts": counts},
     }

@@ -53,6 +53,7 @@ CODECS = {
 
 
 def find(name: str) -> Codec:
+    """The codec of that name."""
     if name not in CODECS:
         raise unknown("codec", name, CODECS)
     return CODECS[name]

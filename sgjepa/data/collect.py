@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -47,14 +48,16 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
     if out.exists() or out.is_symlink():
-        _check_same(settings, out)
+        if not (out / MANIFEST).is_file():
+            raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
+        _check_same(settings, files.read_json(out / MANIFEST).get("config"), f"{out} is finished")
         return out
     partial = out.with_name(out.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
     with _alone(partial):
         begun = partial / "config.json"
-        if begun.exists() and files.read_json(begun) != config.to_dict(settings):
-            raise InputError(f"{partial} was begun with other settings; delete it or choose another --out")
+        if begun.exists():
+            _check_same(settings, files.read_json(begun), f"{partial} was begun")
         files.write_json(begun, config.to_dict(settings))
         if not (partial / MANIFEST).exists():
             chunks = _plan(settings, partial)
@@ -67,17 +70,13 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     return out
 
 
-def _check_same(settings: DatasetConfig, out: Path) -> None:
-    if not (out / MANIFEST).is_file():
-        raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
-    there = files.read_json(out / MANIFEST).get("config", {})
-    asked = config.to_dict(settings)
-    for key in asked:
-        if there.get(key) != asked[key]:
-            raise InputError(
-                f"{out} is a finished dataset with another {key} ({one_line(there.get(key), 80)}, "
-                f"asked for {one_line(asked[key], 80)}); choose another --out or delete it"
-            )
+def _check_same(settings: DatasetConfig, recorded: Any, place: str) -> None:
+    """Settings that differ from those already there are refused: nothing is overwritten."""
+    if found := config.difference(recorded, config.to_dict(settings)):
+        key, there, asked = found
+        raise InputError(
+            f"{place} with {key} = {one_line(there, 60)}, not {one_line(asked, 60)}; choose another --out or delete it"
+        )
 
 
 @contextmanager

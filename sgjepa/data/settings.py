@@ -54,6 +54,7 @@ def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: 
 
 
 def make_env(settings: DatasetConfig) -> Env:
+    """The environment that makes the dataset's episodes."""
     options: dict[str, Any] = settings.env
     return find(settings.world)(image_size=settings.image_size, **options)
 
@@ -77,6 +78,8 @@ def check(settings: DatasetConfig) -> None:
         raise InputError(f"seed must not be negative, got {settings.seed}")
     for split in episode.SPLITS:
         _check_part(settings.part(split), split)
+    for name in settings.train.laws.keys() ^ settings.test.laws.keys():
+        raise InputError(f"law '{name}' must be given for both splits, or for none")
     make_env(settings).close()
 
 

@@ -4,6 +4,8 @@ from sgjepa.envs import gl
 
 gl.choose()  # before anything below imports mujoco
 
+from typing import Any, cast  # noqa: E402
+
 import gymnasium  # noqa: E402
 
 from sgjepa.envs import planar  # noqa: E402
@@ -19,7 +21,7 @@ ENVS: dict[str, type[Env]] = {
 
 for _env in ENVS.values():
     # the environment ends its episodes itself, and says more about a wrong order of calls than the wrappers do
-    gymnasium.register(_env.world.gym_id, entry_point=_env, disable_env_checker=True, order_enforce=False)
+    gymnasium.register(_env.world.gym_id, entry_point=cast(Any, _env), disable_env_checker=True, order_enforce=False)
 
 
 def find(name: str) -> type[Env]:

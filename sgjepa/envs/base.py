@@ -54,7 +54,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     A world defines `world` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 16}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 16}
     world: ClassVar[World]
     model: Any  # mujoco.MjModel: what a law is applied to
 
@@ -141,7 +141,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.t += 1
         return self._frame(), 0.0, False, self.t == self.world.frames - 1, self._info()
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]  # Gymnasium's own type is wider
+    def render(self) -> np.ndarray | None:
         return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None
 
     def _info(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sgjepa.errors import InputError, one_line
 
-PACKAGES = "libegl1 libgl1-mesa-dri (or libosmesa6)"
+PACKAGES = ("libegl1", "libgl1-mesa-dri")  # Debian's names
 _EGL_PLATFORM_DEVICE = 0x313F
 
 
@@ -81,7 +81,7 @@ def prove() -> str:
     import mujoco  # after choose(), which importing sgjepa.envs has called
 
     backend = os.environ.get("MUJOCO_GL", "") or "default"
-    remedy = f"install {PACKAGES}, or use a world's own raster renderer, which needs no OpenGL"
+    remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
     try:
         model = mujoco.MjModel.from_xml_string(_TEST_SCENE)
         data = mujoco.MjData(model)

@@ -157,7 +157,7 @@ class Planar(Env):
 
     def energy(self) -> float:
         """Mechanical energy in J, potential measured from the wall that gravity pulls towards."""
-        x, z, _ = self.data.qpos.tolist()
+        z = float(self.data.qpos[1])
         vx, vz, omega = self.data.qvel.tolist()
         g = self.law["gravity"]
         height = z - _BOTTOM if g >= 0 else _TOP - z
@@ -166,7 +166,7 @@ class Planar(Env):
     def vertices(self) -> np.ndarray:
         """The body's corners in the world, (V, 2) as (x, z)."""
         x, z, theta = self.data.qpos.tolist()
-        return self.shape.turned(theta) + (x, z)
+        return self.shape.turned(theta) + np.array([x, z])
 
     def _frame(self) -> np.ndarray:
         if self.renderer == "raster":

@@ -19,8 +19,13 @@ _open: weakref.WeakSet[Painter] = weakref.WeakSet()
 def _start() -> str:
     """Prove the backend once. Registered after MuJoCo's own exit hook, ours runs before the display is gone."""
     backend = gl.prove()
-    atexit.register(lambda: [painter.close() for painter in list(_open)])
+    atexit.register(_close_all)
     return backend
+
+
+def _close_all() -> None:
+    for painter in list(_open):
+        painter.close()
 
 
 class Painter:

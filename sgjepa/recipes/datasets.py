@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sgjepa.data.settings import DatasetConfig, Part
 from sgjepa.envs import find
 from sgjepa.errors import unknown
-from sgjepa.laws import ClippedNormal, evenly
+from sgjepa.laws import ClippedNormal, Sampler, evenly
 
 SIZES = ("mini", "paper")
-_NARROW = {"gravity": ClippedNormal(mean=4.0, std=0.5, floor=0.1)}
-_WIDE = {"gravity": evenly(-2.0, 10.0, 0.5)}  # 25 values
+_NARROW: dict[str, Sampler] = {"gravity": ClippedNormal(mean=4.0, std=0.5, floor=0.1)}
+_WIDE: dict[str, Sampler] = {"gravity": evenly(-2.0, 10.0, 0.5)}  # 25 values
 
 
 def planar(world: str, size: str) -> DatasetConfig:
