@@ -83,7 +83,7 @@ def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
         return None
     classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
     if isinstance(data, Mapping) and classes:
-        kind = data.get("type")
+        kind = str(data.get("type"))
         _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
         return _build_dataclass(classes[kind], data, place)
     for choice in choices:

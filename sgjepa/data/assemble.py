@@ -39,7 +39,8 @@ def assemble(settings: DatasetConfig, partial: Path, chunks: dict[str, list[Path
             lance.write_dataset(pa.RecordBatchReader.from_batches(schema, _batches(paths)), target, schema=schema)
         except (OSError, RuntimeError) as error:
             shutil.rmtree(target, ignore_errors=True)
-            raise OSError(f"cannot write {target} ({one_line(error)})") from error
+            reason = "No space left on device" if "No space left" in str(error) else one_line(error)
+            raise OSError(f"{reason}: {target}") from error
         parts[split] = _summary(target, settings, split)
     manifest = {
         "format": episode.FORMAT,

@@ -163,6 +163,6 @@ def _make_chunk(chunk: _Chunk) -> None:
     schema = schema_of(settings, chunk.split)
     batch = episode.rows(numbered, chunk.split, schema, codec.find(settings.codec), settings.world)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
     files.write_bytes(chunk.path, memoryview(sink.getvalue()))

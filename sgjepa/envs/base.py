@@ -54,7 +54,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     A world defines `world` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 16}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
     world: ClassVar[World]
     model: Any  # mujoco.MjModel: what a law is applied to
 

@@ -1,0 +1,31 @@
+"""Small real datasets that several tests read."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sgjepa.data.collect import collect
+from sgjepa.data.settings import DatasetConfig
+from sgjepa.recipes.datasets import dataset
+
+
+def small(world: str = "square", **changes: object) -> DatasetConfig:
+    """The mini recipe with few episodes of small pictures: two chunks of train, two of test."""
+    base = dataset(world, "mini")
+    train, test = replace(base.train, episodes=30), replace(base.test, episodes=50)
+    return replace(base, train=train, test=test, **{"image_size": 32, **changes})
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished dataset. Read it only; take `copied` to damage one."""
+    return collect(small(), tmp_path_factory.mktemp("data") / "square", workers=1)
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copy"))

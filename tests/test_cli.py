@@ -1,0 +1,104 @@
+"""The command line as a newcomer meets it: help, the demo, and every command that the documents show."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sgjepa import cli
+
+ROOT = Path(__file__).parent.parent
+STAGES = ["doctor", "demo", "data", "preview"]
+
+
+def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    text = capsys.readouterr().out
+    assert re.findall(r"^    (\w+) ", text, re.MULTILINE) == STAGES
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_shows_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str], stage: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([stage, "--help"])
+    example = re.search(r"^example: (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert example
+    program, *arguments = shlex.split(example[1])
+    assert program == "sgjepa"
+    assert cli._parser().parse_args(arguments).run
+
+
+def test_doctor_reports_and_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["doctor", "--json", str(tmp_path / "d.json")]) == 0
+    text, found = capsys.readouterr().out, json.loads((tmp_path / "d.json").read_text())
+    assert f"{found['cores']} cores" in text
+    assert f"mujoco {found['packages']['mujoco']}" in text
+    assert found["packages"]["mujoco"].startswith("3.")
+    assert set(found["opengl"]) == {"egl", "osmesa"}
+    for backend, state in found["opengl"].items():
+        assert f"{backend}: {state}" in text
+
+
+def shown_commands() -> list[str]:
+    """Every `sgjepa` line in a shell block of the README and the documents."""
+    found = []
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(r"```bash\n(.*?)```", path.read_text(), re.DOTALL):
+            found += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("sgjepa ")]
+    return found
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the documents' commands run, one after the other, as a reader would type them."""
+    return tmp_path_factory.mktemp("reader")
+
+
+def test_the_commands_in_the_documents_run(workplace: Path) -> None:
+    """Paper-size commands are only parsed: they take minutes. Everything else really runs."""
+    commands = shown_commands()
+    assert any(command.startswith("sgjepa data square") for command in commands)
+    for command in dict.fromkeys(commands):
+        program, *arguments = shlex.split(command)
+        if "paper" in arguments:
+            assert cli._parser().parse_args(arguments).run, command
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", "sgjepa.cli", *arguments], cwd=workplace, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_the_demo_makes_what_it_says_and_goes_on(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--out", str(workplace / "datasets")]) == 0
+    text = capsys.readouterr().out
+    assert "2000 train, 500 test episodes, 160000 frames" in text
+    manifest = json.loads((workplace / "datasets/square-mini/manifest.json").read_text())
+    for part in manifest["parts"].values():  # every printed number is in the file
+        found = part["laws"]["gravity"]
+        assert f"mean {found['mean']:.3f}, std {found['std']:.3f}" in text
+    with Image.open(workplace / "datasets/square-mini/preview/preview.webp") as film:
+        assert film.n_frames == 64
+    with Image.open(workplace / "datasets/square-mini/preview/contact_sheet.png") as sheet:
+        picture = np.asarray(sheet)
+    assert (np.abs(picture.astype(int)[..., 0] - picture[..., 1]) > 80).sum() > 5000, "the sheet shows no red body"
+
+
+def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
+    """Blocks of one document share their names, as a reader's session would."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "square-mini").symlink_to(finished)
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        names: dict[str, object] = {"__name__": "document"}
+        for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
+            exec(compile(block, str(path), "exec"), names)

@@ -1,0 +1,68 @@
+"""The choice of an OpenGL backend, each case in a process of its own: MuJoCo reads MUJOCO_GL once, at import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sgjepa.envs import gl
+
+HIDE = """
+import ctypes
+real = ctypes.CDLL
+def hidden(name, *args, **kwargs):
+    if name and ("EGL" in str(name) or "OSMesa" in str(name)):
+        raise OSError("hidden")
+    return real(name, *args, **kwargs)
+ctypes.CDLL = hidden
+"""
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("asked", ["", "egl", "osmesa"])
+def test_without_any_library_planar_worlds_still_run(asked: str) -> None:
+    """With MUJOCO_GL=egl and no libEGL, `import mujoco` alone would fail."""
+    done = run(
+        HIDE + "from sgjepa.envs import ENVS; import os\n"
+        "env = ENVS['square'](); env.reset(seed=0); env.step(env.expert()); print(os.environ['MUJOCO_GL'])",
+        MUJOCO_GL=asked,
+    )
+    assert done.stdout.strip() == "off", done.stderr
+
+
+def test_without_any_library_mujocos_renderer_names_the_packages() -> None:
+    done = run(HIDE + "from sgjepa.envs import ENVS\nENVS['square'](renderer='mujoco').reset(seed=0)")
+    last = done.stderr.strip().splitlines()[-1]
+    assert "InputError: MuJoCo cannot draw with MUJOCO_GL=off" in last
+    assert "install libegl1 libgl1-mesa-dri (or libosmesa6)" in last
+
+
+def test_an_absent_choice_falls_back_to_one_that_works() -> None:
+    working = [name for name, starts in gl.PROBES.items() if starts()]
+    absent = [name for name in gl.PROBES if name not in working]
+    if not working or not absent:
+        pytest.skip("this machine has all backends or none")
+    done = run("from sgjepa.envs import gl; print(gl.prove())", MUJOCO_GL=absent[0])
+    assert done.stdout.strip() == working[0], done.stderr
+
+
+def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A black frame must not pass for a working backend."""
+    empty = "<mujoco><worldbody><camera name='c'/></worldbody></mujoco>"
+    monkeypatch.setattr(gl, "_TEST_SCENE", empty)
+    with pytest.raises(gl.InputError, match="empty picture|cannot draw"):
+        gl.prove()
+
+
+def test_a_deliberate_choice_is_kept() -> None:
+    done = run("from sgjepa.envs import gl; import os; print(os.environ['MUJOCO_GL'])", MUJOCO_GL="off")
+    assert done.stdout.strip() == "off", done.stderr

@@ -1,0 +1,67 @@
+"""The house rules that a machine can check: who imports whom, and that every module says what it is for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "sgjepa"
+MODULES = sorted(ROOT.rglob("*.py"))
+
+# from left to right; a module imports from its own stage or from the left
+STAGES = [
+    {"__init__", "errors", "config", "files", "progress", "stats"},
+    {"laws"},
+    {"envs"},
+    {"data"},
+    {"recipes"},
+    {"doctor", "demo"},
+    {"cli"},
+]
+NO_TORCH = {"errors", "config", "files", "progress", "stats", "laws", "envs", "data", "recipes", "doctor", "cli"}
+
+
+def stage_of(module: str) -> int:
+    return next(i for i, names in enumerate(STAGES) if module in names)
+
+
+def imports(path: Path) -> set[str]:
+    """Every imported module, as a dotted name; imports inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_imports_go_left(path: Path) -> None:
+    for imported in imports(path):
+        if imported.startswith("sgjepa."):
+            part = imported.split(".")[1]
+            other = part if any(part in names for names in STAGES) else "__init__"
+            assert stage_of(other) <= stage_of(name_of(path)), f"{path.name} imports {imported} from its right"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) in NO_TORCH], ids=lambda p: p.name)
+def test_simulating_and_reading_work_without_torch(path: Path) -> None:
+    assert not any(name.split(".")[0] == "torch" for name in imports(path))
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) != "envs"], ids=lambda p: p.name)
+def test_only_envs_import_mujoco(path: Path) -> None:
+    """Importing sgjepa.envs chooses the OpenGL backend first; a direct import would come too early."""
+    assert not any(name.split(".")[0] == "mujoco" for name in imports(path))
