@@ -155,14 +155,15 @@ class Split:
         row = self._read(["episode_metadata"], np.array([number]))
         return dict(json.loads(row["episode_metadata"][0].as_py()))
 
-    def pixels(self, numbers: np.ndarray) -> np.ndarray:
-        """Decoded frames of the episodes, (len(numbers), T, H, W, 3) uint8."""
+    def pixels(self, numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Decoded frames of the episodes, (len(numbers), T, H, W, 3) uint8; straight into `out` if it is given."""
         packed = self._read(["pixels"], numbers)["pixels"]
-        frames = np.empty((len(packed), *self.picture), np.uint8)
+        frames = np.empty((len(numbers), self.frames, *self.picture), np.uint8) if out is None else out
         for row, content in enumerate(packed):
-            place = f"{self.folder}, episode {int(numbers[row // self.frames])}, frame {row % self.frames}"
-            frames[row] = codec.decode(self._codec, content.as_py(), self.picture, place)
-        return frames.reshape(len(numbers), self.frames, *self.picture)
+            episode_row, t = divmod(row, self.frames)
+            place = f"{self.folder}, episode {int(numbers[episode_row])}, frame {t}"
+            frames[episode_row, t] = codec.decode(self._codec, content.as_py(), self.picture, place)
+        return frames
 
 
 def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[np.ndarray, np.ndarray]:

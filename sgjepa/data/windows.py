@@ -88,7 +88,7 @@ def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
     blocks = [slice(i, min(i + _BLOCK, len(episodes))) for i in range(0, len(episodes), _BLOCK)]
 
     def work(block: slice) -> int:
-        frames[block] = split.pixels(episodes[block])
+        split.pixels(episodes[block], out=frames[block])
         return int(block.stop - block.start)
 
     with progress(len(episodes), 0, f"decode {split.name}", " episodes") as bar, ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -29,6 +29,6 @@ class Contact:
 
 
 CONTACTS = {
-    "elastic": Contact(1e6, (0.01, 0.01), 1e-4, "RK4", adaptive=True, vertices=True, depth=0.02),
+    "elastic": Contact(1e6, (0.01, 0.01), 5e-5, "RK4", adaptive=True, vertices=True, depth=0.02),
     "reference": Contact(1e3, (0.9, 0.95), 1 / 320, "implicitfast", adaptive=False, vertices=False, depth=1.0),
 }

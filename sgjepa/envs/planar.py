@@ -29,6 +29,7 @@ MARGIN = 0.22  # m between the body and the walls at launch
 LOWEST_START = CENTRE[1] + 0.12 * HALF_BOX  # m; bodies start in the upper part of the box
 _LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
 _BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
+_TOUCH = 1e-5  # m; a long step ends this far from the wall, so that its last RK4 stage does not feel the contact
 _MOVING = ("x", "z", "vx", "vz", "theta", "omega")
 RENDERERS = ("raster", "mujoco")
 
@@ -133,7 +134,7 @@ class Planar(Env):
         """Step until `seconds` have passed, each step no longer than any vertex needs to reach a wall."""
         option, data, finest, radius = self.model.opt, self.data, self.contact.timestep, self.shape.radius
         while seconds > 1e-12:
-            gap = self.clearance()
+            gap = self.clearance() - _TOUCH
             vx, vz, omega = data.qvel.tolist()
             ax, az, alpha = data.qacc_smooth.tolist()  # without contacts: what flight will feel
             speed = math.hypot(vx, vz) + abs(omega) * radius
