@@ -60,7 +60,7 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in ("mujoco", "numpy", "pylance", "pyarrow")},
         "platform": platform.platform(),
-        "command": " ".join(["sgjepa", *sys.argv[1:]]),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
