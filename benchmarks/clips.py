@@ -70,7 +70,9 @@ def main() -> None:
     once = EPISODES * 64 / decode
     epoch = EPISODES * 40 / plain
     with_decode = EPISODES * 40 / (decode + EPISODES * 40 / medians["ours, RAM"])
-    print(f"  decoding once: {once:.0f} frames/s; first epoch with it {with_decode / plain:.1f}x ({epoch:.1f} s the plain way)")
+    print(
+        f"  decoding once: {once:.0f} frames/s; first epoch with it {with_decode / plain:.1f}x ({epoch:.1f} s the plain way)"
+    )
     result = {"windows_per_second": speeds, "median": medians, "ratio": {n: v / plain for n, v in medians.items()}}
     result |= {"decode_frames_per_second": once, "first_epoch_ratio": with_decode / plain}
     out = Path(__file__).parent / "results" / "clips.json"

@@ -225,7 +225,7 @@ def test_a_full_disk_keeps_what_was_finished_and_the_command_goes_on(
 ) -> None:
     """The disk fills up while episodes are made, or when all are made and Lance is written."""
     _, mount = mounted
-    disk = mount("size=%s" % {"episodes": "900k", "lance": "1800k"}[phase])  # type: ignore[operator]
+    disk = mount({"episodes": "size=900k", "lance": "size=1800k"}[phase])  # type: ignore[operator]
     out = disk / "square"
     arguments = ["data", "square", "--train-episodes", "30", "--test-episodes", "50", "--image-size", "32", "--workers", "1"]
     line = fails(capsys, *arguments, "--out", out)

@@ -68,7 +68,7 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
     commands = shown_commands()
     assert any(command.startswith("sgjepa data square") for command in commands)
     for command in dict.fromkeys(commands):
-        program, *arguments = shlex.split(command)
+        _, *arguments = shlex.split(command)
         if "paper" in arguments:
             assert cli._parser().parse_args(arguments).run, command
             continue

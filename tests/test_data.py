@@ -83,7 +83,7 @@ def test_train_and_test_laws_are_the_papers() -> None:
     assert train.mean() == pytest.approx(4.0, abs=4 * 0.5 / np.sqrt(8000))
     assert train.std() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(16000))
     test = [episode_law(paper.test.laws, 0, "test", n)["gravity"] for n in range(5000)]
-    assert {g: test.count(g) for g in set(test)} == {g: 200 for g in np.arange(-2, 10.25, 0.5).tolist()}
+    assert {g: test.count(g) for g in set(test)} == dict.fromkeys(np.arange(-2, 10.25, 0.5).tolist(), 200)
 
 
 # --- the rows ------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_killed_at_random_moments_the_same_command_goes_on(finished: Path, tmp_p
         process.send_signal(signal.SIGKILL)  # the parent only: its workers must end by themselves
         process.wait()
         if not out.exists():
-            with pytest.raises(InputError, match="half made|does not exist"):
+            with pytest.raises(InputError, match=r"half made|does not exist"):
                 open_dataset(out)
     deadline = time.time() + 10
     while time.time() < deadline and _processes_with(str(script)):

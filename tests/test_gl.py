@@ -59,7 +59,7 @@ def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A black frame must not pass for a working backend."""
     empty = "<mujoco><worldbody><camera name='c'/></worldbody></mujoco>"
     monkeypatch.setattr(gl, "_TEST_SCENE", empty)
-    with pytest.raises(gl.InputError, match="empty picture|cannot draw"):
+    with pytest.raises(gl.InputError, match=r"empty picture|cannot draw"):
         gl.prove()
 
 

@@ -86,7 +86,7 @@ def test_nothing_starts_near_a_wall_and_launches_follow_the_distribution(world: 
     for seed in range(300):
         env.reset(seed=seed)
         assert env.clearance() >= planar.MARGIN - 1e-9
-        x, z, vx, vz, theta, omega = env.state()[:6]
+        _, z, vx, vz, theta, omega = env.state()[:6]
         mass, impulse = env.phys()[1], env.expert().astype(float)
         assert (vx, vz, omega) == (0, 0, 0), "the kick comes with the first control"
         drawn.append([mass, theta, np.hypot(*impulse) / mass, math.atan2(impulse[1], impulse[0]), z])
@@ -198,7 +198,9 @@ def test_an_off_centre_bounce_follows_the_impulse_formula() -> None:
     """Frictionless elastic impact of one vertex: j = 2 v_n / (1/m + r^2/I), and nothing happens along the wall."""
     env = make("square")
     theta, speed = 0.3, 2.0
-    env.reset(seed=0, options={"law": {"gravity": 0.0}, "state": {"x": 0, "z": 3.0, "theta": theta, "vx": 0.5, "vz": -speed}})
+    env.reset(
+        seed=0, options={"law": {"gravity": 0.0}, "state": {"x": 0, "z": 3.0, "theta": theta, "vx": 0.5, "vz": -speed}}
+    )
     mass = env.phys()[1]
     corner = env.shape.turned(theta)[env.shape.turned(theta)[:, 1].argmin()]
     lever, inertia = corner[0], mass * env.shape.gyration

@@ -85,7 +85,9 @@ def test_a_memory_map_of_other_frames_is_refused(copied: Path) -> None:
         Clips(open_dataset(copied).train, np.arange(3), length=25, keep="disk")
 
 
-@pytest.mark.parametrize(("length", "keep", "words"), [(0, "ram", "1 to 64"), (65, "ram", "1 to 64"), (9, "gpu", "unknown place")])
+@pytest.mark.parametrize(
+    ("length", "keep", "words"), [(0, "ram", "1 to 64"), (65, "ram", "1 to 64"), (9, "gpu", "unknown place")]
+)
 def test_bad_windows_are_named(finished: Path, length: int, keep: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Clips(open_dataset(finished).train, np.arange(2), length=length, keep=keep)
