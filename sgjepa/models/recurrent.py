@@ -1,0 +1,53 @@
+"""The residual stack around a recurrent cell. GRU and SSM differ in the cell that is passed in and in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from sgjepa.models.blocks import layer_norm
+
+
+class RecurrentLayer(nn.Module):
+    """x + s * cell(MLP([norm(x); c])), with a learned scalar s that starts at 0.1."""
+
+    def __init__(self, cell: nn.Module, width: int, hidden: int, dropout: float):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, width))
+        self.cell = cell
+        self.dropout = nn.Dropout(dropout)
+        self.scale = nn.Parameter(torch.tensor(0.1))
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        y: Tensor = self.dropout(self.cell(self.mlp(torch.cat([layer_norm(x), c], dim=-1))))
+        return x + self.scale * y
+
+
+class RecurrentPredictor(nn.Module):
+    """z, c (B, t, D) -> (B, t, D), t <= history; the state starts at zero in every window."""
+
+    def __init__(
+        self,
+        cell: Callable[[], nn.Module],
+        latent: int,
+        history: int,
+        depth: int,
+        width: int,
+        hidden: int,
+        dropout: float,
+    ):
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(1, history, latent))
+        self.input = nn.Linear(latent, width)
+        self.condition = nn.Linear(latent, width)
+        self.layers = nn.ModuleList(RecurrentLayer(cell(), width, hidden, dropout) for _ in range(depth))
+        self.output = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, latent))
+
+    def forward(self, z: Tensor, c: Tensor) -> Tensor:
+        x, c = self.input(z + self.position[:, : z.shape[1]]), self.condition(c)
+        for layer in self.layers:
+            x = layer(x, c)
+        prediction: Tensor = self.output(x)
+        return prediction
