@@ -26,7 +26,7 @@ from sgjepa.parallel import Group, from_first_rank
 from sgjepa.rollout import Predicts, rollout
 from sgjepa.sigreg import draw_directions, sigreg
 
-Windows: TypeAlias = Literal["one", "dense"]
+Windows: TypeAlias = Literal["clip", "dense"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class RolloutLoss:
     steps: int = 5  # K
     discount: float = 0.95  # γ
     sigreg: float = 0.72  # λ; 0 skips the term
-    windows: Windows = "one"
-    stride: int = 1  # frames between the starts of dense windows
+    windows: Windows = "clip"
+    flatten: bool = False  # SIGReg over all frames of the batch at once, for batches too small for a test a time step
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
@@ -48,8 +48,8 @@ class OneStepLoss:
     """LeWM's objective: one step ahead from true latents at every position, and SIGReg."""
 
     sigreg: float = 0.09
-    windows: Windows = "one"
-    stride: int = 1
+    windows: Windows = "clip"
+    flatten: bool = False
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
@@ -74,7 +74,7 @@ def compute(
     z: (B, T, ...) encoded latents     c: (B, T - 1 or more, D) conditions
     generator: SIGReg's directions are drawn from it, on the device of z
     history: H; needed for dense windows, otherwise the window is all of z and H = T - K
-    starts: first frames of the windows to train on, instead of every `loss.stride`-th
+    starts: first frames of the windows to train on, instead of all there are
     group: the ranks that share the batch (see sgjepa.parallel); this rank's z is its part
     """
     if group is None and loss.sigreg and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
@@ -82,7 +82,7 @@ def compute(
     steps = loss.steps if isinstance(loss, RolloutLoss) else 1
     size = _window_size(loss, z.shape[1], steps, history)
     if starts is None:
-        starts = range(0, z.shape[1] - size + 1, loss.stride)
+        starts = range(z.shape[1] - size + 1)
     z_windows, c_windows = cut_windows(z, size, starts), cut_windows(c, size - 1, starts)
     if isinstance(loss, RolloutLoss):
         name, error = "rollout", rollout_loss(model, z_windows, c_windows, loss.steps, loss.discount)
@@ -92,7 +92,7 @@ def compute(
     if loss.sigreg:
         flat = z.flatten(2)  # (B, T, D)
         directions = from_first_rank(draw_directions(flat.shape[2], generator), group)
-        regulariser = sigreg(flat, directions, group=group)
+        regulariser = sigreg(flat, directions, flatten=loss.flatten, group=group)
         total, parts["sigreg"] = total + loss.sigreg * regulariser, regulariser.detach()
     return total, {"loss": total.detach(), **parts}
 

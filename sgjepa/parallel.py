@@ -10,6 +10,7 @@ the loss, and DDP's division by the number of ranks W makes the sum of the share
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -17,6 +18,34 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 Group: TypeAlias = "dist.ProcessGroup | None"
+
+
+def start() -> Group:
+    """Join the processes that `torchrun` started; None if this one is alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    if not dist.is_initialized():
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return cast("dist.ProcessGroup", dist.group.WORLD)
+
+
+def rank(group: Group) -> int:
+    """This process's number in the group."""
+    return 0 if group is None else dist.get_rank(group)
+
+
+def average_gradients(parameters: list[nn.Parameter], group: Group) -> None:
+    """Replace every gradient by its mean over ranks, all in one message."""
+    if group is None:
+        return
+    grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+    flat = torch.cat([grad.flatten() for grad in grads])
+    dist.all_reduce(flat, group=group)
+    flat /= world_size(group)
+    for p, mean in zip(parameters, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
+        p.grad = mean.view_as(p)
 
 
 class _AllReduceMean(torch.autograd.Function):

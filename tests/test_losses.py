@@ -132,23 +132,22 @@ def test_sigreg_sees_all_encoded_latents_and_nothing_else(model, loss):
     torch.testing.assert_close(total, bare + loss.sigreg * parts["sigreg"])
 
 
-@pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("loss", [RolloutLoss(steps=3, sigreg=0), OneStepLoss(sigreg=0)])
-def test_dense_windows_are_the_mean_over_separate_windows(model, loss, stride):
+def test_dense_windows_are_the_mean_over_separate_windows(model, loss):
     z, c = stretch(14)
     history, size = 4, 7 if isinstance(loss, RolloutLoss) else 5
-    starts = range(0, 14 - size + 1, stride)
+    starts = range(14 - size + 1)
     separate = torch.stack(
         [compute(loss, model, z[:, s : s + size], c[:, s : s + size - 1], generator())[0] for s in starts]
     )
-    dense, _ = compute(replace(loss, windows="dense", stride=stride), model, z, c, generator(), history=history)
+    dense, _ = compute(replace(loss, windows="dense"), model, z, c, generator(), history=history)
     torch.testing.assert_close(dense, separate.mean())
     inputs = [z, *model.parameters()]
     for one, other in zip(torch.autograd.grad(dense, inputs), torch.autograd.grad(separate.mean(), inputs), strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_chosen_starts_replace_the_stride(model):
+def test_chosen_starts_are_the_windows(model):
     z, c = stretch(14)
     loss = RolloutLoss(steps=3, sigreg=0, windows="dense")
     chosen, _ = compute(loss, model, z, c, generator(), history=4, starts=[2, 5])
@@ -183,7 +182,7 @@ def test_windows_that_do_not_fit_are_refused(model, loss, history, message):
         compute(loss, model, z, c, generator(), history=history)
 
 
-@pytest.mark.parametrize("loss", [RolloutLoss(windows="dense", stride=2), OneStepLoss()])
+@pytest.mark.parametrize("loss", [RolloutLoss(windows="dense", flatten=True), OneStepLoss()])
 def test_configs_survive_json(loss):
     assert config.from_dict(type(loss), config.to_dict(loss)) == loss
 

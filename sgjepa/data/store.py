@@ -183,9 +183,6 @@ class Normalisers:
     law: ZScore
 
 
-def fit_normalisers(split: Split, numbers: np.ndarray) -> Normalisers:
-    """Fitted on the given training episodes and on nothing else."""
-    return Normalisers(
-        control=fit_zscore(split.control[numbers].reshape(-1, split.control.shape[-1])),
-        law=fit_zscore(split.law[numbers]),
-    )
+def fit_normalisers(control: np.ndarray, law: np.ndarray) -> Normalisers:
+    """Fitted on training episodes and on nothing else: pass theirs. control (N, T, A), law (N, L)"""
+    return Normalisers(control=fit_zscore(control.reshape(-1, control.shape[-1])), law=fit_zscore(law))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import psutil
@@ -25,7 +25,7 @@ _BLOCK = 8  # episodes decoded at a time
 class Batch:
     """B windows of W frames. The paper's action is [control; law]."""
 
-    frames: np.ndarray  # (B, W, H, W, 3) uint8
+    frames: np.ndarray  # (B, W, h, w, 3) uint8, or what was computed from the frames, (B, W, ...)
     control: np.ndarray  # (B, W, A) float32
     law: np.ndarray  # (B, L) float32
     state: np.ndarray  # (B, W, S) float32
@@ -34,13 +34,18 @@ class Batch:
 
 
 class Clips:
-    """All windows of `length` frames in the given episodes, by number: windows of one episode follow each other."""
+    """All windows of `length` frames in the given episodes, by number: windows of one episode follow each other.
 
-    def __init__(self, split: Split, episodes: np.ndarray, length: int, keep: str = "auto"):
+    `content` replaces the frames by something else that was computed once for every frame of the split, (N, T, ...).
+    """
+
+    def __init__(
+        self, split: Split, episodes: np.ndarray, length: int, keep: str = "auto", content: np.ndarray | None = None
+    ):
         if not 1 <= length <= split.frames:
             raise InputError(f"a window must have 1 to {split.frames} frames, got {length}")
         self.split, self.episodes, self.length = split, np.asarray(episodes), length
-        self._pixels, self._rows = decode(split, self.episodes, keep)
+        self._pixels, self._rows = decode(split, self.episodes, keep) if content is None else (content, self.episodes)
         self._control, self._law, self._state = split.control, split.law, split.state
 
     def __len__(self) -> int:
@@ -53,7 +58,7 @@ class Clips:
     def batch(self, numbers: np.ndarray) -> Batch:
         """The windows with these numbers, 0 <= number < len(self)."""
         row, start = np.divmod(np.asarray(numbers), self._starts)
-        frames = np.empty((len(row), self.length, *self.split.picture), np.uint8)
+        frames = np.empty((len(row), self.length, *self._pixels.shape[2:]), self._pixels.dtype)
         for i, (r, s) in enumerate(zip(self._rows[row].tolist(), start.tolist(), strict=True)):
             frames[i] = self._pixels[r, s : s + self.length]
         episode = self.episodes[row]
@@ -66,6 +71,40 @@ class Clips:
             episode=episode,
             start=start,
         )
+
+
+class Together:
+    """Windows of several datasets as one collection; all must have the same laws, controls and picture size."""
+
+    def __init__(self, parts: list[Clips]):
+        self.parts = parts
+        first = parts[0]
+        for other in parts[1:]:
+            for name in ("laws", "picture", "frames"):
+                one, two = getattr(first.split, name), getattr(other.split, name)
+                if one != two:
+                    raise InputError(f"{first.split.folder} and {other.split.folder} differ in {name}: {one}, {two}")
+            if first.split.control.shape[2] != other.split.control.shape[2]:
+                raise InputError(f"{first.split.folder} and {other.split.folder} differ in their controls")
+        self._ends = np.cumsum([len(part) for part in parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The windows with these numbers, in their order; those of the first dataset have the lowest numbers."""
+        if len(self.parts) == 1:
+            return self.parts[0].batch(numbers)
+        numbers = np.asarray(numbers)
+        which = np.searchsorted(self._ends, numbers, side="right")
+        order = np.argsort(which, kind="stable")
+        batches = []
+        for index in np.unique(which):
+            start = 0 if index == 0 else self._ends[index - 1]
+            batches.append(self.parts[index].batch(numbers[which == index] - start))
+        back = np.argsort(order, kind="stable")
+        joined = {f.name: np.concatenate([getattr(b, f.name) for b in batches])[back] for f in fields(Batch)}
+        return Batch(**joined)
 
 
 def decode(split: Split, episodes: np.ndarray, keep: str = "auto") -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,140 @@
+"""Checkpoints: safetensors and JSON, so that nothing is executed when one is loaded.
+
+    checkpoints/step-0000200/
+      model.safetensors       weights, buffers, normalisers
+      optimiser.safetensors   momenta and step counts
+      state.json              step, best validation loss, epochs without a better one
+
+A checkpoint appears under its name when it is whole. Random numbers and the data's order are functions of seed and step,
+so there is nothing else to save: going on from a checkpoint is bitwise the run that never stopped (on a CPU).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from sgjepa import config, files, rows
+from sgjepa.errors import InputError, one_line
+from sgjepa.models.dino import DinoConfig, DinoWM
+from sgjepa.models.world import ModelConfig, WorldModel
+from sgjepa.run import Run
+
+KEPT = 2  # checkpoints; the newest may be the one before a fault
+MODEL = "model.safetensors"
+
+
+def build(model: ModelConfig | DinoConfig) -> WorldModel | DinoWM:
+    """A fresh model of that config."""
+    return WorldModel(model) if isinstance(model, ModelConfig) else DinoWM(model)
+
+
+def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dict[str, Any]) -> Path:
+    """Write the checkpoint of `state["step"]` and drop old ones."""
+    place = folder / "checkpoints"
+    place.mkdir(exist_ok=True)
+    target = place / f"step-{state['step']:07d}"
+    temporary = place / f".{target.name}.{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        save_weights(temporary / MODEL, modules)
+        tensors, plan = _flatten(optimiser)
+        save_file(tensors, temporary / "optimiser.safetensors", metadata={"plan": json.dumps(plan)})
+        files.write_json(temporary / "state.json", state)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for old in _all(folder)[:-KEPT]:
+        shutil.rmtree(old)
+    return target
+
+
+def newest(folder: Path) -> Path | None:
+    """The last whole checkpoint of a run."""
+    found = _all(folder)
+    return found[-1] if found else None
+
+
+def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fill the modules; returns the optimiser's state and the training state."""
+    load_weights(checkpoint / MODEL, modules)
+    try:
+        tensors = load_file(checkpoint / "optimiser.safetensors")
+        with (checkpoint / "optimiser.safetensors").open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{checkpoint} cannot be read ({one_line(error, 120)}); delete it to use the one before") from error
+    plan = json.loads(header["__metadata__"]["plan"])
+    return _unflatten(plan, tensors), files.read_json(checkpoint / "state.json")
+
+
+def save_weights(path: Path, module: nn.Module) -> None:
+    """All parameters and buffers, as safetensors."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        save_file({name: value.contiguous() for name, value in module.state_dict().items()}, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_weights(path: Path, module: nn.Module) -> None:
+    """Fill a module from safetensors; every tensor must be there and fit."""
+    try:
+        module.load_state_dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read ({one_line(error, 120)})") from error
+    except RuntimeError as error:
+        raise InputError(f"{path} holds another model ({one_line(error, 160)})") from error
+
+
+def load_run(folder: Path) -> tuple[Run, WorldModel | DinoWM]:
+    """A finished run: its config and its model, in eval mode."""
+    if not (folder / rows.CONFIG).is_file():
+        raise InputError(f"{folder} is not a run (no {rows.CONFIG})")
+    run = config.from_dict(Run, files.read_json(folder / rows.CONFIG).get("config"))
+    if not (folder / MODEL).is_file():
+        raise InputError(f"{folder} has no finished model; run the same `sgjepa train` command again")
+    model = build(run.model)
+    load_weights(folder / MODEL, model)
+    return run, model.eval()
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(p for p in (folder / "checkpoints").glob("step-*") if (p / "state.json").is_file())
+
+
+def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:
+    """Nested state to named tensors, and the same nesting with the names in their place."""
+    tensors: dict[str, Tensor] = {}
+
+    def walk(node: Any, path: str) -> Any:
+        if isinstance(node, Tensor):
+            tensors[path] = node.detach().contiguous()
+            return {"tensor": path}
+        if isinstance(node, dict):
+            return {"dict": [[key, walk(item, f"{path}.{key}")] for key, item in node.items()]}
+        if isinstance(node, (list, tuple)):
+            return {"list": [walk(item, f"{path}.{i}") for i, item in enumerate(node)]}
+        return {"value": node}
+
+    return tensors, walk(value, "state")
+
+
+def _unflatten(plan: Any, tensors: dict[str, Tensor]) -> Any:
+    if "tensor" in plan:
+        return tensors[plan["tensor"]]
+    if "dict" in plan:
+        return {key: _unflatten(item, tensors) for key, item in plan["dict"]}
+    if "list" in plan:
+        return [_unflatten(item, tensors) for item in plan["list"]]
+    return plan["value"]

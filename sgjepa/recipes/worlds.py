@@ -1,0 +1,145 @@
+"""World-model recipes: the paper's configuration table and its baselines, at two sizes.
+
+`paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
+whole episodes encoded once, and the same number of updates on the same data for every method that is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sgjepa.errors import unknown
+from sgjepa.losses import OneStepLoss, RolloutLoss
+from sgjepa.models import encoder
+from sgjepa.models.dino import DinoConfig
+from sgjepa.models.frozen import DINOv2, MobileNetV2
+from sgjepa.models.gru import GRU
+from sgjepa.models.ssm import SSM
+from sgjepa.models.transformer import Transformer
+from sgjepa.models.world import ModelConfig
+from sgjepa.optim import OptimConfig
+from sgjepa.recipes.datasets import SIZES
+from sgjepa.run import Run, Train
+
+# world: control channels, picture size, patch, weight of SIGReg (the paper's configuration table)
+_PAPER = {
+    "square": (2, 128, 8, 0.72),
+    "right_triangle": (2, 128, 8, 0.72),
+    "pentagon": (2, 128, 8, 0.72),
+    "house": (2, 128, 8, 0.72),
+    "approach_ball": (0, 256, 16, 0.18),
+    "arm_catcher_ball": (3, 256, 16, 0.18),
+    "arm_paddle_ball": (5, 256, 16, 0.72),
+    "franka_basket": (5, 256, 16, 0.09),
+}
+_SMALL = {"depth": 2, "width": 128, "mlp": 256}
+
+
+def gru(world: str, size: str) -> Run:
+    """SG-JEPA with the GRU predictor."""
+    if size == "mini":
+        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_flat(0.72), windows="dense", flatten=True))
+    return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
+
+
+def ssm(world: str, size: str) -> Run:
+    """SG-JEPA with the selective state space."""
+    predictor = SSM(**_SMALL) if size == "mini" else SSM()
+    base = gru(world, size)
+    assert isinstance(base.model, ModelConfig)
+    return replace(base, name=f"{world}_ssm", model=replace(base.model, predictor=predictor))
+
+
+def transformer(world: str, size: str) -> Run:
+    """SG-JEPA with the Transformer that LeWM has."""
+    predictor = _mini_transformer() if size == "mini" else Transformer()
+    base = gru(world, size)
+    assert isinstance(base.model, ModelConfig)
+    return replace(base, name=f"{world}_transformer", model=replace(base.model, predictor=predictor))
+
+
+def lewm(world: str, size: str) -> Run:
+    """The original LeWM: one step, teacher forced, AdaLN Transformer."""
+    if size == "mini":
+        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=_flat(0.09), windows="dense", flatten=True))
+    run = _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
+    return replace(run, train=replace(run.train, frames=run.history + 1))
+
+
+def dino(world: str, size: str) -> Run:
+    """DINO-WM: a frozen patch encoder, one step, teacher forced."""
+    controls = _PAPER[world][0]
+    if size == "mini":
+        base = lewm(world, size)
+        model = DinoConfig(MobileNetV2(64), controls, laws=1, depth=2, heads=4, head_dim=32, mlp=256, history=base.history)
+        return replace(base, name=f"{world}_dino", model=model, loss=OneStepLoss(sigreg=0.0, windows="dense"))
+    return Run(
+        name=f"{world}_dino",
+        data=(f"{world}-paper",),
+        model=DinoConfig(DINOv2(), controls, laws=1),
+        loss=OneStepLoss(sigreg=0.0),
+        train=Train(epochs=20, batch=32, frames=21),
+        optim=OptimConfig(kind="adamw", lr=5e-4, weight_decay=1e-2),
+    )
+
+
+def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
+    controls, pixels, patch, _ = _PAPER[world]
+    return Run(
+        name=f"{world}_{method}",
+        data=(f"{world}-paper",),
+        model=ModelConfig(encoder.tiny(pixels, patch), predictor, controls, laws=1),
+        loss=loss,
+        train=Train(epochs=20, batch=64, frames=25),
+    )
+
+
+def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
+    model = ModelConfig(
+        encoder.mini(),
+        predictor,
+        controls=_PAPER[world][0],
+        laws=1,
+        latent=64,
+        projector_width=256,
+        condition_width=128,
+        history=10,
+    )
+    return Run(
+        name=f"{world}_{method}",
+        data=(f"{world}-mini",),
+        model=model,
+        loss=loss,
+        train=Train(epochs=6, batch=8, frames=64, windows=8, validation=8),
+        optim=OptimConfig(lr_matrix=2e-3, lr=1e-3),
+    )
+
+
+def _flat(weight: float) -> float:
+    """The paper's weight for SIGReg over a batch of 64, for one test over 8 x 64 frames: the statistic grows with them."""
+    return weight * 64 / 512
+
+
+def _mini_transformer() -> Transformer:
+    return Transformer(depth=3, heads=4, head_dim=32, mlp=256)
+
+
+METHODS: dict[str, Callable[[str, str], Run]] = {
+    "gru": gru,
+    "ssm": ssm,
+    "transformer": transformer,
+    "lewm": lewm,
+    "dino": dino,
+}
+RECIPES = {f"{world}_{method}": (world, make) for world in _PAPER for method, make in METHODS.items()}
+
+
+def recipe(name: str, size: str) -> Run:
+    """The run of that name, such as square_gru."""
+    if size not in SIZES:
+        raise unknown("size", size, SIZES)
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    world, make = RECIPES[name]
+    return make(world, size)

@@ -1,0 +1,64 @@
+"""The run directory and its rows: one JSON object a line, appended, read back as dicts.
+
+runs/<name>/
+  run.json        the resolved config and where it came from
+  rows.jsonl      everything measured, one record a line
+  checkpoints/    what training needs to go on
+  model.safetensors   the finished model
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sgjepa import config, files
+from sgjepa.errors import InputError, one_line
+
+CONFIG, ROWS = "run.json", "rows.jsonl"
+
+
+def create(folder: Path, settings: Any) -> None:
+    """Make the directory, or accept one with the very same settings."""
+    asked = config.to_dict(settings)
+    if (folder / CONFIG).is_file():
+        there = files.read_json(folder / CONFIG).get("config")
+        if found := config.difference(there, asked):
+            key, old, new = found
+            differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
+            raise InputError(f"{folder} holds a run with {differs}; choose another --out or delete it")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
+    folder.mkdir(parents=True, exist_ok=True)
+    files.write_json(folder / CONFIG, {"config": asked, "provenance": files.provenance()})
+
+
+def append(folder: Path, records: list[dict[str, Any]]) -> None:
+    """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    with (folder / ROWS).open("a") as file:
+        file.write(text)
+
+
+def read(folder: Path) -> Iterator[dict[str, Any]]:
+    """All whole records. A torn last line, left by a kill, is passed over."""
+    path = folder / ROWS
+    if not path.exists():
+        return
+    with path.open() as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                if line.endswith("\n"):
+                    raise InputError(f"{path}, line {number} is not JSON ({one_line(error, 80)})") from error
+
+
+def keep(folder: Path, up_to_step: int) -> None:
+    """Forget records after a step: training that goes on from there will write them again."""
+    kept = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
+    text = "".join(json.dumps(record) + "\n" for record in kept)
+    files.write_bytes(folder / ROWS, text.encode())

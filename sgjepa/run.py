@@ -1,0 +1,56 @@
+"""A run: everything that decides a trained world model. Recipes return one; a variant is `dataclasses.replace`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from sgjepa.errors import InputError, unknown
+from sgjepa.losses import OneStepLoss, RolloutLoss
+from sgjepa.models.dino import DinoConfig
+from sgjepa.models.world import ModelConfig
+from sgjepa.optim import OptimConfig
+
+Trained: TypeAlias = Literal["all", "predictor"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """How long, on what, and with which care for memory. A stretch is a piece of an episode that is encoded at once."""
+
+    epochs: int
+    batch: int  # stretches an update, over all processes
+    frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
+    windows: int | None = None  # dense: how many windows of each stretch an update trains on, drawn anew; None: all
+    trains: Trained = "all"  # "predictor": the encoder stays as it was loaded
+    decoder: bool = False  # train a picture decoder beside the model, on detached latents
+    chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
+    patience: int | None = None  # stop after so many epochs without a better validation loss
+    validation: int | None = None  # at most so many batches of validation an epoch; None: all
+    save_every: int = 200  # updates between checkpoints
+
+    def __post_init__(self) -> None:
+        if self.trains not in get_args(Trained):
+            raise unknown("part to train", self.trains, get_args(Trained))
+        for name in ("epochs", "batch", "frames", "save_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"Train.{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run. `data` names dataset folders; several are trained on together."""
+
+    name: str
+    data: tuple[str, ...]
+    model: ModelConfig | DinoConfig
+    loss: RolloutLoss | OneStepLoss
+    train: Train
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    seed: int = 0
+    split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
+
+    @property
+    def history(self) -> int:
+        """H, the frames a prediction sees."""
+        return self.model.history

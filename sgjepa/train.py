@@ -1,0 +1,220 @@
+"""Train a world model. The loop is `train`, read from top to bottom.
+
+Everything random is a function of the run's seed and the step: the order of the data, the windows drawn from a stretch,
+SIGReg's directions, dropout. So a checkpoint needs no generator states, and a killed run goes on bitwise as if it had not
+been (on a CPU with the same number of threads).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgjepa import checkpoint, losses, monitor, parallel, rows
+from sgjepa.data.windows import Together
+from sgjepa.errors import InputError
+from sgjepa.models.decoder import Decoder
+from sgjepa.models.dino import DinoWM
+from sgjepa.models.world import WorldModel
+from sgjepa.optim import Hybrid, OptimConfig, schedule
+from sgjepa.parallel import Group
+from sgjepa.run import Run
+from sgjepa.training_data import Tensors, encode, open_data, stretches_of, to_device, windows_of
+from sgjepa.training_log import TrainingLog
+
+_DECODED = 64  # frames a step that the decoder learns from
+_DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
+
+
+class Learner(nn.Module):
+    """What is trained and saved together: the world model and, if asked for, the picture decoder."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.model = checkpoint.build(run.model)
+        self.decoder: Decoder | None = None
+        if run.train.decoder:
+            if not isinstance(self.model, WorldModel):
+                raise InputError("the picture decoder needs a model that is trained from pixels, not a frozen encoder")
+            self.decoder = Decoder(self.model.config.latent, self.model.config.encoder.image_size)
+
+
+def train(run: Run, folder: Path, datasets: Path, init: Path | None = None) -> Path:
+    """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
+
+    datasets: where the run's datasets lie. init: a finished run whose weights to start from, with a fresh optimiser.
+    """
+    group = parallel.start()
+    first = parallel.rank(group) == 0
+    if first:
+        rows.create(folder, run)
+    if (folder / checkpoint.MODEL).is_file():
+        return folder
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    learner = _learner(run, init).to(device)
+    data = open_data(run, learner.model, datasets)
+    parallel.share_batchnorm(learner, group)
+    optimisers = _optimisers(run, learner)
+    per_epoch = len(data.train) // run.train.batch
+    if per_epoch == 0 or run.train.batch % parallel.world_size(group):
+        raise InputError(
+            f"a batch of {run.train.batch} stretches must fit into the {len(data.train)} there are "
+            f"and divide by the {parallel.world_size(group)} processes"
+        )
+    total = per_epoch * run.train.epochs
+    state: dict[str, Any] = {"step": 0, "best": math.inf, "waited": 0}
+    if found := checkpoint.newest(folder):
+        saved, state = checkpoint.load(found, learner)
+        for name, optimiser in optimisers.items():
+            optimiser.load_state_dict(saved[name])
+        if first:
+            rows.keep(folder, state["step"])
+    log = TrainingLog(folder, run.name, state["step"], total, first)
+    with log:
+        while state["step"] < total and not _gave_up(run, state):
+            step = state["step"]
+            batch = to_device(data.train.batch(stretches_of(run, len(data.train), step, group)), device)
+            _seed(run.seed, step)
+            _rates(run, optimisers, step, total)
+            parts = _update(run, learner, optimisers, batch, step, group)
+            if not math.isfinite(parts["loss"]):
+                kept = checkpoint.newest(folder)
+                raise InputError(
+                    f"the loss is not finite at step {step} (episodes {sorted(set(batch.episode.tolist()))}); "
+                    f"last good checkpoint: {kept or 'none'}; lower the learning rate"
+                )
+            state["step"] = step + 1
+            log.step(state["step"], parts, frames=run.train.batch * run.train.frames)
+            if state["step"] % per_epoch == 0:
+                found_loss = _validate(run, learner, data.validation, device, group)
+                better = found_loss["loss"] < state["best"]
+                state |= {"best": min(found_loss["loss"], state["best"]), "waited": 0 if better else state["waited"] + 1}
+                log.validation(state["step"], found_loss, getattr(run.model, "latent", None))
+            if first and (state["step"] % run.train.save_every == 0 or state["step"] == total):
+                log.flush()
+                checkpoint.save(folder, learner, {n: o.state_dict() for n, o in optimisers.items()}, state)
+    if first:
+        if learner.decoder is not None:
+            checkpoint.save_weights(folder / "decoder.safetensors", learner.decoder)
+        checkpoint.save_weights(folder / checkpoint.MODEL, learner.model)
+    return folder
+
+
+def _update(
+    run: Run, learner: Learner, optimisers: dict[str, Hybrid], batch: Tensors, step: int, group: Group
+) -> dict[str, float]:
+    """One step of gradient descent; returns the loss terms. The only device synchronisation is reading them."""
+    learner.train()
+    if run.train.trains == "predictor":
+        _freeze(learner.model)
+    for optimiser in optimisers.values():
+        optimiser.zero_grad()
+    with torch.autocast(batch.control.device.type, torch.bfloat16, enabled=batch.control.device.type == "cuda"):
+        z, c = encode(learner.model, batch, run.train.chunk)
+        total, parts = losses.compute(
+            run.loss,
+            learner.model,
+            z,
+            c,
+            torch.Generator(z.device).manual_seed(_mix(run.seed, step, 1)),
+            history=run.history,
+            starts=windows_of(run, step),
+            group=group,
+        )
+        if learner.decoder is not None:
+            reconstruction = _reconstruction(learner.decoder, z, batch.frames, step)
+            total, parts = total + reconstruction, {**parts, "reconstruction": reconstruction.detach()}
+    total.backward()  # type: ignore[no-untyped-call]
+    for optimiser in optimisers.values():
+        parallel.average_gradients(optimiser.parameters, group)
+    norms = [optimiser.step() for optimiser in optimisers.values()]
+    return {**{name: float(value) for name, value in parts.items()}, "grad_norm": float(norms[0])} | _health(z)
+
+
+def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, step: int) -> Tensor:
+    """Mean squared error of decoded pictures on some frames of the batch; z is detached inside the decoder."""
+    count = z.shape[0] * z.shape[1]
+    chosen = torch.from_numpy(np.random.default_rng([step, 3]).permutation(count)[:_DECODED]).to(z.device)
+    picture = decoder(z.flatten(0, 1)[chosen][None])[0]
+    return F.mse_loss(picture, frames.flatten(0, 1)[chosen].to(picture.dtype) / 255)
+
+
+@torch.no_grad()
+def _validate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> dict[str, float]:
+    """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode."""
+    learner.eval()
+    size = run.train.batch // parallel.world_size(group)
+    numbers = np.arange(len(data))
+    if run.train.validation is not None and run.train.validation * size < len(numbers):
+        numbers = np.linspace(0, len(data) - 1, run.train.validation * size).astype(int)
+    terms: list[dict[str, float]] = []
+    for index, start in enumerate(range(0, max(len(numbers) - size + 1, 1), size)):
+        batch = to_device(data.batch(numbers[start : start + size]), device)
+        z, c = encode(learner.model, batch, None)
+        generator = torch.Generator(device).manual_seed(_mix(0, index, 2))
+        _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
+        terms.append({name: float(value) for name, value in parts.items()} | _health(z))
+    return {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
+
+
+def _health(z: Tensor) -> dict[str, float]:
+    # patch grids come from a frozen encoder and cannot collapse
+    return monitor.latent_health(z) if z.dim() == 3 else {}
+
+
+# --- seeds, rates, parts -------------------------------------------------------------------------------------------
+
+
+def _mix(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _seed(seed: int, step: int) -> None:
+    torch.manual_seed(_mix(seed, step))  # dropout
+
+
+def _learner(run: Run, init: Path | None) -> Learner:
+    torch.manual_seed(_mix(run.seed))
+    learner = Learner(run)
+    if init is not None:
+        _, other = checkpoint.load_run(init)
+        try:
+            learner.model.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise InputError(
+                f"the model in {init} does not fit this recipe: {str(error).splitlines()[1].strip()}"
+            ) from error
+    elif run.train.trains == "predictor":
+        raise InputError("training the predictor alone needs a trained encoder: --init RUN")
+    return learner
+
+
+def _freeze(model: WorldModel | DinoWM) -> None:
+    """Keep the encoder as it is: no gradient, and BatchNorm by its stored statistics."""
+    parts: list[nn.Module] = [model.encoder] if isinstance(model, DinoWM) else [model.encoder, model.projector]
+    for part in parts:
+        part.requires_grad_(False).eval()
+
+
+def _optimisers(run: Run, learner: Learner) -> dict[str, Hybrid]:
+    if run.train.trains == "predictor":
+        _freeze(learner.model)
+    found = {"model": Hybrid(learner.model, run.optim)}
+    if learner.decoder is not None:
+        found["decoder"] = Hybrid(learner.decoder, _DECODER)
+    return found
+
+
+def _rates(run: Run, optimisers: dict[str, Hybrid], step: int, total: int) -> None:
+    for name, optimiser in optimisers.items():
+        optimiser.scale_rates(schedule(step, total, _DECODER if name == "decoder" else run.optim))
+
+
+def _gave_up(run: Run, state: dict[str, Any]) -> bool:
+    return run.train.patience is not None and state["waited"] >= run.train.patience
