@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,18 +27,27 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 2 for bad input, 130 when interrupted."""
     options = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         options.run(options)
     except InputError as error:
         return _fail(str(error))
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        text = error.strerror or str(error)
-        return _fail(f"{one_line(text)}{place}; what was finished is kept: mend it and run the same command again")
+        return _fail(one_line(error.strerror or error) + place + "; mend it and run the same command again")
     except KeyboardInterrupt:
         print("\nsgjepa: stopped; run the same command again to go on", file=sys.stderr)
         return 130
     return 0
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _fail(message: str) -> int:
@@ -152,9 +163,11 @@ def _data(options: Any) -> None:
     changes["env"] = _pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or OUT / f"{options.world}-{options.size}"
-    if out.exists():
-        print(f"{out} is there already; it is checked, not made again")
-    _say_made(open_dataset(collect(settings, out, options.workers)), [])
+    there = out.exists()
+    made = open_dataset(collect(settings, out, options.workers))
+    if there:
+        print(f"{out} was there already; every file is as it was written")
+    _say_made(made, [])
 
 
 def _grids(texts: list[str]) -> dict[str, Any]:
@@ -168,11 +181,13 @@ def _grids(texts: list[str]) -> dict[str, Any]:
 
 
 def _pairs(texts: list[str], flag: str) -> dict[str, str]:
-    pairs = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key or not value:
             raise InputError(f"{flag} takes KEY=VALUE, got '{text}'")
+        if key in pairs:
+            raise InputError(f"{flag} {key} is given twice")
         pairs[key] = value
     return pairs
 
@@ -180,19 +195,19 @@ def _pairs(texts: list[str], flag: str) -> dict[str, str]:
 def _say_made(dataset: Any, pictures: list[Path]) -> None:
     """The summary. All of it is in the dataset's manifest.json too."""
     manifest = dataset.manifest
-    speed = manifest["frames"] / max(manifest["seconds"], 1e-9)
-    size = sum(part["bytes"] for part in manifest["parts"].values())
-    counts = ", ".join(f"{part['episodes']} {name}" for name, part in manifest["parts"].items())
-    print(f"{dataset.path}: {counts} episodes, {manifest['frames']} frames, {size / 1e6:.1f} MB, {speed:,.0f} frames/s")
-    for name, part in manifest["parts"].items():
-        for law, found in part["laws"].items():
-            spread = f"mean {found['mean']:.3f}, std {found['std']:.3f}, {found['min']:g} to {found['max']:g}"
-            print(f"  {name:5s} {law}  {_bars(found['histogram']['counts'])}  {spread} {dataset.train.about['laws'][law]}")
+    size = sum(part.bytes for part in manifest.parts.values())
+    counts = ", ".join(f"{part.episodes} {name}" for name, part in manifest.parts.items())
+    speed = f", made at {manifest.frames_per_second:,.0f} frames/s" if manifest.frames_per_second else ""
+    print(f"{dataset.path}: {counts} episodes, {manifest.frames} frames, {size / 1e6:.1f} MB{speed}")
+    for name, part in manifest.parts.items():
+        for law, found in part.laws.items():
+            spread = f"mean {found.mean:.3f}, std {found.std:.3f}, {found.min:g} to {found.max:g}"
+            print(f"  {name:5s} {law}  {_bars(found.counts)}  {spread} {dataset.train.about['laws'][law]}")
     for path in pictures:
         print(f"  {path}")
 
 
-def _bars(counts: list[int]) -> str:
+def _bars(counts: Sequence[int]) -> str:
     """A histogram as one line of text."""
     top = max(counts)
     return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (top + 1))] if count else " " for count in counts)

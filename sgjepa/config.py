@@ -86,6 +86,8 @@ def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
         kind = str(data.get("type"))
         _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
         return _build_dataclass(classes[kind], data, place)
+    if float in choices and type(data) is int:
+        return float(data)
     for choice in choices:
         if choice in (int, float, str, bool) and type(data) is choice:
             return data

@@ -15,6 +15,7 @@ import psutil
 
 from sgjepa import __version__
 from sgjepa.envs import gl
+from sgjepa.errors import one_line
 
 _EXTRAS = {"video": "imageio-ffmpeg"}
 
@@ -23,7 +24,7 @@ def examine() -> dict[str, Any]:
     """Everything `sgjepa doctor` shows, as one JSON value."""
     drawing = drawing_backends()
     missing = []
-    if not any(state == "works" for state in drawing.values()):
+    if drawing.get(gl.asked, "works") != "works" or "works" not in drawing.values():
         missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
     for extra, package in _EXTRAS.items():
         if _version(package) is None:
@@ -37,16 +38,19 @@ def examine() -> dict[str, Any]:
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
         "packages": {name: _version(name) for name in _dependencies()},
         "opengl": drawing,
-        "opengl_chosen": os.environ.get("MUJOCO_GL", "") or "default",
+        "opengl_chosen": gl.asked or next((name for name, state in drawing.items() if state == "works"), "none"),
         "missing": missing,
     }
 
 
 def drawing_backends() -> dict[str, str]:
-    """For each backend: "works", or why not. Each draws a test frame in a process of its own, so none can harm us."""
+    """For each backend, the one MUJOCO_GL asks for first: "works", or why not.
+
+    Each draws a test frame in a process of its own: none can harm us, and one that was just installed is found.
+    """
     report = {}
-    for name, starts in gl.PROBES.items():
-        if not starts():
+    for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
+        if name in gl.PROBES and not gl.PROBES[name]():
             report[name] = "library not found or no device"
             continue
         code = "from sgjepa.envs import gl; gl.choose(); print(gl.prove())"
@@ -54,17 +58,14 @@ def drawing_backends() -> dict[str, str]:
             [sys.executable, "-c", code], env={**os.environ, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
         )
         lines = (done.stderr.strip() or "no message").splitlines()
-        report[name] = "works" if done.returncode == 0 and done.stdout.strip() == name else lines[-1]
+        report[name] = "works" if done.returncode == 0 and done.stdout.strip() == name else one_line(lines[-1], 120)
     return report
 
 
 def install_line() -> str:
     """The exact line that installs OpenGL on Debian and Ubuntu."""
-    return " ".join([*_as_root(), "apt-get", "install", "-y", *gl.PACKAGES])
-
-
-def _as_root() -> list[str]:
-    return [] if os.geteuid() == 0 else ["sudo"]
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    return " ".join([*root, "apt-get", "install", "-y", *gl.PACKAGES]) + "   (or libosmesa6)"
 
 
 def install_opengl() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -60,20 +61,23 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in ("mujoco", "numpy", "pylance", "pyarrow")},
         "platform": platform.platform(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "opengl": os.environ.get("MUJOCO_GL"),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def _commit() -> str | None:
     """The git commit of the code that runs, with "+" if it was edited; None for an installed package."""
-    here = Path(__file__).parent
+    here = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     try:
+        if Path(git("rev-parse", "--show-toplevel")) != here.parent or not git("ls-files", "files.py"):
+            return None  # installed inside somebody else's repository
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None

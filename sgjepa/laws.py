@@ -22,7 +22,8 @@ class Law:
 
     name: str
     unit: str
-    apply: Callable[[Any, float], None]  # (mujoco.MjModel, value): changes the model in place
+    apply: Callable[[Any, float], None]  # (mujoco.MjModel, value): sets it in the model, in place
+    limit: float = math.inf  # |value| beyond it is a slip of the finger
 
 
 def _apply_gravity(model: Any, value: float) -> None:
@@ -31,7 +32,7 @@ def _apply_gravity(model: Any, value: float) -> None:
 
 
 LAWS: dict[str, Law] = {
-    "gravity": Law("gravity", "m/s^2", _apply_gravity),
+    "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0),
 }
 
 
@@ -49,6 +50,8 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
             number = math.nan
         if not math.isfinite(number):
             raise InputError(f"law '{name}' must be a finite number in {LAWS[name].unit}, got {value!r}")
+        if abs(number) > LAWS[name].limit:
+            raise InputError(f"law '{name}' must lie within ±{LAWS[name].limit:g} {LAWS[name].unit}, got {value!r}")
         checked[name] = number
     return checked
 

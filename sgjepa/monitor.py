@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ def effective_rank(z: Tensor) -> float:
 def latent_health(z: Tensor) -> dict[str, float]:
     """z (B, T, ...) -> effective rank, and the smallest and mean standard deviation over dimensions."""
     flat = z.detach().float().flatten(0, 1).flatten(1)  # (N, D)
+    if not torch.isfinite(flat).all():
+        return dict.fromkeys(("rank", "std_min", "std_mean"), math.nan)
     std = flat.std(dim=0)
     return {"rank": effective_rank(flat), "std_min": float(std.min()), "std_mean": float(std.mean())}
 

@@ -134,7 +134,7 @@ def _update(
     for optimiser in optimisers.values():
         parallel.average_gradients(optimiser.parameters, group)
     norms = [optimiser.step() for optimiser in optimisers.values()]
-    return {**{name: float(value) for name, value in parts.items()}, "grad_norm": float(norms[0])} | _health(z)
+    return _numbers(parts, group) | {"grad_norm": float(norms[0])} | _health(z)
 
 
 def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, step: int) -> Tensor:
@@ -149,18 +149,26 @@ def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, step: int) -> T
 def _validate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> dict[str, float]:
     """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode."""
     learner.eval()
-    size = run.train.batch // parallel.world_size(group)
-    numbers = np.arange(len(data))
-    if run.train.validation is not None and run.train.validation * size < len(numbers):
-        numbers = np.linspace(0, len(data) - 1, run.train.validation * size).astype(int)
-    terms: list[dict[str, float]] = []
-    for index, start in enumerate(range(0, max(len(numbers) - size + 1, 1), size)):
-        batch = to_device(data.batch(numbers[start : start + size]), device)
+    ranks = parallel.world_size(group)
+    size = min(run.train.batch, len(data) // ranks * ranks)  # equal shares
+    count = len(data) // size
+    if run.train.validation is not None:
+        count = min(count, run.train.validation)
+    numbers = np.linspace(0, len(data) - 1, count * size).astype(int).reshape(count, size)
+    terms = []
+    for index, chosen in enumerate(numbers):
+        batch = to_device(data.batch(chosen[parallel.rank(group) :: ranks]), device)
         z, c = encode(learner.model, batch, None)
         generator = torch.Generator(device).manual_seed(_mix(0, index, 2))
         _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
-        terms.append({name: float(value) for name, value in parts.items()} | _health(z))
+        terms.append(_numbers(parts, group) | _health(z))
     return {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
+
+
+def _numbers(parts: dict[str, Tensor], group: Group) -> dict[str, float]:
+    """Loss terms as numbers, means over all processes."""
+    values = parallel.all_reduce_mean(torch.stack(list(parts.values())).float(), group)
+    return dict(zip(parts, values.tolist(), strict=True))
 
 
 def _health(z: Tensor) -> dict[str, float]:

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -47,6 +48,8 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["data", "square", "--law", "wind=3"], "unknown law 'wind'"),
         (["data", "square", "--law", "gravity=nan"], "must be a finite number in m/s^2, got 'nan'"),
         (["data", "square", "--law", "gravity=4,inf"], "must be a finite number"),
+        (["data", "square", "--law", "gravity=1e9"], "must lie within ±1000 m/s^2"),
+        (["data", "square", "--law", "gravity=1", "--law", "gravity=2"], "--law gravity is given twice"),
         (["data", "square", "--law", "gravity"], "--law takes KEY=VALUE, got 'gravity'"),
         (["data", "square", "--env", "contact=soft"], "unknown contact 'soft'"),
         (["data", "square", "--env", "colour=red"], "unknown option of square 'colour'"),
@@ -146,6 +149,36 @@ def test_a_damaged_dataset_is_refused_and_left_as_it_is(
     assert snapshot(copied) == before
 
 
+def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Damage: a change to the manifest's JSON."""
+
+    def damage(folder: Path) -> None:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        change(manifest)
+        files.write_json(folder / "manifest.json", manifest)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (edited(lambda m: m.pop("parts")), "manifest.json was edited: Manifest lacks the field parts"),
+        (edited(lambda m: m["parts"].pop("test")), "manifest.json was edited: it lacks the part test"),
+        (edited(lambda m: m["parts"]["test"].pop("sha256")), "was edited: Manifest.parts.test lacks the field sha256"),
+        (edited(lambda m: m["parts"]["test"].update(episodes="x")), "Manifest.parts.test.episodes should be"),
+        (edited(lambda m: m["config"].update(colour=1)), "Manifest.config has no field colour"),
+        (lambda folder: files.write_json(folder / "manifest.json", [1]), "is not of format sgjepa-1"),
+    ],
+)
+def test_an_edited_manifest_is_one_line_for_every_command(
+    capsys: pytest.CaptureFixture[str], copied: Path, damage: Callable[[Path], None], words: str
+) -> None:
+    damage(copied)
+    assert words in fails(capsys, "preview", copied)
+    assert words in fails(capsys, "data", "square", "--out", copied)
+
+
 def seal_again(folder: Path) -> None:
     """Make the manifest agree with the files, as a careless tool would: only the content is wrong now."""
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -236,7 +269,7 @@ def test_a_full_disk_keeps_what_was_finished_and_the_command_goes_on(
     assert not list(disk.glob("square.partial/.*.tmp")), "a half-written file was left"
     subprocess.run(["mount", "-o", "remount,size=40m", str(disk)], check=True)
     assert cli.main([*arguments, "--out", str(out)]) == 0
-    assert open_dataset(out).manifest["parts"]["train"]["episodes"] == 30
+    assert open_dataset(out).manifest.parts["train"].episodes == 30
 
 
 @pytest.mark.parametrize("command", [["data", "square", *FEW, "--out"], ["demo", "--out"]])

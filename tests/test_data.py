@@ -18,6 +18,7 @@ import pytest
 from conftest import small
 
 from sgjepa import laws
+from sgjepa.data import collect as collect_module
 from sgjepa.data.collect import collect
 from sgjepa.data.settings import Part, episode_law, episode_seed, make_env, make_episode
 from sgjepa.data.store import open_dataset
@@ -220,6 +221,37 @@ def test_a_half_made_dataset_of_other_settings_is_kept(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="was begun with world = house, not square"):
         collect(small(), tmp_path / "d")
     assert (partial / "config.json").exists()
+
+
+def test_a_dataset_that_lacks_only_its_name_gets_it_if_the_settings_are_the_same(copied: Path) -> None:
+    """Killed between the manifest and the last rename."""
+    partial = copied.rename(copied.with_name("late.partial"))
+    (partial / ".train-000000.arrow.123.tmp").write_bytes(b"left by a kill")
+    with pytest.raises(InputError, match="is finished with seed = 0, not 5"):
+        collect(small(seed=5), copied.with_name("late"))
+    made = collect(small(), copied.with_name("late"))
+    assert sorted(p.name for p in made.iterdir()) == ["manifest.json", "test.lance", "train.lance"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "foreign"])
+def test_a_damaged_chunk_is_made_again(finished: Path, tmp_path: Path, damage: str) -> None:
+    partial = tmp_path / "d.partial"
+    partial.mkdir()
+    chunk = collect_module._plan(small(), partial)[0]
+    if damage == "truncated":
+        collect_module._make_chunk(chunk)
+        os.truncate(chunk.path, chunk.path.stat().st_size // 2)
+    else:  # whole, but not of these settings
+        collect_module._make_chunk(replace(chunk, settings=small(seed=1)))
+    assert data_bytes(collect(small(), tmp_path / "d", workers=1)) == data_bytes(finished)
+
+
+def test_a_law_cannot_take_a_columns_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(laws.LAWS, "state", Law("state", "1", _apply_side_pull))
+    grid = {"gravity": Grid((0.0, 4.0)), "state": Grid((1.0,))}
+    with pytest.raises(InputError, match="a law cannot be called 'state'"):
+        collect(replace(small(), train=Part(2, grid), test=Part(2, grid)), tmp_path / "d")
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_makers_of_one_dataset_do_not_meet(tmp_path: Path) -> None:

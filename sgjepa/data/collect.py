@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -23,13 +24,16 @@ import pyarrow as pa
 
 from sgjepa import config, files
 from sgjepa.data import codec, episode
-from sgjepa.data.assemble import MANIFEST, assemble, schema_of
+from sgjepa.data.assemble import assemble, schema_of
+from sgjepa.data.manifest import MANIFEST, read_manifest
 from sgjepa.data.settings import DatasetConfig, check, make_env, make_episode
+from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.errors import InputError, one_line
 from sgjepa.progress import progress
 
 CHUNK = 25  # episodes a file; fixed, so that the bytes do not depend on it
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -50,23 +54,28 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     if out.exists() or out.is_symlink():
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
-        _check_same(settings, files.read_json(out / MANIFEST).get("config"), f"{out} is finished")
+        _check_same(settings, config.to_dict(read_manifest(out).config), f"{out} is finished")
         return out
     partial = out.with_name(out.name + ".partial")
+    if partial.exists() and not partial.is_dir():
+        raise InputError(f"{partial} is in the way; move it away or choose another --out")
     partial.mkdir(parents=True, exist_ok=True)
     with _alone(partial):
         begun = partial / "config.json"
-        if begun.exists():
-            _check_same(settings, files.read_json(begun), f"{partial} was begun")
-        files.write_json(begun, config.to_dict(settings))
-        if not (partial / MANIFEST).exists():
+        if (partial / MANIFEST).exists():  # killed after the last step but one
+            _check_same(settings, config.to_dict(read_manifest(partial).config), f"{partial} is finished")
+        else:
+            if begun.exists():
+                _check_same(settings, files.read_json(begun), f"{partial} was begun")
+            files.write_json(begun, config.to_dict(settings))
             chunks = _plan(settings, partial)
-            seconds = _make(chunks, workers or len(os.sched_getaffinity(0)))
+            speed = _make(chunks, workers or len(os.sched_getaffinity(0)))
             by_split = {split: [c.path for c in chunks if c.split == split] for split in episode.SPLITS}
-            assemble(settings, partial, by_split, seconds)
-        for leftover in [*partial.glob("*.arrow"), begun]:
+            assemble(settings, partial, by_split, speed)
+        for leftover in [*partial.glob("*.arrow"), *partial.glob(".*.tmp"), begun]:
             leftover.unlink(missing_ok=True)
-    partial.rename(out)
+        partial.rename(out)
+        (out / _LOCK).unlink()
     return out
 
 
@@ -82,13 +91,12 @@ def _check_same(settings: DatasetConfig, recorded: Any, place: str) -> None:
 @contextmanager
 def _alone(partial: Path) -> Iterator[None]:
     """Hold the folder: two makers of one dataset would tread on each other."""
-    with (partial / ".lock").open("w") as lock:
+    with (partial / _LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InputError(f"{partial} is being made by another process; wait for it or stop it") from error
         yield
-        (partial / ".lock").unlink()
 
 
 def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:
@@ -101,16 +109,28 @@ def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:
     return chunks
 
 
-def _make(chunks: list[_Chunk], workers: int) -> float:
-    """Make the chunks that are missing; returns the seconds it took."""
-    missing = [chunk for chunk in chunks if not chunk.path.exists()]
+def _make(chunks: list[_Chunk], workers: int) -> float | None:
+    """Make the chunks that are missing; returns the frames made a second, None if there was nothing to do."""
+    missing = [chunk for chunk in chunks if not _whole(chunk)]
     total = sum(len(chunk.numbers) for chunk in chunks)
-    done = total - sum(len(chunk.numbers) for chunk in missing)
+    made = sum(len(chunk.numbers) for chunk in missing)
     began = time.perf_counter()
-    with progress(total, done, chunks[0].settings.world, " episodes") as bar:
+    with progress(total, total - made, chunks[0].settings.world, " episodes") as bar:
         for chunk in _finished(missing, min(workers, len(missing))):
             bar.update(len(chunk.numbers))
-    return time.perf_counter() - began
+    frames = made * find(chunks[0].settings.world).world.frames
+    return round(frames / (time.perf_counter() - began), 1) if made else None
+
+
+def _whole(chunk: _Chunk) -> bool:
+    """Whether the chunk's file is there, readable and made by this very code: the schema holds versions and options."""
+    try:
+        with pa.ipc.open_stream(chunk.path.read_bytes()) as stream:
+            rows = sum(batch.num_rows for batch in stream)
+            fits = stream.schema.equals(schema_of(chunk.settings, chunk.split), check_metadata=True)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return bool(fits) and rows == len(chunk.numbers) * find(chunk.settings.world).world.frames
 
 
 def _finished(chunks: list[_Chunk], workers: int) -> Iterator[_Chunk]:
@@ -123,7 +143,12 @@ def _finished(chunks: list[_Chunk], workers: int) -> Iterator[_Chunk]:
     # spawn: neither Lance nor an OpenGL context survives a fork
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_watch_parent)
     try:
-        futures = {pool.submit(_make_chunk, chunk): chunk for chunk in chunks}
+        # an interrupt is the parent's to handle; workers inherit the blocked signal while they start
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            futures = {pool.submit(_make_chunk, chunk): chunk for chunk in chunks}
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         while futures:
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
                 future.result()
@@ -159,7 +184,8 @@ def _worker_env(settings: DatasetConfig) -> Env:
 
 def _make_chunk(chunk: _Chunk) -> None:
     settings, env = chunk.settings, _worker_env(chunk.settings)
-    numbered = [(number, make_episode(settings, env, chunk.split, number)) for number in chunk.numbers]
+    # one at a time: the rows are encoded, raw frames of many episodes would fill the memory
+    numbered = ((number, make_episode(settings, env, chunk.split, number)) for number in chunk.numbers)
     schema = schema_of(settings, chunk.split)
     batch = episode.rows(numbered, chunk.split, schema, codec.find(settings.codec), settings.world)
     sink = pa.BufferOutputStream()

@@ -8,7 +8,7 @@ row t:   pixels[t], state[t]   the frame and exactly the state it shows
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -116,7 +116,7 @@ def schema(
     return pa.schema(fields, metadata={"sgjepa": json.dumps(about)})
 
 
-def rows(episodes: Sequence[tuple[int, Episode]], split: str, to: pa.Schema, codec: Codec, task: str) -> pa.RecordBatch:
+def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, codec: Codec, task: str) -> pa.RecordBatch:
     """The Lance rows of numbered episodes, in their order."""
     columns: dict[str, list[Any]] = {name: [] for name in to.names}
     for number, episode in episodes:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from sgjepa import files
 from sgjepa.data.store import Dataset, Split
 from sgjepa.errors import InputError, unknown
 
 SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
+MOST_ROWS = 50
 _TILE, _GAP, _LABEL, _TOP = 128, 6, 96, 26
 _INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
 
@@ -20,25 +25,31 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
     """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns what was written."""
     if video not in FORMATS:
         raise unknown("video format", video, FORMATS)
-    if rows < 1:
-        raise InputError(f"a preview needs at least one row, got {rows}")
+    if not 1 <= rows <= MOST_ROWS:
+        raise InputError(f"a preview shows 1 to {MOST_ROWS} laws, got {rows}")
     numbers = spread(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
     labels = [_law_text(dataset.test, number) for number in numbers]
     out.mkdir(parents=True, exist_ok=True)
     sheet = out / "contact_sheet.png"
-    _save(contact_sheet(frames, labels, dataset.settings.world), sheet)
+    _save(contact_sheet(frames, labels, dataset.settings.world), sheet, "PNG", optimize=True)
     film = out / f"preview.{video}"
     pictures = [_side_by_side(frames[:, t], labels, t / dataset.test.about["fps"]) for t in range(frames.shape[1])]
-    (_write_webp if video == "webp" else _write_mp4)(pictures, film, dataset.test.about["fps"])
+    fps = dataset.test.about["fps"]
+    if video == "webp":
+        more = pictures[1:]
+        _save(pictures[0], film, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
+    else:
+        _write_mp4(pictures, film, fps)
     return [sheet, film]
 
 
 def spread(split: Split, rows: int) -> np.ndarray:
-    """Episodes whose first law runs evenly from the smallest to the largest value in the split."""
+    """Episodes whose first law runs evenly from the smallest to the largest value in the split, each value once."""
     values = split.law[:, 0]
     wanted = np.linspace(values.min(), values.max(), rows)
-    return np.array([int(np.abs(values - value).argmin()) for value in wanted])
+    nearest = [int(np.abs(values - value).argmin()) for value in wanted]
+    return np.array(list(dict.fromkeys(nearest)))
 
 
 def _law_text(split: Split, number: int) -> str:
@@ -89,36 +100,28 @@ def _side_by_side(frames: np.ndarray, labels: list[str], seconds: float) -> Imag
     return picture
 
 
-def _save(picture: Image.Image, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}")
-    picture.save(temporary, format="PNG", optimize=True)
-    temporary.replace(path)
-
-
-def _write_webp(pictures: list[Image.Image], path: Path, fps: int) -> None:
-    temporary = path.with_name(f".{path.name}")
-    first, rest = pictures[0], pictures[1:]
-    first.save(temporary, format="WEBP", save_all=True, append_images=rest, duration=1000 / fps, loop=0, quality=85)
-    temporary.replace(path)
+def _save(picture: Image.Image, path: Path, kind: str, **options: Any) -> None:
+    buffer = io.BytesIO()
+    picture.save(buffer, format=kind, **options)
+    files.write_bytes(path, buffer.getvalue())
 
 
 def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise InputError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
-    temporary = path.with_name(f".{path.name}")
+        raise InputError("MP4 needs the extra `video`: pip install -e '.[video]', or use --video webp") from error
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
-    writer = imageio_ffmpeg.write_frames(
-        str(temporary),
-        (width, height),
-        fps=fps,
-        codec="libx264",
-        output_params=["-crf", "18", "-f", "mp4"],
-        macro_block_size=2,
-    )
-    writer.send(None)
-    for picture in pictures:
-        writer.send(np.ascontiguousarray(np.asarray(picture)[:height, :width]))
-    writer.close()
-    temporary.replace(path)
+    quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]
+    try:
+        writer = imageio_ffmpeg.write_frames(
+            str(temporary), (width, height), fps=fps, codec="libx264", output_params=quality, macro_block_size=2
+        )
+        writer.send(None)
+        for picture in pictures:
+            writer.send(np.ascontiguousarray(np.asarray(picture)[:height, :width]))
+        writer.close()
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -16,9 +16,9 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa import config, files
+from sgjepa import files
 from sgjepa.data import codec, episode
-from sgjepa.data.assemble import MANIFEST
+from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.data.settings import DatasetConfig
 from sgjepa.errors import InputError, one_line
 from sgjepa.stats import ZScore, fit_zscore
@@ -29,7 +29,7 @@ class Dataset:
     """A finished dataset: its settings and its two splits."""
 
     path: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
     settings: DatasetConfig
     train: Split
     test: Split
@@ -46,17 +46,14 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         half_made = path.suffix == ".partial"
         why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
         raise InputError(f"{path} {why}")
-    manifest = files.read_json(path / MANIFEST)
-    if not isinstance(manifest, dict) or manifest.get("format") != episode.FORMAT:
-        raise InputError(f"{path / MANIFEST} is not of format {episode.FORMAT}; it was made by another program or version")
-    settings = config.from_dict(DatasetConfig, manifest.get("config"))
+    manifest = read_manifest(path)
     splits = {}
     for name in episode.SPLITS:
-        folder = path / f"{name}.lance"
+        folder, part = path / f"{name}.lance", manifest.parts[name]
         if verify:
-            _verify(folder, manifest["parts"][name]["sha256"])
-        splits[name] = Split(folder, name, manifest["parts"][name]["episodes"])
-    return Dataset(path, manifest, settings, splits["train"], splits["test"])
+            _verify(folder, part.sha256)
+        splits[name] = Split(folder, name, part.episodes)
+    return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
 
 def _verify(folder: Path, written: dict[str, str]) -> None:
@@ -80,12 +77,12 @@ class Split:
         try:
             self._lance = lance.dataset(str(folder))
             self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])
+            self.frames: int = self._about["frames_per_episode"]
+            self.laws: tuple[str, ...] = tuple(self._about["laws"])
+            self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
+            self._codec = codec.find(self._about["codec"])
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error
-        self.frames: int = self._about["frames_per_episode"]
-        self.laws: tuple[str, ...] = tuple(self._about["laws"])
-        self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
-        self._codec = codec.find(self._about["codec"])
         self._check()
 
     @property
@@ -172,6 +169,8 @@ def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[n
         raise InputError(f"the training fraction must lie between 0 and 1, got {fraction}")
     order = np.random.default_rng(seed).permutation(count)
     kept = int(count * fraction)
+    if not 0 < kept < count:
+        raise InputError(f"{count} episodes cannot be split {fraction:g} to {1 - fraction:g}: one part would be empty")
     return np.sort(order[:kept]), np.sort(order[kept:])
 
 

@@ -57,6 +57,8 @@ class Clips:
 
     def batch(self, numbers: np.ndarray) -> Batch:
         """The windows with these numbers, 0 <= number < len(self)."""
+        if len(numbers) and not 0 <= min(numbers) <= max(numbers) < len(self):
+            raise InputError(f"windows are numbered from 0 to {len(self) - 1}, got {min(numbers)} to {max(numbers)}")
         row, start = np.divmod(np.asarray(numbers), self._starts)
         frames = np.empty((len(row), self.length, *self._pixels.shape[2:]), self._pixels.dtype)
         for i, (r, s) in enumerate(zip(self._rows[row].tolist(), start.tolist(), strict=True)):

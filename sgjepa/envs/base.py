@@ -6,6 +6,7 @@ control[t] acts between frame t and frame t + 1; the law holds for the whole epi
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,9 +60,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     model: Any  # mujoco.MjModel: what a law is applied to
 
     def __init__(self, image_size: int | None = None, render_mode: str | None = None):
-        self.image_size = self.world.image_size if image_size is None else image_size
-        if isinstance(self.image_size, bool) or not isinstance(self.image_size, int) or not 8 <= self.image_size <= 4096:
+        try:
+            self.image_size = self.world.image_size if image_size is None else operator.index(image_size)
+        except TypeError:
+            self.image_size = 0
+        if not 8 <= self.image_size <= 4096:
             raise InputError(f"image_size must be a whole number from 8 to 4096, got {image_size!r}")
+        self.metadata = {**self.metadata, "render_fps": self.world.fps}
         if render_mode not in (None, "rgb_array"):
             raise unknown("render_mode", render_mode, ["rgb_array"])
         self.render_mode = render_mode
@@ -69,7 +74,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         limit, width = self.world.control_limit, len(self.world.control)
         self.action_space = gymnasium.spaces.Box(-limit, limit, (width,), np.float32)
         self.law: dict[str, float] = {}
-        self.t = -1  # frame number; -1 until the first reset
+        self.t = -1  # frame number; -1 until the first reset has succeeded
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------
@@ -121,14 +126,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
         state = self._check_state(options.get("state", {}))
         super().reset(seed=seed)
-        if law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
+        if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
             self._build()
         for name, value in law.items():
             laws.LAWS[name].apply(self.model, value)
-        self.law, self.t = law, 0
+        self.law, self.t = law, -1
         self._launch(self.np_random)
         if state:
             self._set_state(state)
+        self.t = 0
         return self._frame(), self._info()
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from sgjepa.errors import InputError, one_line
+from sgjepa.errors import InputError, one_line, unknown
 
 PACKAGES = ("libegl1", "libgl1-mesa-dri")  # Debian's names
 _EGL_PLATFORM_DEVICE = 0x313F
@@ -52,6 +52,9 @@ def _osmesa_loads() -> bool:
 
 
 PROBES = {"egl": _egl_starts, "osmesa": _osmesa_loads}
+_OTHERS = ("glfw", "off", "disable", "disabled", "false", "0")  # a screen, or no pictures at all: MuJoCo's own words
+_too_late = False  # MuJoCo was imported before us, with whatever MUJOCO_GL said then
+asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before we choose
 
 
 def choose() -> str:
@@ -59,11 +62,13 @@ def choose() -> str:
 
     Outside Linux, and once MuJoCo has been imported, the choice is not ours and nothing is changed.
     """
-    asked = os.environ.get("MUJOCO_GL", "")
-    if not sys.platform.startswith("linux") or "mujoco" in sys.modules:
+    global _too_late
+    if "mujoco" in sys.modules:
+        _too_late = True
+    if not sys.platform.startswith("linux") or _too_late or asked in _OTHERS:
         return asked
-    if asked and asked not in PROBES:  # glfw for a screen, or a deliberate "off"
-        return asked
+    if asked and asked not in PROBES:
+        raise unknown("MUJOCO_GL", asked, [*PROBES, *_OTHERS])
     order = [asked, *(name for name in PROBES if name != asked)] if asked else list(PROBES)
     backend = next((name for name in order if PROBES[name]()), "off")
     os.environ["MUJOCO_GL"] = backend
@@ -81,7 +86,10 @@ def prove() -> str:
     import mujoco  # after choose(), which importing sgjepa.envs has called
 
     backend = os.environ.get("MUJOCO_GL", "") or "default"
-    remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
+    if _too_late:
+        remedy = "MuJoCo was imported before sgjepa.envs: import sgjepa.envs first, or set MUJOCO_GL=egl"
+    else:
+        remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
     try:
         model = mujoco.MjModel.from_xml_string(_TEST_SCENE)
         data = mujoco.MjData(model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -157,12 +157,22 @@ class Planar(Env):
         return gap
 
     def energy(self) -> float:
-        """Mechanical energy in J, potential measured from the wall that gravity pulls towards."""
+        """Mechanical energy in J: kinetic, potential from the wall that gravity pulls towards, and what contacts store."""
         z = float(self.data.qpos[1])
         vx, vz, omega = self.data.qvel.tolist()
         g = self.law["gravity"]
         height = z - _BOTTOM if g >= 0 else _TOP - z
-        return self._mass * (0.5 * (vx * vx + vz * vz + self.shape.gyration * omega * omega) + abs(g) * height)
+        per_mass = 0.5 * (vx * vx + vz * vz + self.shape.gyration * omega * omega) + abs(g) * height
+        return self._mass * per_mass + self._contact_energy()
+
+    def _contact_energy(self) -> float:
+        """Energy in the springs of vertices that are inside a wall right now; solids against boxes have no such formula."""
+        if not self.contact.vertices:
+            return 0.0
+        into_wall = np.abs(self.vertices() - CENTRE) - HALF_BOX
+        # MuJoCo scales a contact's stiffness by the body's mean inverse weight
+        spring = self.contact.stiffness / self.model.body("object").invweight0[0]
+        return float(0.5 * spring * (np.clip(into_wall, 0, None) ** 2).sum())
 
     def vertices(self) -> np.ndarray:
         """The body's corners in the world, (V, 2) as (x, z)."""
@@ -191,6 +201,9 @@ class Planar(Env):
     def expert(self) -> np.ndarray:
         """The launch impulse at frame 0, nothing afterwards."""
         return self._impulse.astype(np.float32) if self.t == 0 else np.zeros(2, np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
 
     def close(self) -> None:
         if self._painter is not None:

@@ -12,18 +12,19 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # from left to right; a module imports from its own stage or from the left
 STAGES = [
-    {"__init__", "errors", "config", "files", "progress", "stats"},
+    {"__init__", "errors", "config", "files", "progress", "rows", "stats"},
     {"laws"},
     {"envs"},
     {"data"},
     {"models"},
     {"rollout"},
-    {"sigreg", "losses", "muon", "optim", "parallel"},
+    {"sigreg", "losses", "muon", "optim", "parallel", "monitor", "latents", "run", "checkpoint"},
+    {"training_data", "training_log", "train"},
     {"recipes"},
     {"doctor", "demo"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
-NO_TORCH = {"errors", "config", "files", "progress", "stats", "laws", "envs", "data", "recipes", "doctor", "cli"}
+NO_TORCH = {"errors", "config", "files", "progress", "stats", "laws", "envs", "data", "doctor", "demo", "cli", "rows"}
 
 
 def stage_of(module: str) -> int:

@@ -1,0 +1,72 @@
+"""The manifest: what a finished dataset says of itself. Its presence is what makes a folder a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sgjepa import config, files
+from sgjepa.data import episode
+from sgjepa.data.settings import DatasetConfig
+from sgjepa.errors import InputError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class LawSummary:
+    """How a law's values are spread over the episodes of a split."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    values: tuple[float, ...]  # each value of a grid, or the middles of histogram bins
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """One split: its size and the digest of every file."""
+
+    episodes: int
+    frames: int
+    bytes: int
+    laws: dict[str, LawSummary]
+    sha256: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything a command prints about a dataset is here."""
+
+    format: str
+    config: DatasetConfig
+    parts: dict[str, PartSummary]
+    frames_per_second: float | None  # of the run that finished it; None if that run only assembled
+    provenance: dict[str, Any]
+
+    @property
+    def frames(self) -> int:
+        return sum(part.frames for part in self.parts.values())
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Make the folder a dataset."""
+    files.write_json(folder / MANIFEST, config.to_dict(manifest))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a dataset, strictly: an edited one is an InputError that names the place."""
+    path = folder / MANIFEST
+    found = files.read_json(path)
+    if not isinstance(found, dict) or found.get("format") != episode.FORMAT:
+        raise InputError(f"{path} is not of format {episode.FORMAT}; it was made by another program or version")
+    try:
+        manifest = config.from_dict(Manifest, found)
+    except InputError as error:
+        raise InputError(f"{path} was edited: {error}") from error
+    if missing := set(episode.SPLITS) - set(manifest.parts):
+        raise InputError(f"{path} was edited: it lacks the part {', '.join(sorted(missing))}")
+    return manifest

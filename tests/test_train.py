@@ -1,0 +1,319 @@
+"""Training on real episodes, small: exact resume, warm starts, several datasets, several processes, honest failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import small
+from safetensors.torch import load_file
+
+from sgjepa import checkpoint, config, rows
+from sgjepa.data.collect import collect
+from sgjepa.errors import InputError
+from sgjepa.losses import OneStepLoss, RolloutLoss
+from sgjepa.models.dino import DinoConfig
+from sgjepa.models.encoder import ViT
+from sgjepa.models.frozen import MobileNetV2
+from sgjepa.models.gru import GRU
+from sgjepa.models.world import ModelConfig
+from sgjepa.optim import OptimConfig
+from sgjepa.recipes.worlds import RECIPES, recipe
+from sgjepa.run import Run, Train
+from sgjepa.train import train
+
+RUN = Run(
+    name="tiny",
+    data=("square",),
+    model=ModelConfig(
+        ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
+        GRU(depth=1, width=16, mlp=16),
+        controls=2,
+        laws=1,
+        latent=8,
+        projector_width=16,
+        condition_width=8,
+        history=4,
+    ),
+    loss=RolloutLoss(steps=2, windows="dense", flatten=True, sigreg=0.05),
+    train=Train(epochs=2, batch=3, frames=12, windows=3, validation=2, save_every=7),
+    optim=OptimConfig(lr_matrix=1e-3, lr=1e-3),
+)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / checkpoint.MODEL)
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.fixture(scope="module")
+def fitting(finished: Path) -> Run:
+    """Few updates: whole stretches of 12 frames from 27 episodes make hundreds of an epoch, so take long stretches."""
+    return replace(RUN, train=replace(RUN.train, frames=64))
+
+
+@pytest.fixture(scope="module")
+def trained(fitting: Run, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(fitting, tmp_path_factory.mktemp("runs") / "tiny", finished.parent)
+
+
+# --- resume --------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import json, sys
+from pathlib import Path
+from sgjepa import config
+from sgjepa.run import Run
+from sgjepa.train import train
+run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
+train(run, Path(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(fitting)))
+    (tmp_path / "go.py").write_text(KILLED)
+    folder, moments = tmp_path / "killed", random.Random(0)
+    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    kills = 0
+    while not (folder / checkpoint.MODEL).exists():
+        process = subprocess.Popen(command, env=threads, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not (folder / "tensorboard").exists():
+            time.sleep(0.01)  # wait for the first step, however slow the machine
+        if kills < 4:
+            deadline = time.time() + moments.uniform(2.0, 4.5)
+            while process.poll() is None and time.time() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills > 0
+    assert same(folder, trained)
+    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    assert steps == list(range(1, 19)), "every update has exactly one row"
+
+
+def test_a_finished_run_is_not_trained_again(fitting: Run, finished: Path, trained: Path) -> None:
+    before = (trained / checkpoint.MODEL).stat().st_mtime_ns
+    train(fitting, trained, finished.parent)
+    assert (trained / checkpoint.MODEL).stat().st_mtime_ns == before
+
+
+def test_another_seed_trains_other_weights_on_the_same_split(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path
+) -> None:
+    other = train(replace(fitting, seed=1), tmp_path / "other", finished.parent)
+    assert not same(other, trained)
+    assert torch.equal(weights(other)["law_mean"], weights(trained)["law_mean"]), "normalisers come from the same episodes"
+
+
+def test_a_loaded_run_answers_like_the_trained_one(trained: Path) -> None:
+    run, model = checkpoint.load_run(trained)
+    assert run.name == "tiny"
+    assert not model.training
+    frames = torch.zeros(1, 3, 32, 32, 3, dtype=torch.uint8)
+    z = model.encode(frames)
+    c = model.condition(torch.zeros(1, 3, 2), torch.full((1, 1), 4.0))
+    assert torch.isfinite(model.predict(z, c)).all()
+
+
+# --- learning ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_hold_training_and_validation(trained: Path) -> None:
+    found = list(rows.read(trained))
+    assert {row["split"] for row in found} == {"train", "validation"}
+    validation = [row for row in found if row["split"] == "validation"]
+    assert [row["step"] for row in validation] == [9, 18]
+    assert all(np.isfinite(row["rollout"]) and 1 <= row["rank"] <= 8 for row in validation)
+    assert list((trained / "tensorboard").iterdir())
+
+
+def test_the_decoder_changes_nothing_in_the_world_model(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sgjepa.train._DECODED", 4)
+    beside = replace(fitting, train=replace(fitting.train, decoder=True))
+    assert same(train(beside, tmp_path / "decoder", finished.parent), trained)
+    assert (tmp_path / "decoder" / "decoder.safetensors").is_file()
+
+
+def test_encoding_in_chunks_trains_the_same(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
+    chunked = train(replace(fitting, train=replace(fitting.train, chunk=50)), tmp_path / "chunked", finished.parent)
+    losses = [[row["loss"] for row in rows.read(folder) if row["split"] == "train"] for folder in (chunked, trained)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_the_predictor_can_be_trained_alone(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
+    alone = replace(fitting, name="alone", seed=3, train=replace(fitting.train, trains="predictor"))
+    folder = train(alone, tmp_path / "alone", finished.parent, init=trained)
+    before, after = weights(trained), weights(folder)
+    for name in before:
+        kept = name.startswith(("encoder.", "projector.", "control_", "law_"))
+        assert torch.equal(before[name], after[name]) or not kept, f"{name} of the frozen encoder moved"
+    assert not torch.equal(before["predictor.input.weight"], after["predictor.input.weight"])
+
+
+def test_the_predictor_alone_needs_an_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a trained encoder: --init RUN"):
+        train(replace(fitting, train=replace(fitting.train, trains="predictor")), tmp_path / "x", finished.parent)
+
+
+def test_several_datasets_are_trained_on_together(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "square").symlink_to(finished)
+    collect(small("right_triangle"), tmp_path / "triangle", workers=1)
+    both = replace(fitting, data=("square", "triangle"), train=replace(fitting.train, epochs=1))
+    folder = train(both, tmp_path / "both", tmp_path)
+    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    assert steps[-1] == 2 * 27 // 3
+
+
+def test_patience_ends_a_run_that_stopped_improving(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    still = replace(
+        fitting,
+        optim=replace(fitting.optim, lr=0.0, lr_matrix=0.0),
+        train=replace(fitting.train, epochs=50, patience=2),
+    )
+    folder = train(still, tmp_path / "still", finished.parent)
+    assert len([row for row in rows.read(folder) if row["split"] == "validation"]) < 20
+
+
+def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    try:
+        MobileNetV2(32).build()
+    except InputError as error:
+        pytest.skip(str(error))
+    (tmp_path / "square").symlink_to(finished)
+    dino = replace(
+        fitting,
+        model=DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+        loss=OneStepLoss(sigreg=0.0, windows="dense"),
+        train=replace(fitting.train, epochs=1),
+    )
+    folder = train(dino, tmp_path / "dino", tmp_path)
+    cached = list(finished.parent.glob("square/train.latents-*.npy"))
+    assert len(cached) == 1
+    made = cached[0].stat().st_mtime_ns
+    train(replace(dino, seed=1), tmp_path / "again", tmp_path)
+    assert cached[0].stat().st_mtime_ns == made, "features were computed twice"
+    _, model = checkpoint.load_run(folder)
+    assert model.name == "frozen MobileNetV2"  # type: ignore[union-attr]
+    cached[0].unlink()
+
+
+# --- several processes ---------------------------------------------------------------------------------------------
+
+
+def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    """torchrun with 2 gloo processes, half the batch each. Dropout is off: its masks belong to a process."""
+    assert isinstance(fitting.model, ModelConfig)
+    still = replace(fitting.model, predictor=GRU(depth=1, width=16, mlp=16, dropout=0.0))
+    run = replace(fitting, model=still, train=replace(fitting.train, epochs=1, batch=4))
+    alone = train(run, tmp_path / "alone", finished.parent)
+    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(run)))
+    (tmp_path / "go.py").write_text(KILLED)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        str(tmp_path / "go.py"),
+    ]
+    done = subprocess.run(
+        [*command, str(tmp_path / "run.json"), str(tmp_path / "two"), str(finished.parent)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, two = ([r for r in rows.read(f) if r["split"] == "train"] for f in (alone, tmp_path / "two"))
+    assert two[0]["sigreg"] == pytest.approx(one[0]["sigreg"], rel=1e-5), "SIGReg does not see the whole batch"
+    assert two[0]["rollout"] == pytest.approx(one[0]["rollout"], rel=1e-5), "the row tells of one process only"
+    for name in ("rollout", "sigreg"):
+        assert [row[name] for row in two] == pytest.approx([row[name] for row in one], rel=2e-2)
+    matrices = [name for name, value in weights(alone).items() if value.dim() == 2]
+    for name in matrices:  # not biases in front of a BatchNorm: their gradient is rounding, which AdamW makes large
+        torch.testing.assert_close(weights(tmp_path / "two")[name], weights(alone)[name], rtol=1e-2, atol=1e-3)
+
+
+# --- failure -------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_episodes(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    wild = replace(fitting, optim=replace(fitting.optim, kind="adamw", lr=1e30, clip=1e30, warmup=0.0))
+    with pytest.raises(InputError, match=r"not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "):
+        train(wild, tmp_path / "wild", finished.parent)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": ("nowhere-mini",)}, "make it: sgjepa data nowhere --size mini"),
+        ({"train": Train(epochs=1, batch=999, frames=64)}, "must fit into the 27 there are"),
+        ({"train": Train(epochs=1, batch=2, frames=65)}, "1 to 64 frames"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused(
+    fitting: Run, finished: Path, tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        train(replace(fitting, **change), tmp_path / "x", finished.parent)
+
+
+def test_other_settings_in_the_same_folder_are_refused(fitting: Run, finished: Path, trained: Path) -> None:
+    with pytest.raises(InputError, match="holds a run with seed = 0, not 9"):
+        train(replace(fitting, seed=9), trained, finished.parent)
+
+
+def test_a_model_that_does_not_fit_is_named(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
+    assert isinstance(fitting.model, ModelConfig)
+    wider = replace(fitting, model=replace(fitting.model, latent=12))
+    with pytest.raises(InputError, match="does not fit this recipe"):
+        train(wider, tmp_path / "x", finished.parent, init=trained)
+
+
+# --- recipes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("size", ["mini", "paper"])
+def test_every_recipe_survives_json(name: str, size: str) -> None:
+    run = recipe(name, size)
+    assert run.name == name
+    assert config.from_dict(Run, json.loads(json.dumps(config.to_dict(run)))) == run
+
+
+@pytest.mark.parametrize("world", ["square", "approach_ball"])
+def test_methods_that_are_compared_have_the_same_budget_at_mini_size(world: str) -> None:
+    runs = [recipe(f"{world}_{method}", "mini") for method in ("gru", "ssm", "transformer", "lewm", "dino")]
+    assert len({(run.train, run.optim, run.data, run.history) for run in runs}) == 1
+
+
+def test_paper_recipes_are_the_papers_table() -> None:
+    for world, weight in [("square", 0.72), ("approach_ball", 0.18), ("arm_paddle_ball", 0.72), ("franka_basket", 0.09)]:
+        run = recipe(f"{world}_gru", "paper")
+        assert isinstance(run.loss, RolloutLoss)
+        assert (run.loss.steps, run.loss.discount, run.loss.sigreg) == (5, 0.95, weight)
+        assert (run.train.epochs, run.train.batch, run.history) == (20, 64, 20)
+        assert (run.optim.lr_matrix, run.optim.lr, run.optim.weight_decay) == (1e-4, 5e-5, 1e-3)
