@@ -18,7 +18,8 @@ class TrainingLog:
     """Active on the first process only. Rows reach the disk with every validation and every 200 steps."""
 
     def __init__(self, folder: Path, name: str, step: int, total: int, active: bool):
-        self.folder, self.active, self._since = folder, active, time.perf_counter()
+        self.folder, self.active = folder, active
+        self._began = self._since = time.perf_counter()
         self._records: list[dict[str, Any]] = []
         self._warned: set[str] = set()
         if active:
@@ -66,6 +67,7 @@ class TrainingLog:
             self._records = []
 
     def _note(self, step: int, parts: dict[str, float], split: str) -> None:
-        self._records.append({"stage": "train", "split": split, "step": step, **parts})
+        seconds = round(time.perf_counter() - self._began, 2)  # of this process, validation included
+        self._records.append({"stage": "train", "split": split, "step": step, "seconds": seconds, **parts})
         for name, value in parts.items():
             self._board.add_scalar(f"{split}/{name}", value, step)
