@@ -1,10 +1,10 @@
 """Dense windows against the paper's independent clips: seconds to the same validation rollout loss, in one run.
 
-Both train the mini square GRU on the same episodes with the same optimiser. The clip run takes stretches of H + K frames, the
-dense run whole episodes, of which every frame is encoded once and serves several windows. Batches hold the same number of
-frames. The question: when does the dense run reach the loss with which the clip run ends?
+Both train the mini square GRU on the same few episodes with the same optimiser. The clip run takes one epoch of stretches of
+H + K frames; the dense run takes whole episodes, of which every frame is encoded once and serves several windows. Updates
+see as many frames. The question: when does the dense run reach the loss with which the clip run ends?
 
-    python benchmarks/dense.py --datasets datasets --seconds 240     # writes benchmarks/results/dense.json
+    python benchmarks/dense.py               # writes benchmarks/results/dense.json
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa import files, rows
+from sgjepa.data.collect import collect
 from sgjepa.losses import RolloutLoss
+from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.worlds import recipe
 from sgjepa.run import Run
 from sgjepa.train import train
 
 
-def plans(epochs: float) -> dict[str, Run]:
-    """The clip run of `epochs` epochs of the dense run's frames, and the dense run."""
+def plans(epochs: int, windows: int) -> dict[str, Run]:
     dense = recipe("square_gru", "mini")
     assert isinstance(dense.loss, RolloutLoss)
     frames = dense.history + dense.loss.steps
@@ -35,7 +36,7 @@ def plans(epochs: float) -> dict[str, Run]:
         loss=replace(dense.loss, windows="clip"),
         train=replace(dense.train, frames=frames, batch=batch, windows=None, epochs=1, validation=8),
     )
-    return {"clip": clip, "dense": replace(dense, name="dense", train=replace(dense.train, epochs=max(1, round(epochs))))}
+    return {"clip": clip, "dense": replace(dense, name="dense", train=replace(dense.train, epochs=epochs, windows=windows))}
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:
@@ -44,14 +45,17 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--datasets", type=Path, default=Path("datasets"))
-    parser.add_argument("--dense-epochs", type=int, default=4)
+    parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--dense-epochs", type=int, default=12)
+    parser.add_argument("--windows", type=int, default=16, help="windows of each episode that a dense update trains on")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
+    mini = dataset("square", "mini")
+    few = replace(mini, train=replace(mini.train, episodes=options.episodes), test=replace(mini.test, episodes=25))
     try:
-        found = {
-            name: curve(train(run, folder / name, options.datasets)) for name, run in plans(options.dense_epochs).items()
-        }
+        collect(few, folder / "square-mini")
+        runs = plans(options.dense_epochs, options.windows)
+        found = {name: curve(train(run, folder / name, folder)) for name, run in runs.items()}
     finally:
         shutil.rmtree(folder)
     goal = found["clip"][-1]["rollout"]
