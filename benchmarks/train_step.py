@@ -2,7 +2,8 @@
 
 paper   ViT-Tiny 128/8, 8 clips of 25 frames. "plain" is Hugging Face's ViTModel, the same projectors and predictor, the
         rollout as a list, SIGReg with a cosine and a sine a knot, torch.optim.Muon and AdamW, and no machine settings.
-        Forward and backward stand apart from the optimiser: torch.optim.Muon computes in bf16, which some CPUs do badly.
+        torch.optim.Muon computes in bf16, which takes minutes a step on a CPU without bf16 units. So it is timed once, and
+        the plain step is also given with the same Muon in fp32, matrix after matrix.
 mini    the recipe's own batch, with machine.prepare and without.
 
 Every way has a process of its own, for the settings come before torch; they take turns, so the machine's mood touches all
@@ -37,12 +38,15 @@ from sgjepa.flops import flop_counter  # noqa: E402
 from sgjepa.models.blocks import ConditionEncoder, Projector  # noqa: E402
 from sgjepa.models.gru import GRU  # noqa: E402
 from sgjepa.models.world import WorldModel  # noqa: E402
+from sgjepa.muon import newton_schulz_reference  # noqa: E402
 from sgjepa.optim import Hybrid, split_parameters  # noqa: E402
 from sgjepa.recipes.worlds import recipe  # noqa: E402
 from sgjepa.sigreg import draw_directions, knots_and_weights  # noqa: E402
 from sgjepa.training_data import windows_of  # noqa: E402
 
 BATCH = 8
+PLAIN_FP32 = "plain, Muon in fp32"
+Work = Callable[[], object]
 
 
 def inputs(pixels: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,8 +56,8 @@ def inputs(pixels: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
     return pictures, torch.randn(BATCH, frames, 2, generator=source), torch.randn(BATCH, 1, generator=source)
 
 
-def ours(size: str) -> tuple[Callable[[], None], Callable[[], object]]:
-    """Forward and backward, and the optimiser's step."""
+def ours(size: str) -> dict[str, Work]:
+    """The parts of a step."""
     run = recipe("square_gru", size)
     model = WorldModel(run.model).train()
     optimiser = Hybrid(model, run.optim)
@@ -67,7 +71,7 @@ def ours(size: str) -> tuple[Callable[[], None], Callable[[], object]]:
         loss, _ = losses.compute(run.loss, model, z, c, generator, history=run.history, starts=starts)
         loss.backward()
 
-    return forward_backward, optimiser.step
+    return {"forward_backward": forward_backward, "optimiser": optimiser.step}
 
 
 class Plain(nn.Module):
@@ -101,14 +105,15 @@ class Plain(nn.Module):
         return loss + 0.72 * len(z) * (gap @ weights).mean()
 
 
-def plain(size: str) -> tuple[Callable[[], None], Callable[[], object]]:
-    """Forward and backward, and the optimisers' step."""
+def plain(size: str) -> dict[str, Work]:
+    """The parts of a step; "torch_muon" is the optimiser that stands in place of "optimiser"."""
     assert size == "paper"
     model = Plain().train()
     matrices, others = split_parameters(model)
     # the paper's 0.4 and 1e-3: torch's factor is 0.2
     muon = torch.optim.Muon(matrices, lr=2e-4, weight_decay=5e-4, adjust_lr_fn="match_rms_adamw")
     adamw = torch.optim.AdamW(others, lr=5e-5, weight_decay=1e-3)
+    momenta = [torch.zeros_like(p) for p in matrices]
     batch = inputs(128, 25)
     generator = torch.Generator().manual_seed(0)
 
@@ -116,12 +121,20 @@ def plain(size: str) -> tuple[Callable[[], None], Callable[[], object]]:
         model.zero_grad()
         model(*batch, generator).backward()
 
-    def update() -> None:
+    def with_torch_muon() -> None:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         muon.step()
         adamw.step()
 
-    return forward_backward, update
+    @torch.no_grad()
+    def with_fp32_muon() -> None:
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for p, momentum in zip(matrices, momenta, strict=True):
+            momentum.mul_(0.95).add_(p.grad)
+            p.mul_(1 - 1e-7).add_(newton_schulz_reference(p.grad + 0.95 * momentum), alpha=-4e-5 * max(p.shape) ** 0.5)
+        adamw.step()
+
+    return {"forward_backward": forward_backward, "optimiser": with_fp32_muon, "torch_muon": with_torch_muon}
 
 
 WAYS = {"ours": ours, "plain": plain}
@@ -155,30 +168,35 @@ def peak(seconds: float = 2.0) -> dict[str, float]:
 
 def work(way: str, size: str) -> None:
     torch.manual_seed(0)
-    forward_backward, update = WAYS[way](size)
+    parts = WAYS[way](size)
     with flop_counter() as counter:  # also the warm-up
-        forward_backward()
-        update()
+        parts["forward_backward"]()
+        parts["optimiser"]()
     about = {"flops": counter.get_total_flops(), "threads": torch.get_num_threads(), "machine": SETTINGS}
     print(json.dumps(about), flush=True)
-    for _ in sys.stdin:
-        step = {"forward_backward": timed(forward_backward), "optimiser": timed(update)}
-        print(json.dumps({**step, "peak": peak() if way == "ours" else None}), flush=True)
+    for line in sys.stdin:
+        answer = {part: timed(parts[part]) for part in line.split()}
+        print(json.dumps({**answer, "peak": peak() if way == "ours" else None}), flush=True)
 
 
 class Worker:
-    """A process that makes a step when it is told to."""
+    """A process that times parts of a step when it is told to."""
 
     def __init__(self, way: str, size: str, bare: bool):
         command = [sys.executable, __file__, "--worker", way, "--size", size, *(["--bare"] if bare else [])]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.about = self._read()
+        self.name, self.about = way, self._read()
         self.steps: list[dict[str, Any]] = []
 
-    def step(self) -> None:
+    def time(self, parts: str) -> dict[str, Any]:
         assert self.process.stdin is not None
-        print("step", file=self.process.stdin, flush=True)
-        self.steps.append(self._read())
+        print(parts, file=self.process.stdin, flush=True)
+        found: dict[str, Any] = self._read()
+        return found
+
+    def step(self) -> None:
+        self.steps.append(self.time("forward_backward optimiser"))
+        print(f"  {self.name}: {json.dumps(self.steps[-1])}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -201,10 +219,14 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int) -> dict[s
     for _ in range(rounds):
         for worker in workers.values():
             worker.step()
+    frames = BATCH * recipe("square_gru", size).train.frames
+    found = {name: summary(worker.about, worker.steps, frames) for name, worker in workers.items()}
+    if size == "paper":
+        slow = workers[PLAIN_FP32].time("torch_muon")["torch_muon"]
+        steps = [{**step, "optimiser": slow} for step in workers[PLAIN_FP32].steps]
+        found["plain"] = summary(workers[PLAIN_FP32].about, steps, frames)
     for worker in workers.values():
         worker.close()
-    frames = BATCH * recipe("square_gru", size).train.frames
-    found = {name: summary(worker, frames) for name, worker in workers.items()}
     best = found["ours"]
     print(f"\n{size}, {BATCH} stretches, {frames} frames, {rounds} rounds, medians; (x) is how many times ours is faster")
     print(f"  {'':24s} {'frames/s':>9s} {'step s':>14s} {'forward, backward s':>20s} {'optimiser s':>16s}")
@@ -225,9 +247,8 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int) -> dict[s
     return {"batch": BATCH, "frames": frames, "rounds": rounds, **found}
 
 
-def summary(worker: Worker, frames: int) -> dict[str, Any]:
-    steps = worker.steps
-    row: dict[str, Any] = {**worker.about, "steps": steps}
+def summary(about: dict[str, Any], steps: list[dict[str, Any]], frames: int) -> dict[str, Any]:
+    row: dict[str, Any] = {**about, "steps": steps}
     for part in ("forward_backward", "optimiser"):
         row[part] = {clock: statistics.median(s[part][clock] for s in steps) for clock in ("wall", "cpu")}
     whole = [{c: s["forward_backward"][c] + s["optimiser"][c] for c in ("wall", "cpu")} for s in steps]
@@ -247,7 +268,7 @@ def summary(worker: Worker, frames: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="at paper size; a plain step may take minutes")
+    parser.add_argument("--rounds", type=int, default=3, help="at paper size")
     parser.add_argument("--mini-rounds", type=int, default=9)
     parser.add_argument("--worker", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--size", choices=("mini", "paper"), help=argparse.SUPPRESS)
@@ -258,7 +279,7 @@ def main() -> None:
         return
     result: dict[str, Any] = {
         "mini": compare("mini", {"ours": ("ours", False), "without our settings": ("ours", True)}, options.mini_rounds),
-        "paper": compare("paper", {"ours": ("ours", False), "plain": ("plain", True)}, options.rounds),
+        "paper": compare("paper", {"ours": ("ours", False), PLAIN_FP32: ("plain", True)}, options.rounds),
     }
     out = Path(__file__).parent / "results" / "train_step.json"
     out.parent.mkdir(exist_ok=True)
