@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import io
 import signal
 import sys
@@ -15,6 +16,7 @@ from sgjepa import __version__
 from sgjepa.errors import InputError, one_line
 
 OUT = Path("datasets")
+RUNS = Path("runs")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -121,6 +123,32 @@ def _parser() -> argparse.ArgumentParser:
     preview.add_argument("--out", type=Path, metavar="DIR", help="where the pictures go (default: DATASET/preview)")
     preview.add_argument("--video", default="webp", metavar="FORMAT", help="webp (default) or mp4 (needs the extra `video`)")
     preview.add_argument("--rows", type=int, default=5, metavar="N", help="how many laws to show (default: %(default)s)")
+
+    describe = stage(
+        "describe",
+        "show what a recipe would train: config, layers, parameters, arithmetic, time on this machine",
+        "sgjepa describe square_gru --size paper",
+        _describe,
+    )
+    describe.add_argument("recipe", help="WORLD_METHOD, such as square_gru; methods: gru, ssm, transformer, lewm, dino")
+    describe.add_argument("--size", default="mini", metavar="SIZE", help="mini (default) or paper")
+    describe.add_argument("--json", type=Path, metavar="FILE", help="also write the description as JSON")
+
+    train = stage(
+        "train",
+        "train a world model; interrupted, the same command goes on",
+        "sgjepa train square_gru --size mini",
+        _train,
+    )
+    train.add_argument("recipe", help="WORLD_METHOD, such as square_gru; methods: gru, ssm, transformer, lewm, dino")
+    train.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
+    train.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    train.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/RECIPE-SIZE-seedN)")
+    train.add_argument(
+        "--datasets", type=Path, default=OUT, metavar="DIR", help="where the datasets are (default: %(default)s)"
+    )
+    train.add_argument("--init", type=Path, metavar="RUN", help="a finished run whose weights to start from")
+    train.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
     return parser
 
 
@@ -221,6 +249,46 @@ def _preview(options: Any) -> None:
         open_dataset(options.dataset), options.out or options.dataset / "preview", options.video, options.rows
     ):
         print(path)
+
+
+def _describe(options: Any) -> None:
+    _prepare_for_torch()
+    from sgjepa import files
+    from sgjepa.describe import as_text, describe
+    from sgjepa.recipes.worlds import recipe
+
+    found = describe(recipe(options.recipe, options.size))
+    print(as_text(found))
+    if options.json:
+        files.write_json(options.json, found)
+
+
+def _train(options: Any) -> None:
+    _prepare_for_torch()
+    from sgjepa import parallel, rows
+    from sgjepa.recipes.worlds import recipe
+    from sgjepa.train import train
+
+    run = replace(recipe(options.recipe, options.size), seed=options.seed)
+    if options.epochs is not None:
+        run = replace(run, train=replace(run.train, epochs=options.epochs))
+    out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
+    folder = train(run, out, options.datasets, options.init)
+    if parallel.rank(parallel.start()) == 0:
+        measured = [row for row in rows.read(folder) if row.get("split") == "validation"]
+        print(f"{folder}: the model is model.safetensors, every measurement a line of {rows.ROWS}")
+        for row in measured[-1:]:
+            shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
+            print(f"  validation at step {row['step']}: {', '.join(shown)}")
+
+
+def _prepare_for_torch() -> None:
+    """Settings that torch reads when it starts, and one line if it is not installed."""
+    from sgjepa import machine
+
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("world models need torch: pip install 'sgjepa[train]'")
+    machine.prepare()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from sgjepa import __version__
+from sgjepa import __version__, machine
 from sgjepa.envs import gl
 from sgjepa.errors import one_line
 
@@ -33,7 +33,8 @@ def examine() -> dict[str, Any]:
         "sgjepa": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": machine.cores(),
+        "compute": machine.prepare(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
         "packages": {name: _version(name) for name in _dependencies()},
@@ -111,6 +112,7 @@ def as_text(found: dict[str, Any]) -> str:
     lines = [
         f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
         f"{found['cores']} cores, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
+        "compute:  " + machine.as_text(found["compute"]),
         "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",

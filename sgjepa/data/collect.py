@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sgjepa import config, files
+from sgjepa import config, files, machine
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
 from sgjepa.data.manifest import MANIFEST, read_manifest
@@ -69,7 +69,7 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
                 _check_same(settings, files.read_json(begun), f"{partial} was begun")
             files.write_json(begun, config.to_dict(settings))
             chunks = _plan(settings, partial)
-            speed = _make(chunks, workers or len(os.sched_getaffinity(0)))
+            speed = _make(chunks, workers or machine.cores())
             by_split = {split: [c.path for c in chunks if c.split == split] for split in episode.SPLITS}
             assemble(settings, partial, by_split, speed)
         for leftover in [*partial.glob("*.arrow"), *partial.glob(".*.tmp"), begun]:

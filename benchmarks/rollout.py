@@ -1,0 +1,102 @@
+"""Rollouts and the selective scan at paper size, each against its plain way, in one run.
+
+rollout   44 steps from 20 latents for 200 episodes with the GRU predictor: all at once, against one episode at a time
+scan      one SSM layer, 1024 channels of 16 numbers over 20 steps: ours against the reference loop, forward and backward
+
+Medians over interleaved rounds; the slow rollout is timed on some of the episodes.
+
+    python benchmarks/rollout.py               # writes benchmarks/results/rollout.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sgjepa import files, machine
+
+SETTINGS = machine.prepare()
+
+import torch  # noqa: E402
+
+from sgjepa.models.ssm import scan, scan_reference  # noqa: E402
+from sgjepa.models.world import WorldModel  # noqa: E402
+from sgjepa.recipes.worlds import recipe  # noqa: E402
+from sgjepa.rollout import rollout  # noqa: E402
+
+EPISODES, STEPS = 200, 44
+
+
+def rollout_ways(single: int) -> dict[str, tuple[Callable[[], object], int]]:
+    """Each way, and the number of episodes it rolls out."""
+    run = recipe("square_gru", "paper")
+    model = WorldModel(run.model).eval()
+    z, c = torch.randn(EPISODES, 20, 256), torch.randn(EPISODES, 20 + STEPS - 1, 256)
+
+    @torch.no_grad()
+    def batched() -> None:
+        rollout(model, z, c, STEPS, run.history)
+
+    @torch.no_grad()
+    def one_at_a_time() -> None:
+        for i in range(single):
+            rollout(model, z[i : i + 1], c[i : i + 1], STEPS, run.history)
+
+    return {"batched": (batched, EPISODES), "one at a time": (one_at_a_time, single)}
+
+
+def scan_ways(batch: int) -> dict[str, tuple[Callable[[], object], int]]:
+    """Forward and backward of one layer's scan on a batch of windows of 20 frames."""
+    inner, state, frames = 1024, 16, 20
+    delta = torch.rand(batch, frames, inner).requires_grad_()
+    x = torch.randn(batch, frames, inner).requires_grad_()
+    rates = (-torch.arange(1.0, state + 1).repeat(inner, 1)).requires_grad_()
+    inputs, outputs = (torch.randn(batch, frames, state).requires_grad_() for _ in range(2))
+
+    def run(way: Callable[..., torch.Tensor]) -> Callable[[], object]:
+        return lambda: torch.autograd.backward(way(delta, x, rates, inputs, outputs).sum())
+
+    return {"ours": (run(scan), batch), "reference loop": (run(scan_reference), batch)}
+
+
+def compare(title: str, ways: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, Any]:
+    """Items a second of every way, and how many times faster the first is."""
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):  # interleaved: the machine's mood touches all alike
+        for name, (work, items) in ways.items():
+            start = time.perf_counter()
+            work()
+            if turn:  # the first warms up
+                speeds[name].append(items / (time.perf_counter() - start))
+    medians = {name: statistics.median(values) for name, values in speeds.items()}
+    best = next(iter(medians.values()))
+    print(f"\n{title}, {rounds} rounds, median items/s; (x) is how many times the first is faster")
+    for name, value in medians.items():
+        print(f"  {name:16s} {value:9.2f}  ({best / value:.2f}x)")
+    return {"per_second": speeds, "median": medians, "ratio": {name: best / value for name, value in medians.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--single", type=int, default=10, help="episodes rolled out one at a time")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    result: dict[str, Any] = {
+        "rollout": compare(f"rollout of {STEPS} steps, episodes", rollout_ways(options.single), options.rounds),
+        "scan_8": compare("scan, 8 windows", scan_ways(8), options.rounds),
+        "scan_64": compare("scan, 64 windows", scan_ways(64), options.rounds),
+    }
+    out = Path(__file__).parent / "results" / "rollout.json"
+    out.parent.mkdir(exist_ok=True)
+    about = {"machine": SETTINGS, "torch": torch.__version__, "provenance": files.provenance()}
+    files.write_json(out, {**result, **about})
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Threads and memory allocation of a process that computes with torch: one place, to be set before torch starts.
+
+Memory. glibc gives every large tensor fresh pages from the kernel and hands them back when it is freed, so a training step
+pays for clearing the same gigabytes again and again. With the limits here freed memory stays in the process.
+
+Threads. One a core. More threads than cores is a cliff, so a user's OMP_NUM_THREADS, or torchrun's, is left alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+# glibc's mallopt: number of the option and our value
+_MALLOC = {
+    "M_MMAP_THRESHOLD": (-3, 2**30),  # bytes; smaller blocks come from the heap and are used again
+    "M_TRIM_THRESHOLD": (-1, 2**31 - 1),  # bytes free at the heap's end before any go back to the kernel
+    "M_TOP_PAD": (-2, 2**28),  # bytes more than asked for when the heap grows
+}
+
+
+def prepare() -> dict[str, Any]:
+    """Set what this process may set, and return what is in force. Call it before torch is imported."""
+    late = "torch" in sys.modules
+    from_user = bool(os.environ.get("OMP_NUM_THREADS"))
+    if not from_user and not late:
+        os.environ["OMP_NUM_THREADS"] = str(cores())
+    return {
+        "threads": sys.modules["torch"].get_num_threads() if late else _number(os.environ["OMP_NUM_THREADS"]),
+        "threads_from": "OMP_NUM_THREADS" if from_user else "torch" if late else "cores",
+        "cores": cores(),
+        "malloc": _keep_memory(),
+    }
+
+
+def cores() -> int:
+    """How many cores this process may use: its affinity, and the quota of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(1, min(allowed, int(quota) // int(period)))
+    except (OSError, ValueError):  # no such file, or the quota is "max"
+        return allowed
+
+
+def _keep_memory() -> dict[str, int]:
+    """The allocation limits that are in force; none where the C library is not glibc."""
+    try:
+        library = ctypes.CDLL("libc.so.6")
+        mallopt = library.mallopt
+    except (OSError, AttributeError):
+        return {}
+    return {name: value for name, (option, value) in _MALLOC.items() if mallopt(option, value) == 1}
+
+
+def _number(text: str) -> int:
+    """OMP_NUM_THREADS may be a list, one number a nesting level."""
+    first = text.split(",")[0].strip()
+    return int(first) if first.isdecimal() else cores()
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """One line for a person."""
+    source = {"cores": "one a core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
+    memory = "freed memory is kept" if found["malloc"] else "memory allocation as it comes (no glibc)"
+    return f"{found['threads']} threads ({source[found['threads_from']]}), {memory}"

@@ -1,0 +1,98 @@
+"""`sgjepa describe`: the paper's parameter counts, counted arithmetic, and a report whose numbers are all in the JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sgjepa import cli
+from sgjepa.describe import as_text, describe, outline, parameters
+from sgjepa.errors import InputError
+from sgjepa.flops import flop_counter
+from sgjepa.models.frozen import MobileNetV2
+from sgjepa.recipes.worlds import RECIPES, recipe
+from sgjepa.training_data import windows_of
+
+PAPER = {"square_gru": 22_251_243, "square_ssm": 22_607_595, "square_lewm": 22_656_488}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_models_have_the_papers_size(name: str) -> None:
+    found = parameters(outline(recipe(name, "paper")))
+    assert found["total"] == PAPER[name]
+
+
+@pytest.mark.parametrize("size", ["mini", "paper"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_groups_add_up_for_every_recipe(name: str, size: str) -> None:
+    """Also DINO's: a frozen encoder's weights need not be here."""
+    *groups, total = parameters(outline(recipe(name, size))).values()
+    assert sum(groups) == total > 0
+
+
+def test_attention_on_a_cpu_is_counted() -> None:
+    q = torch.randn(2, 3, 17, 8, requires_grad=True)
+    with flop_counter() as counter:
+        y = F.scaled_dot_product_attention(q, q, q)
+        forward = counter.get_total_flops()
+        y.sum().backward()
+    assert forward == 2 * (2 * 3 * 17 * 17 * 8) * 2  # scores, and their product with the values
+    assert counter.get_total_flops() == 3 * forward
+
+
+@pytest.fixture(scope="module", params=["square_gru", "square_ssm", "square_lewm", "square_dino"])
+def found(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return describe(recipe(request.param, "mini"))
+
+
+def test_layers_add_up(found: dict[str, Any]) -> None:
+    assert sum(row["parameters"] * row["repeats"] for row in found["layers"]) == found["parameters"]["total"]
+
+
+def test_updates_are_those_that_training_makes(found: dict[str, Any]) -> None:
+    """2,000 episodes, nine tenths for training, each one stretch of 64 frames; 8 an update, 8 windows of each."""
+    run = recipe(found["recipe"], "mini")
+    assert found["windows"]["stretches_an_epoch"] == 1800
+    assert found["windows"]["updates"] == 225 * run.train.epochs
+    assert found["windows"]["windows_an_epoch"] == 225 * 8 * len(windows_of(run, step=0) or [])
+
+
+def test_every_printed_number_is_in_the_json(found: dict[str, Any]) -> None:
+    text = as_text(json.loads(json.dumps(found)))
+    assert text == as_text(found)
+    for group, count in found["parameters"].items():
+        assert count == 0 or re.search(rf"^  {group} +{count:,}$", text, re.MULTILINE)
+    for row in found["layers"]:
+        assert f"{row['parameters']:,}" in text
+    assert f"{found['windows']['updates']:,} updates in all" in text
+    assert f"{found['time']['seconds_a_step']:.3g} s a step" in text
+
+
+def test_the_command_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["describe", "square_gru", "--json", str(tmp_path / "d.json")]) == 0
+    assert capsys.readouterr().out.rstrip() == as_text(json.loads((tmp_path / "d.json").read_text()))
+
+
+def test_missing_weights_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: MobileNetV2) -> None:
+        raise InputError("MobileNetV2 needs its weights")
+
+    monkeypatch.setattr(MobileNetV2, "build", absent)
+    found = describe(recipe("square_dino", "mini"))
+    assert found["frozen_encoder"]["parameters"] is None
+    assert "its weights are not here: MobileNetV2" in as_text(found)
+
+
+@pytest.mark.parametrize("stage", ["describe", "train"])
+@pytest.mark.parametrize("words", [["square_gro"], ["square_gru", "--size", "huge"]])
+def test_a_wrong_name_is_one_line(stage: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([stage, *words]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "unknown" in error
