@@ -52,13 +52,14 @@ def train(run: Run, folder: Path, datasets: Path, init: Path | None = None) -> P
     """
     group = parallel.start()
     first = parallel.rank(group) == 0
-    if first:
-        rows.create(folder, run)
     if (folder / checkpoint.MODEL).is_file():
+        rows.create(folder, run)  # refuses other settings
         return folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = _learner(run, init).to(device)
     data = open_data(run, learner.model, datasets)
+    if first:
+        rows.create(folder, run)
     parallel.share_batchnorm(learner, group)
     optimisers = _optimisers(run, learner)
     per_epoch = len(data.train) // run.train.batch

@@ -279,6 +279,7 @@ def test_a_run_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=words):
         train(replace(fitting, **change), tmp_path / "x", finished.parent)
+    assert not (tmp_path / "x").exists() or "batch" in words, "a refused run left a folder behind"
 
 
 def test_other_settings_in_the_same_folder_are_refused(fitting: Run, finished: Path, trained: Path) -> None:
