@@ -269,17 +269,19 @@ def _train(options: Any) -> None:
     from sgjepa.recipes.worlds import recipe
     from sgjepa.train import train
 
-    run = replace(recipe(options.recipe, options.size), seed=options.seed)
+    init = None if options.init is None else str(options.init)
+    run = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
     if options.epochs is not None:
         run = replace(run, train=replace(run.train, epochs=options.epochs))
     out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
-    folder = train(run, out, options.datasets, options.init)
+    folder = train(run, out, options.datasets)
     if parallel.rank(parallel.start()) == 0:
         measured = [row for row in rows.read(folder) if row.get("split") == "validation"]
         print(f"{folder}: the model is model.safetensors, every measurement a line of {rows.ROWS}")
         for row in measured[-1:]:
             shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
             print(f"  validation at step {row['step']}: {', '.join(shown)}")
+    parallel.stop()
 
 
 def _prepare_for_torch() -> None:

@@ -24,7 +24,10 @@ def examine() -> dict[str, Any]:
     """Everything `sgjepa doctor` shows, as one JSON value."""
     drawing = drawing_backends()
     missing = []
-    if drawing.get(gl.asked, "works") != "works" or "works" not in drawing.values():
+    working = [name for name, state in drawing.items() if state == "works"]
+    if working and gl.asked and gl.asked not in working:
+        missing.append(f"nothing, but MUJOCO_GL={gl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
+    elif not working:
         missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
     for extra, package in _EXTRAS.items():
         if _version(package) is None:
@@ -39,7 +42,7 @@ def examine() -> dict[str, Any]:
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
         "packages": {name: _version(name) for name in _dependencies()},
         "opengl": drawing,
-        "opengl_chosen": gl.asked or next((name for name, state in drawing.items() if state == "works"), "none"),
+        "opengl_chosen": gl.asked or (working[0] if working else "none"),
         "missing": missing,
     }
 
@@ -59,7 +62,11 @@ def drawing_backends() -> dict[str, str]:
             [sys.executable, "-c", code], env={**os.environ, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
         )
         lines = (done.stderr.strip() or "no message").splitlines()
-        report[name] = "works" if done.returncode == 0 and done.stdout.strip() == name else one_line(lines[-1], 120)
+        report[name] = (
+            "works"
+            if done.returncode == 0 and done.stdout.strip() == name
+            else one_line(lines[-1].removeprefix("sgjepa.errors.InputError: "), 120)
+        )
     return report
 
 

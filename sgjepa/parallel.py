@@ -31,6 +31,12 @@ def start() -> Group:
     return cast("dist.ProcessGroup", dist.group.WORLD)
 
 
+def stop() -> None:
+    """Leave the group, if this process joined one."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def rank(group: Group) -> int:
     """This process's number in the group."""
     return 0 if group is None else dist.get_rank(group)

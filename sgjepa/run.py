@@ -47,6 +47,7 @@ class Run:
     loss: RolloutLoss | OneStepLoss
     train: Train
     optim: OptimConfig = field(default_factory=OptimConfig)
+    init: str | None = None  # a finished run whose weights to start from, with a fresh optimiser
     seed: int = 0
     split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
 

@@ -29,6 +29,7 @@ from sgjepa.training_data import Tensors, encode, open_data, stretches_of, to_de
 from sgjepa.training_log import TrainingLog
 
 _DECODED = 64  # frames a step that the decoder learns from
+_HEALTH = 10  # steps between looks at the latents' spectrum
 _DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 
 
@@ -45,10 +46,10 @@ class Learner(nn.Module):
             self.decoder = Decoder(self.model.config.latent, self.model.config.encoder.image_size)
 
 
-def train(run: Run, folder: Path, datasets: Path, init: Path | None = None) -> Path:
+def train(run: Run, folder: Path, datasets: Path) -> Path:
     """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
 
-    datasets: where the run's datasets lie. init: a finished run whose weights to start from, with a fresh optimiser.
+    datasets: where the run's datasets lie.
     """
     group = parallel.start()
     first = parallel.rank(group) == 0
@@ -56,7 +57,7 @@ def train(run: Run, folder: Path, datasets: Path, init: Path | None = None) -> P
         rows.create(folder, run)  # refuses other settings
         return folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    learner = _learner(run, init).to(device)
+    learner = _learner(run).to(device)
     data = open_data(run, learner.model, datasets)
     if first:
         rows.create(folder, run)
@@ -135,7 +136,8 @@ def _update(
     for optimiser in optimisers.values():
         parallel.average_gradients(optimiser.parameters, group)
     norms = [optimiser.step() for optimiser in optimisers.values()]
-    return _numbers(parts, group) | {"grad_norm": float(norms[0])} | _health(z)
+    found = _numbers(parts, group) | {"grad_norm": float(norms[0])}
+    return found | _health(z) if step % _HEALTH == 0 else found
 
 
 def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, step: int) -> Tensor:
@@ -188,16 +190,16 @@ def _seed(seed: int, step: int) -> None:
     torch.manual_seed(_mix(seed, step))  # dropout
 
 
-def _learner(run: Run, init: Path | None) -> Learner:
+def _learner(run: Run) -> Learner:
     torch.manual_seed(_mix(run.seed))
     learner = Learner(run)
-    if init is not None:
-        _, other = checkpoint.load_run(init)
+    if run.init is not None:
+        _, other = checkpoint.load_run(Path(run.init))
         try:
             learner.model.load_state_dict(other.state_dict())
         except RuntimeError as error:
             raise InputError(
-                f"the model in {init} does not fit this recipe: {str(error).splitlines()[1].strip()}"
+                f"the model in {run.init} does not fit this recipe: {str(error).splitlines()[1].strip()}"
             ) from error
     elif run.train.trains == "predictor":
         raise InputError("training the predictor alone needs a trained encoder: --init RUN")

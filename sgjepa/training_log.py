@@ -22,6 +22,7 @@ class TrainingLog:
         self._began = self._since = time.perf_counter()
         self._records: list[dict[str, Any]] = []
         self._warned: set[str] = set()
+        self._seen: dict[str, float] = {}  # the newest value of each term
         if active:
             self._bar = progress(total, step, name, " steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
@@ -42,7 +43,8 @@ class TrainingLog:
         now = time.perf_counter()
         parts = {**parts, "frames_per_second": frames / (now - self._since)}
         self._since = now
-        self._bar.set_postfix({name: f"{parts[name]:.3g}" for name in _SHOWN if name in parts}, refresh=False)
+        self._seen |= parts
+        self._bar.set_postfix({name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}, refresh=False)
         self._bar.update(1)
         self._note(step, parts, "train")
         if len(self._records) >= 200:

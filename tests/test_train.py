@@ -162,8 +162,8 @@ def test_encoding_in_chunks_trains_the_same(fitting: Run, finished: Path, traine
 
 
 def test_the_predictor_can_be_trained_alone(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
-    alone = replace(fitting, name="alone", seed=3, train=replace(fitting.train, trains="predictor"))
-    folder = train(alone, tmp_path / "alone", finished.parent, init=trained)
+    alone = replace(fitting, seed=3, init=str(trained), train=replace(fitting.train, trains="predictor"))
+    folder = train(alone, tmp_path / "alone", finished.parent)
     before, after = weights(trained), weights(folder)
     for name in before:
         kept = name.startswith(("encoder.", "projector.", "control_", "law_"))
@@ -289,9 +289,9 @@ def test_other_settings_in_the_same_folder_are_refused(fitting: Run, finished: P
 
 def test_a_model_that_does_not_fit_is_named(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
     assert isinstance(fitting.model, ModelConfig)
-    wider = replace(fitting, model=replace(fitting.model, latent=12))
+    wider = replace(fitting, init=str(trained), model=replace(fitting.model, latent=12))
     with pytest.raises(InputError, match="does not fit this recipe"):
-        train(wider, tmp_path / "x", finished.parent, init=trained)
+        train(wider, tmp_path / "x", finished.parent)
 
 
 # --- recipes -------------------------------------------------------------------------------------------------------
