@@ -149,6 +149,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--init", type=Path, metavar="RUN", help="a finished run whose weights to start from")
     train.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    train.add_argument(
+        "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
+    )
     return parser
 
 
@@ -271,17 +274,20 @@ def _train(options: Any) -> None:
 
     init = None if options.init is None else str(options.init)
     run = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
-    if options.epochs is not None:
-        run = replace(run, train=replace(run.train, epochs=options.epochs))
+    changes = {"epochs": options.epochs, "chunk": options.chunk}
+    run = replace(run, train=replace(run.train, **{key: value for key, value in changes.items() if value is not None}))
     out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
-    folder = train(run, out, options.datasets)
-    if parallel.rank(parallel.start()) == 0:
+    try:
+        folder = train(run, out, options.datasets)
+        first = parallel.rank(parallel.start()) == 0
+    finally:
+        parallel.stop()
+    if first:
         measured = [row for row in rows.read(folder) if row.get("split") == "validation"]
         print(f"{folder}: the model is model.safetensors, every measurement a line of {rows.ROWS}")
         for row in measured[-1:]:
             shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
             print(f"  validation at step {row['step']}: {', '.join(shown)}")
-    parallel.stop()
 
 
 def _prepare_for_torch() -> None:

@@ -214,7 +214,8 @@ def _timed(run: Run, model: WorldModel | DinoWM, optimiser: Hybrid, count: int, 
     start = time.perf_counter()
     _forward_backward(run, model, batch)
     middle = time.perf_counter()
-    float(optimiser.step())  # waits for the device
+    float(optimiser.clip_gradients())  # waits for the device
+    optimiser.step()
     return middle - start, time.perf_counter() - middle
 
 

@@ -107,7 +107,10 @@ def rollout_loss(model: Predicts, z: Tensor, c: Tensor, steps: int, discount: fl
     """Discounted error of a rollout from the first H latents; z (B, H + K, ...), c (B, H + K - 1, D)."""
     history = z.shape[1] - steps
     predicted = rollout(model, z[:, :history], c, steps, history)[:, history:]  # (B, K, ...)
-    return _squared_error(predicted, z[:, history:]) @ rollout_weights(discount, steps).to(z.device)
+    errors = _squared_error(predicted, z[:, history:])  # (K,), fp32
+    return (
+        errors * rollout_weights(discount, steps).to(z.device)
+    ).sum()  # not a product of matrices: autocast would round it
 
 
 def one_step_loss(model: Predicts, z: Tensor, c: Tensor) -> Tensor:

@@ -100,12 +100,14 @@ class Hybrid:
             for group in part.param_groups:
                 group["lr"] = self.peak[name] * factor
 
-    def step(self) -> Tensor:
-        """Clip the gradients, update all parameters, and return the gradient norm before clipping."""
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.clip)
+    def clip_gradients(self) -> Tensor:
+        """Scale the gradients down to norm `clip`; returns their norm before."""
+        return nn.utils.clip_grad_norm_(self.parameters, self.clip)
+
+    def step(self) -> None:
+        """Update all parameters; clip the gradients before."""
         for part in self.parts.values():
             part.step()
-        return norm
 
     def zero_grad(self) -> None:
         """Drop all gradients."""

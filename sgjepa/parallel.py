@@ -1,9 +1,9 @@
 """Training over several processes as if it were one process with the whole batch.
 
-Each rank holds an equal share of the batch and its own copy of the model; DistributedDataParallel averages the parameter
+Each rank holds an equal share of the batch and its own copy of the model; `average_gradients` averages the parameter
 gradients over ranks. Whatever mixes samples of a batch (SIGReg, BatchNorm) has to see all of them, so its batch means go
 through `all_reduce_mean`. A rank's backward pass then yields W times its share of the gradient of the *mean over ranks* of
-the loss, and DDP's division by the number of ranks W makes the sum of the shares exactly the whole-batch gradient.
+the loss, and the division by the number of ranks W makes the sum of the shares exactly the whole-batch gradient.
 
 `group=None` always means: no communication, this process is alone.
 """

@@ -20,8 +20,8 @@ from sgjepa.errors import InputError, one_line
 CONFIG, ROWS = "run.json", "rows.jsonl"
 
 
-def create(folder: Path, settings: Any) -> None:
-    """Make the directory, or accept one with the very same settings."""
+def check(folder: Path, settings: Any) -> None:
+    """Refuse a directory that holds something else; one with the very same settings, or none, is fine."""
     asked = config.to_dict(settings)
     if (folder / CONFIG).is_file():
         there = files.read_json(folder / CONFIG).get("config")
@@ -29,11 +29,16 @@ def create(folder: Path, settings: Any) -> None:
             key, old, new = found
             differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
             raise InputError(f"{folder} holds a run with {differs}; choose another --out or delete it")
-        return
-    if folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
         raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
-    folder.mkdir(parents=True, exist_ok=True)
-    files.write_json(folder / CONFIG, {"config": asked, "provenance": files.provenance()})
+
+
+def create(folder: Path, settings: Any) -> None:
+    """Make the directory, or accept one with the very same settings."""
+    check(folder, settings)
+    if not (folder / CONFIG).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_json(folder / CONFIG, {"config": config.to_dict(settings), "provenance": files.provenance()})
 
 
 def append(folder: Path, records: list[dict[str, Any]]) -> None:

@@ -22,19 +22,20 @@ class Train:
     batch: int  # stretches an update, over all processes
     frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
     windows: int | None = None  # dense: how many windows of each stretch an update trains on, drawn anew; None: all
-    trains: Trained = "all"  # "predictor": the encoder stays as it was loaded
+    trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
     decoder: bool = False  # train a picture decoder beside the model, on detached latents
     chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
-    patience: int | None = None  # stop after so many epochs without a better validation loss
+    patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
     validation: int | None = None  # at most so many batches of validation an epoch; None: all
     save_every: int = 200  # updates between checkpoints
 
     def __post_init__(self) -> None:
         if self.trains not in get_args(Trained):
             raise unknown("part to train", self.trains, get_args(Trained))
-        for name in ("epochs", "batch", "frames", "save_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"Train.{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("epochs", "batch", "frames", "save_every", "windows", "chunk", "patience", "validation"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"Train.{name} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,18 @@ class Run:
     init: str | None = None  # a finished run whose weights to start from, with a fresh optimiser
     seed: int = 0
     split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
+
+    def __post_init__(self) -> None:
+        if self.seed < 0 or self.split_seed < 0:
+            raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
+        steps = self.loss.steps if isinstance(self.loss, RolloutLoss) else 1
+        window = self.history + steps
+        if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
+            least = "exactly" if self.loss.windows == "clip" else "at least"
+            raise InputError(
+                f"{self.name}: a stretch needs {least} {window} frames (history {self.history} and {steps} predicted), "
+                f"got {self.train.frames}"
+            )
 
     @property
     def history(self) -> int:

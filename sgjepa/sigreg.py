@@ -60,7 +60,7 @@ def sigreg(z: Tensor, directions: Tensor, *, flatten: bool = False, group: Group
     z: (B, T, D)   directions: (D, M), unit columns, no gradient, the same on every rank
     flatten: one batch of B·T latents instead of one test per time step; the factor B of the statistic becomes B·T
     group: the ranks that share the batch, B on each; the value is that of the W·B latents, and parameter gradients
-        *averaged* over ranks (as DDP does) are those of one process with all of them
+        *averaged* over ranks are those of one process with all of them
     """
     with torch.autocast(z.device.type, enabled=False):
         z = _by_time(z, flatten)  # (T, B, D)

@@ -29,6 +29,8 @@ from sgjepa.training_data import Tensors, encode, open_data, stretches_of, to_de
 from sgjepa.training_log import TrainingLog
 
 _DECODED = 64  # frames a step that the decoder learns from
+_WEIGHTS, _DROPOUT, _DIRECTIONS, _DECODING = 1, 2, 3, 4  # streams of random numbers
+_ENCODER = ("encoder.", "projector.", "control_", "law_")  # what a frozen encoder consists of, with its statistics
 _HEALTH = 10  # steps between looks at the latents' spectrum
 _DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 
@@ -53,14 +55,12 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
     """
     group = parallel.start()
     first = parallel.rank(group) == 0
+    rows.check(folder, run)
     if (folder / checkpoint.MODEL).is_file():
-        rows.create(folder, run)  # refuses other settings
         return folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = _learner(run).to(device)
     data = open_data(run, learner.model, datasets)
-    if first:
-        rows.create(folder, run)
     parallel.share_batchnorm(learner, group)
     optimisers = _optimisers(run, learner)
     per_epoch = len(data.train) // run.train.batch
@@ -70,33 +70,35 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
             f"and divide by the {parallel.world_size(group)} processes"
         )
     total = per_epoch * run.train.epochs
-    state: dict[str, Any] = {"step": 0, "best": math.inf, "waited": 0}
+    state: dict[str, Any] = {"step": 0, "best": None, "waited": 0}
     if found := checkpoint.newest(folder):
         saved, state = checkpoint.load(found, learner)
         for name, optimiser in optimisers.items():
             optimiser.load_state_dict(saved[name])
-        if first:
-            rows.keep(folder, state["step"])
+    if first:
+        rows.create(folder, run)
+        rows.keep(folder, state["step"])
     log = TrainingLog(folder, run.name, state["step"], total, first)
     with log:
         while state["step"] < total and not _gave_up(run, state):
             step = state["step"]
             batch = to_device(data.train.batch(stretches_of(run, len(data.train), step, group)), device)
-            _seed(run.seed, step)
+            torch.manual_seed(_mix(run.seed, step, _DROPOUT, parallel.rank(group)))
             _rates(run, optimisers, step, total)
             parts = _update(run, learner, optimisers, batch, step, group)
-            if not math.isfinite(parts["loss"]):
+            if not all(math.isfinite(value) for value in parts.values()):
                 kept = checkpoint.newest(folder)
+                episodes = sorted(set(batch.episode.tolist()))
                 raise InputError(
-                    f"the loss is not finite at step {step} (episodes {sorted(set(batch.episode.tolist()))}); "
-                    f"last good checkpoint: {kept or 'none'}; lower the learning rate"
+                    f"the loss or its gradient is not finite at step {step} (episodes {episodes}); "
+                    f"last good checkpoint: {kept or 'none'}; try a lower learning rate in another --out"
                 )
             state["step"] = step + 1
             log.step(state["step"], parts, frames=run.train.batch * run.train.frames)
             if state["step"] % per_epoch == 0:
                 found_loss = _validate(run, learner, data.validation, device, group)
-                better = found_loss["loss"] < state["best"]
-                state |= {"best": min(found_loss["loss"], state["best"]), "waited": 0 if better else state["waited"] + 1}
+                better = state["best"] is None or found_loss["loss"] < state["best"]
+                state |= {"best": found_loss["loss"], "waited": 0} if better else {"waited": state["waited"] + 1}
                 log.validation(state["step"], found_loss, getattr(run.model, "latent", None))
             if first and (state["step"] % run.train.save_every == 0 or state["step"] == total):
                 log.flush()
@@ -111,7 +113,7 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
 def _update(
     run: Run, learner: Learner, optimisers: dict[str, Hybrid], batch: Tensors, step: int, group: Group
 ) -> dict[str, float]:
-    """One step of gradient descent; returns the loss terms. The only device synchronisation is reading them."""
+    """One step of gradient descent; returns the loss terms. With a number that is not finite, nothing is changed."""
     learner.train()
     if run.train.trains == "predictor":
         _freeze(learner.model)
@@ -124,28 +126,30 @@ def _update(
             learner.model,
             z,
             c,
-            torch.Generator(z.device).manual_seed(_mix(run.seed, step, 1)),
+            torch.Generator(z.device).manual_seed(_mix(run.seed, step, _DIRECTIONS)),
             history=run.history,
             starts=windows_of(run, step),
             group=group,
         )
         if learner.decoder is not None:
-            reconstruction = _reconstruction(learner.decoder, z, batch.frames, step)
+            reconstruction = _reconstruction(learner.decoder, z, batch.frames, _mix(run.seed, step, _DECODING))
             total, parts = total + reconstruction, {**parts, "reconstruction": reconstruction.detach()}
     total.backward()  # type: ignore[no-untyped-call]
     for optimiser in optimisers.values():
         parallel.average_gradients(optimiser.parameters, group)
-    norms = [optimiser.step() for optimiser in optimisers.values()]
-    found = _numbers(parts, group) | {"grad_norm": float(norms[0])}
+    found = _numbers(parts, group) | {f"grad_norm_{name}": float(o.clip_gradients()) for name, o in optimisers.items()}
+    if all(math.isfinite(value) for value in found.values()):
+        for optimiser in optimisers.values():
+            optimiser.step()
     return found | _health(z) if step % _HEALTH == 0 else found
 
 
-def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, step: int) -> Tensor:
+def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int) -> Tensor:
     """Mean squared error of decoded pictures on some frames of the batch; z is detached inside the decoder."""
     count = z.shape[0] * z.shape[1]
-    chosen = torch.from_numpy(np.random.default_rng([step, 3]).permutation(count)[:_DECODED]).to(z.device)
+    chosen = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:_DECODED]).to(z.device)
     picture = decoder(z.flatten(0, 1)[chosen][None])[0]
-    return F.mse_loss(picture, frames.flatten(0, 1)[chosen].to(picture.dtype) / 255)
+    return F.mse_loss(picture.float(), frames.flatten(0, 1)[chosen].float() / 255)
 
 
 @torch.no_grad()
@@ -154,6 +158,8 @@ def _validate(run: Run, learner: Learner, data: Together, device: torch.device, 
     learner.eval()
     ranks = parallel.world_size(group)
     size = min(run.train.batch, len(data) // ranks * ranks)  # equal shares
+    if size == 0:
+        raise InputError(f"{len(data)} validation stretches cannot be shared by {ranks} processes")
     count = len(data) // size
     if run.train.validation is not None:
         count = min(count, run.train.validation)
@@ -162,7 +168,7 @@ def _validate(run: Run, learner: Learner, data: Together, device: torch.device, 
     for index, chosen in enumerate(numbers):
         batch = to_device(data.batch(chosen[parallel.rank(group) :: ranks]), device)
         z, c = encode(learner.model, batch, None)
-        generator = torch.Generator(device).manual_seed(_mix(0, index, 2))
+        generator = torch.Generator(device).manual_seed(_mix(0, index, _DIRECTIONS))
         _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
         terms.append(_numbers(parts, group) | _health(z))
     return {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
@@ -186,17 +192,17 @@ def _mix(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _seed(seed: int, step: int) -> None:
-    torch.manual_seed(_mix(seed, step))  # dropout
-
-
 def _learner(run: Run) -> Learner:
-    torch.manual_seed(_mix(run.seed))
+    torch.manual_seed(_mix(run.seed, 0, _WEIGHTS))
     learner = Learner(run)
     if run.init is not None:
         _, other = checkpoint.load_run(Path(run.init))
+        weights = other.state_dict()
+        alone = run.train.trains == "predictor"
+        if alone:  # the rest stays fresh, and may be of another kind
+            weights = {name: value for name, value in weights.items() if name.startswith(_ENCODER)}
         try:
-            learner.model.load_state_dict(other.state_dict())
+            learner.model.load_state_dict(weights, strict=not alone)
         except RuntimeError as error:
             raise InputError(
                 f"the model in {run.init} does not fit this recipe: {str(error).splitlines()[1].strip()}"

@@ -64,7 +64,7 @@ def open_data(run: Run, model: WorldModel | DinoWM, datasets: Path) -> Data:
         for name, episodes in (("train", train_episodes), ("validation", validation_episodes)):
             parts[name].append(Clips(found.train, episodes, run.train.frames, content=content))
     scores = fit_normalisers(np.concatenate(controls), np.concatenate(laws))
-    if run.train.trains == "all":
+    if run.init is None:  # a model that was trained before keeps the statistics it knows
         model.normalise(scores.control, scores.law)
     return Data(Together(parts["train"]), Together(parts["validation"]))
 

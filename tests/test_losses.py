@@ -191,3 +191,10 @@ def test_configs_survive_json(loss):
 def test_a_misspelt_choice_is_refused(loss):
     with pytest.raises(InputError, match="did you mean dense"):
         loss(windows="dens")
+
+
+def test_the_loss_stays_in_fp32_under_autocast(model):
+    z, c = stretch(9)
+    with torch.autocast("cpu", torch.bfloat16):
+        total, _ = compute(RolloutLoss(sigreg=0.1), model, z, c, generator())
+    assert total.dtype == torch.float32

@@ -23,6 +23,7 @@ z = model.encode(frames, chunk=50)
 c = model.condition(torch.zeros(64, 25, 2), torch.full((64, 1), 4.0))
 total, _ = losses.compute(run.loss, model, z, c, generator, history=run.history)
 total.backward()
+optimiser.clip_gradients()
 optimiser.step()
 print(float(total), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """

@@ -91,3 +91,9 @@ def test_a_memory_map_of_other_frames_is_refused(copied: Path) -> None:
 def test_bad_windows_are_named(finished: Path, length: int, keep: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Clips(open_dataset(finished).train, np.arange(2), length=length, keep=keep)
+
+
+def test_a_world_without_controls_has_normalisers_too() -> None:
+    scores = fit_normalisers(np.zeros((3, 4, 0)), np.array([[1.0], [2.0], [3.0]]))
+    assert scores.control.mean == ()
+    assert scores.law.mean == (2.0,)

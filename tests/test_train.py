@@ -18,7 +18,7 @@ import torch
 from conftest import small
 from safetensors.torch import load_file
 
-from sgjepa import checkpoint, config, rows
+from sgjepa import checkpoint, config, losses, rows
 from sgjepa.data.collect import collect
 from sgjepa.errors import InputError
 from sgjepa.losses import OneStepLoss, RolloutLoss
@@ -26,6 +26,7 @@ from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoder import ViT
 from sgjepa.models.frozen import MobileNetV2
 from sgjepa.models.gru import GRU
+from sgjepa.models.transformer import Transformer
 from sgjepa.models.world import ModelConfig
 from sgjepa.optim import OptimConfig
 from sgjepa.recipes.worlds import RECIPES, recipe
@@ -171,6 +172,40 @@ def test_the_predictor_can_be_trained_alone(fitting: Run, finished: Path, traine
     assert not torch.equal(before["predictor.input.weight"], after["predictor.input.weight"])
 
 
+def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path
+) -> None:
+    """The paper's crossover: a Transformer with another history on the encoder that was trained with a GRU."""
+    assert isinstance(fitting.model, ModelConfig)
+    other = replace(fitting.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16), history=6)
+    crossed = replace(fitting, init=str(trained), model=other, train=replace(fitting.train, trains="predictor", epochs=1))
+    folder = train(crossed, tmp_path / "crossed", finished.parent)
+    kept = [name for name in weights(trained) if name.startswith(("encoder.", "projector.", "law_"))]
+    assert all(torch.equal(weights(trained)[name], weights(folder)[name]) for name in kept)
+
+
+def test_rows_are_not_doubled_when_a_run_ends_before_its_first_checkpoint(
+    fitting: Run, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = replace(fitting, train=replace(fitting.train, save_every=1000))
+    real = losses.compute
+    calls = []
+
+    def interrupted(*arguments: object, **keywords: object) -> object:
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return real(*arguments, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(losses, "compute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(late, tmp_path / "late", finished.parent)
+    monkeypatch.setattr(losses, "compute", real)
+    train(late, tmp_path / "late", finished.parent)
+    steps = [row["step"] for row in rows.read(tmp_path / "late") if row["split"] == "train"]
+    assert steps == list(range(1, 19))
+
+
 def test_the_predictor_alone_needs_an_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs a trained encoder: --init RUN"):
         train(replace(fitting, train=replace(fitting.train, trains="predictor")), tmp_path / "x", finished.parent)
@@ -262,7 +297,7 @@ def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path
 
 def test_a_loss_that_is_not_finite_stops_with_the_episodes(fitting: Run, finished: Path, tmp_path: Path) -> None:
     wild = replace(fitting, optim=replace(fitting.optim, kind="adamw", lr=1e30, clip=1e30, warmup=0.0))
-    with pytest.raises(InputError, match=r"not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "):
+    with pytest.raises(InputError, match=r"is not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "):
         train(wild, tmp_path / "wild", finished.parent)
 
 
@@ -272,14 +307,17 @@ def test_a_loss_that_is_not_finite_stops_with_the_episodes(fitting: Run, finishe
         ({"data": ("nowhere-mini",)}, "make it: sgjepa data nowhere --size mini"),
         ({"train": Train(epochs=1, batch=999, frames=64)}, "must fit into the 27 there are"),
         ({"train": Train(epochs=1, batch=2, frames=65)}, "1 to 64 frames"),
+        ({"train": Train(epochs=1, batch=2, frames=5)}, "a stretch needs at least 6 frames"),
+        ({"loss": RolloutLoss(steps=2)}, "a stretch needs exactly 6 frames"),
+        ({"seed": -1}, "seeds must not be negative"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(
     fitting: Run, finished: Path, tmp_path: Path, change: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
-        train(replace(fitting, **change), tmp_path / "x", finished.parent)
-    assert not (tmp_path / "x").exists() or "batch" in words, "a refused run left a folder behind"
+        train(replace(fitting, **change), tmp_path / "x", finished.parent)  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists(), "a refused run left a folder behind"
 
 
 def test_other_settings_in_the_same_folder_are_refused(fitting: Run, finished: Path, trained: Path) -> None:

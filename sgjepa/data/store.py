@@ -184,4 +184,6 @@ class Normalisers:
 
 def fit_normalisers(control: np.ndarray, law: np.ndarray) -> Normalisers:
     """Fitted on training episodes and on nothing else: pass theirs. control (N, T, A), law (N, L)"""
-    return Normalisers(control=fit_zscore(control.reshape(-1, control.shape[-1])), law=fit_zscore(law))
+    return Normalisers(
+        control=fit_zscore(control.reshape(control.shape[0] * control.shape[1], control.shape[2])), law=fit_zscore(law)
+    )

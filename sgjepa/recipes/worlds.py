@@ -39,7 +39,7 @@ _SMALL = {"depth": 2, "width": 128, "mlp": 256}
 def gru(world: str, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
     if size == "mini":
-        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_flat(0.72), windows="dense", flatten=True))
+        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_flat(_PAPER[world][3]), windows="dense", flatten=True))
     return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
 
 
