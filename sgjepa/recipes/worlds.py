@@ -63,8 +63,7 @@ def lewm(world: str, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     if size == "mini":
         return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=_flat(0.09), windows="dense", flatten=True))
-    run = _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
-    return replace(run, train=replace(run.train, frames=run.history + 1))
+    return _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
 
 
 def dino(world: str, size: str) -> Run:
@@ -91,7 +90,7 @@ def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutL
         data=(f"{world}-paper",),
         model=ModelConfig(encoder.tiny(pixels, patch), predictor, controls, laws=1),
         loss=loss,
-        train=Train(epochs=20, batch=64, frames=25),
+        train=Train(epochs=20, batch=64, frames=25 if isinstance(loss, RolloutLoss) else 21),  # H + K
     )
 
 
