@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,24 @@ def provenance() -> dict[str, Any]:
         "sgjepa": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "libraries": {name: version(name) for name in ("mujoco", "numpy", "pylance", "pyarrow")},
+        "libraries": _versions("mujoco", "numpy", "pylance", "pyarrow", "torch", "safetensors", "transformers"),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
         "platform": platform.platform(),
         "opengl": os.environ.get("MUJOCO_GL"),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _versions(*names: str) -> dict[str, str]:
+    """Of those that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def _commit() -> str | None:
