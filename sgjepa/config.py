@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sgjepa.errors import InputError
+from sgjepa.errors import InputError, one_line
 
 T = TypeVar("T")
 
@@ -42,6 +42,14 @@ def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | 
                 return found
         return None
     return None if one == other else (place, one, other)
+
+
+def require_same(there: Any, asked: Any, place: str) -> None:
+    """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
+    if found := difference(there, asked):
+        key, old, new = found
+        differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
+        raise InputError(f"{place} with {differs}; choose another --out or delete it")
 
 
 def _build(hint: Any, data: Any, place: str) -> Any:

@@ -161,8 +161,7 @@ def _windows_a_stretch(run: Run) -> int:
     if run.loss.windows == "clip":
         return 1
     drawn = windows_of(run, step=0)
-    steps = run.loss.steps if isinstance(run.loss, losses.RolloutLoss) else 1
-    return len(drawn) if drawn is not None else run.train.frames - run.history - steps + 1
+    return len(drawn) if drawn is not None else run.train.frames - run.history - run.loss.steps + 1
 
 
 def _steps(run: Run, shape: WorldModel | DinoWM) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 import torch.distributed as dist
@@ -50,6 +50,7 @@ class OneStepLoss:
     sigreg: float = 0.09
     windows: Windows = "clip"
     flatten: bool = False
+    steps: ClassVar[int] = 1  # K
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
@@ -79,8 +80,7 @@ def compute(
     """
     if group is None and loss.sigreg and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise RuntimeError("several processes are training: pass their group, or SIGReg would see a part of the batch only")
-    steps = loss.steps if isinstance(loss, RolloutLoss) else 1
-    size = _window_size(loss, z.shape[1], steps, history)
+    size = _window_size(loss, z.shape[1], history)
     if starts is None:
         starts = range(z.shape[1] - size + 1)
     z_windows, c_windows = cut_windows(z, size, starts), cut_windows(c, size - 1, starts)
@@ -137,8 +137,9 @@ def _check_windows(name: str) -> None:
         raise unknown("kind of windows", name, get_args(Windows))
 
 
-def _window_size(loss: Loss, frames: int, steps: int, history: int | None) -> int:
+def _window_size(loss: Loss, frames: int, history: int | None) -> int:
     """Frames per window, or an InputError that says why the stretch cannot be cut."""
+    steps = loss.steps
     if loss.windows == "dense":
         if history is None:
             raise InputError("dense windows need the history H")

@@ -22,13 +22,9 @@ CONFIG, ROWS = "run.json", "rows.jsonl"
 
 def check(folder: Path, settings: Any) -> None:
     """Refuse a directory that holds something else; one with the very same settings, or none, is fine."""
-    asked = config.to_dict(settings)
     if (folder / CONFIG).is_file():
         there = files.read_json(folder / CONFIG).get("config")
-        if found := config.difference(there, asked):
-            key, old, new = found
-            differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
-            raise InputError(f"{folder} holds a run with {differs}; choose another --out or delete it")
+        config.require_same(there, config.to_dict(settings), f"{folder} holds a run")
     elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
         raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
 

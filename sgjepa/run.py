@@ -55,13 +55,12 @@ class Run:
     def __post_init__(self) -> None:
         if self.seed < 0 or self.split_seed < 0:
             raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
-        steps = self.loss.steps if isinstance(self.loss, RolloutLoss) else 1
-        window = self.history + steps
+        window = self.history + self.loss.steps
         if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
             least = "exactly" if self.loss.windows == "clip" else "at least"
             raise InputError(
-                f"{self.name}: a stretch needs {least} {window} frames (history {self.history} and {steps} predicted), "
-                f"got {self.train.frames}"
+                f"{self.name}: a stretch needs {least} {window} frames "
+                f"(history {self.history} and {self.loss.steps} predicted), got {self.train.frames}"
             )
 
     @property

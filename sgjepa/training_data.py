@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from sgjepa.data.store import Dataset, fit_normalisers, open_dataset, split_epis
 from sgjepa.data.windows import Batch, Clips, Together
 from sgjepa.errors import InputError
 from sgjepa.latents import cached_latents
-from sgjepa.losses import OneStepLoss
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.world import WorldModel
 from sgjepa.parallel import Group
@@ -80,16 +80,20 @@ def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
     """Which stretches this process trains on: its share of the batch, in the epoch's own order."""
     per_epoch = count // run.train.batch
     epoch, place = divmod(step, per_epoch)
-    order = np.random.default_rng([run.seed, epoch]).permutation(count)
-    batch = order[place * run.train.batch : (place + 1) * run.train.batch]
+    batch = _order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
     return batch[parallel.rank(group) :: parallel.world_size(group)]
+
+
+@lru_cache(maxsize=2)
+def _order(seed: int, epoch: int, count: int) -> np.ndarray:
+    """The epoch's order of all stretches; at paper size 288,000 of them, so not drawn anew at every step."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
 
 
 def windows_of(run: Run, step: int) -> list[int] | None:
     """First frames of the windows drawn from every stretch of this step; None for all."""
     if run.train.windows is None:
         return None
-    steps = 1 if isinstance(run.loss, OneStepLoss) else run.loss.steps
-    count = run.train.frames - run.history - steps + 1
+    count = run.train.frames - run.history - run.loss.steps + 1
     drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.windows]
     return sorted(drawn.tolist())

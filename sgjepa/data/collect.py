@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +28,7 @@ from sgjepa.data.manifest import MANIFEST, read_manifest
 from sgjepa.data.settings import DatasetConfig, check, make_env, make_episode
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
-from sgjepa.errors import InputError, one_line
+from sgjepa.errors import InputError
 from sgjepa.progress import progress
 
 CHUNK = 25  # episodes a file; fixed, so that the bytes do not depend on it
@@ -54,7 +53,7 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     if out.exists() or out.is_symlink():
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
-        _check_same(settings, config.to_dict(read_manifest(out).config), f"{out} is finished")
+        config.require_same(config.to_dict(read_manifest(out).config), config.to_dict(settings), f"{out} is finished")
         return out
     partial = out.with_name(out.name + ".partial")
     if partial.exists() and not partial.is_dir():
@@ -63,10 +62,12 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     with _alone(partial):
         begun = partial / "config.json"
         if (partial / MANIFEST).exists():  # killed after the last step but one
-            _check_same(settings, config.to_dict(read_manifest(partial).config), f"{partial} is finished")
+            config.require_same(
+                config.to_dict(read_manifest(partial).config), config.to_dict(settings), f"{partial} is finished"
+            )
         else:
             if begun.exists():
-                _check_same(settings, files.read_json(begun), f"{partial} was begun")
+                config.require_same(files.read_json(begun), config.to_dict(settings), f"{partial} was begun")
             files.write_json(begun, config.to_dict(settings))
             chunks = _plan(settings, partial)
             speed = _make(chunks, workers or machine.cores())
@@ -77,15 +78,6 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
         partial.rename(out)
         (out / _LOCK).unlink()
     return out
-
-
-def _check_same(settings: DatasetConfig, recorded: Any, place: str) -> None:
-    """Settings that differ from those already there are refused: nothing is overwritten."""
-    if found := config.difference(recorded, config.to_dict(settings)):
-        key, there, asked = found
-        raise InputError(
-            f"{place} with {key} = {one_line(there, 60)}, not {one_line(asked, 60)}; choose another --out or delete it"
-        )
 
 
 @contextmanager

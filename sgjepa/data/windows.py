@@ -7,8 +7,10 @@ Overlapping windows then cost a copy each. Decoding for every window would decod
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -138,20 +140,25 @@ def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
 
 
 def _memory_map(split: Split) -> np.ndarray:
-    path = split.folder.with_name(f"{split.name}.frames.npy")
     shape = (split.episodes, split.frames, *split.picture)
+    path = split.folder.with_name(f"{split.name}.frames.npy")
+    return memory_map(path, shape, np.uint8, lambda frames: _fill(split, np.arange(split.episodes), frames))
+
+
+def memory_map(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.ndarray], None]) -> np.ndarray:
+    """The array in the file, read-only; made with `fill` if the file is not there, whole or not at all."""
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+            frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
             with temporary.open("r+b") as file:  # take the space now: a full disk would end a memory map with a crash
                 os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
-            _fill(split, np.arange(split.episodes), frames)
+            fill(frames)
             frames.flush()
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     frames = np.load(path, mmap_mode="r")
-    if frames.shape != shape or frames.dtype != np.uint8:
+    if frames.shape != shape or frames.dtype != dtype:
         raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
     return frames

@@ -85,12 +85,13 @@ def dino(world: str, size: str) -> Run:
 
 def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
     controls, pixels, patch, _ = _PAPER[world]
+    model = ModelConfig(encoder.tiny(pixels, patch), predictor, controls, laws=1)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-paper",),
-        model=ModelConfig(encoder.tiny(pixels, patch), predictor, controls, laws=1),
+        model=model,
         loss=loss,
-        train=Train(epochs=20, batch=64, frames=25 if isinstance(loss, RolloutLoss) else 21),  # H + K
+        train=Train(epochs=20, batch=64, frames=model.history + loss.steps),
     )
 
 
