@@ -46,11 +46,13 @@ def read_json(path: Path) -> Any:
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file below the folder, by relative path."""
-    found = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        with path.open("rb") as file:
-            found[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {p.relative_to(folder).as_posix(): digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of one file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def provenance() -> dict[str, Any]:

@@ -26,3 +26,37 @@ def fit_zscore(x: np.ndarray, floor: float = 1e-6) -> ZScore:
     x = np.asarray(x, dtype=np.float64)
     std = np.maximum(x.std(axis=0), floor)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and where it would lie in 95 of 100 repetitions with other episodes."""
+
+    mean: float
+    low: float
+    high: float
+    count: int  # episodes
+
+
+def resample(count: int, resamples: int, seed: int) -> np.ndarray:
+    """Share of each of `count` episodes in each bootstrap resample: (resamples, count), rows sum to 1."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(count, np.full(count, 1.0 / count), size=resamples) / count
+
+
+def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:
+    """Percentile intervals of the mean, for every column of values (episodes, columns) or (seeds, episodes, columns).
+
+    Episodes are drawn, not their rows: the horizons of one episode belong together. Where there are several trainings on
+    the same episodes, they are drawn too: the interval then knows, as far as so few can tell, that training could have
+    gone otherwise.
+    """
+    values = np.asarray(values, np.float64)
+    if values.ndim == 2:
+        values = values[None]
+    seeds, episodes, _ = values.shape
+    by_seed = resample(episodes, resamples, seed) @ values  # (seeds, resamples, columns)
+    means = np.einsum("rs,src->rc", resample(seeds, resamples, seed + 1), by_seed)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    found = zip(values.mean(axis=(0, 1)).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Interval(mean, bottom, top, episodes) for mean, bottom, top in found]

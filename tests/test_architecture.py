@@ -12,7 +12,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # from left to right; a module imports from its own stage or from the left
 STAGES = [
-    {"__init__", "errors", "config", "files", "machine", "progress", "rows", "stats"},
+    {"__init__", "errors", "config", "files", "machine", "progress", "rows", "stats", "summary", "tables", "targets"},
     {"laws"},
     {"envs"},
     {"data"},
@@ -22,11 +22,12 @@ STAGES = [
     {"run"},
     {"recipes"},
     {"checkpoint", "latents", "training_data", "training_log", "train"},
+    {"encoded", "probe", "predict"},
     {"describe"},
     {"doctor", "demo"},
     {"cli", "__main__"},
 ]
-NO_TORCH = {"errors", "config", "files", "machine", "progress", "rows", "stats"}
+NO_TORCH = {"errors", "config", "files", "machine", "progress", "rows", "stats", "tables", "targets"}
 NO_TORCH |= {"laws", "envs", "data", "doctor", "demo", "cli"}
 
 

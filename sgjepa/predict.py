@@ -1,0 +1,262 @@
+"""Long-horizon prediction: true frames, then the model alone, read by a probe (paper, "Downstream evaluation").
+
+frames   0 ........ 19 | 20 ............ 63        context 20: prediction h is frame 19 + h for every model
+latents  encoded       | fed back, with the true controls and law
+
+Sources, all on the same episodes:
+  predicted   the rollout
+  true        encoded true frames: the probe's floor
+  one_step    each prediction from true latents (teacher forced)
+  stay        the true state at the last context frame, for ever
+  constant_velocity   the probed state there, moving on without a force
+  simulator   the probed state there, in the simulator with the true law: what a perfect model could get from this probe
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa import checkpoint, config, files
+from sgjepa.data.settings import episode_seed, make_env
+from sgjepa.data.store import Dataset, Split, split_episodes
+from sgjepa.encoded import digest, encoded
+from sgjepa.envs.base import Env
+from sgjepa.errors import InputError
+from sgjepa.models.dino import DinoWM
+from sgjepa.models.world import WorldModel
+from sgjepa.monitor import effective_rank
+from sgjepa.probe import Fitted, ProbeConfig, fit_to, stack
+from sgjepa.progress import progress
+from sgjepa.rollout import rollout
+from sgjepa.run import Run
+from sgjepa.summary import EPISODES, FOLDER, SETTINGS
+from sgjepa.tables import Table, join, write_table
+from sgjepa.targets import ANGLE, Targets
+
+SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
+_TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
+
+
+@dataclass(frozen=True)
+class PredictConfig:
+    """context: true frames given. steps: predictions, up to the episode's end if None."""
+
+    context: int = 20
+    steps: int | None = None
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+
+
+def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "test") -> Path:
+    """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
+    run, model = checkpoint.load_run(folder)
+    place = folder / FOLDER / f"{dataset.path.name}-{split}"
+    settings = {
+        "config": config.to_dict(cfg),
+        "model": files.digest(folder / checkpoint.MODEL),
+        "data": digest(dataset, split),
+        "split": split,
+    }
+    if (place / SETTINGS).is_file() and files.read_json(place / SETTINGS).get("settings") == settings:
+        return place
+    table, scores = evaluate(folder, run, model, dataset, cfg, split)
+    place.mkdir(parents=True, exist_ok=True)
+    write_table(place / EPISODES, table)
+    about = {
+        "run": folder.name,
+        "name": run.name,
+        "seed": run.seed,
+        "encoder": model.name if isinstance(model, DinoWM) else None,
+        "world": dataset.settings.world,
+        "law": dataset.test.laws[0],
+        "unit": dataset.test.about["laws"][dataset.test.laws[0]],
+        "training_law": config.to_dict(dataset.settings.train)["laws"][dataset.test.laws[0]],
+        "settings": settings,
+        "scores": scores,
+        "provenance": files.provenance(),
+    }
+    files.write_json(place / SETTINGS, about)
+    return place
+
+
+def evaluate(
+    folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: PredictConfig, split: str
+) -> tuple[Table, dict[str, Any]]:
+    """The table of errors, and scores of the run. split: "test", or the training split's "validation" episodes."""
+    fitted = fit_to(folder, run, model, dataset, cfg.probe)
+    part, numbers = _episodes(run, dataset, split)
+    steps = cfg.steps or part.frames - cfg.context
+    if not fitted.config.window <= cfg.context or cfg.context + steps > part.frames or cfg.context < run.history:
+        raise InputError(
+            f"{cfg.context} context frames and {steps} predictions do not fit: an episode has {part.frames} frames, "
+            f"the model sees {run.history}, the probe {fitted.config.window}"
+        )
+    latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
+    truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
+    tables, final = [], []
+    grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens a frame
+    blocks = np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * (cfg.context + steps) // _TOKENS))
+    with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
+        for rows in blocks:
+            z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
+            law, control = part.law[numbers[rows]], part.control[numbers[rows]]
+            found = forecast(model, fitted, z, control, law, cfg.context, steps, run.history)
+            seen = found["true"][0][:, 0]  # the probed state at the last context frame
+            y = {name: states[:, 1:] for name, (states, _) in found.items()}
+            y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
+            y["simulator"], moved = simulate(dataset, split, numbers[rows], fitted.targets, seen, truth[rows], cfg, steps)
+            wanted = truth[rows, cfg.context : cfg.context + steps]
+            for source, states in y.items():
+                errors = fitted.targets.errors(states, wanted, fitted.std)
+                latent_error = found[source][1] if source in found else None
+                if latent_error is not None:
+                    errors["latent_mse"] = latent_error
+                tables.append(_long(source, numbers[rows], law, part.laws, errors))
+            final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
+            bar.set_postfix(moved=moved, refresh=False)
+            bar.update(len(rows))
+    table = _with_excess(join(tables))
+    scores = {
+        "effective_rank": effective_rank(torch.cat(final)[:2000]),
+        "probe": fitted.scores,
+        "episodes": len(numbers),
+        "horizons": steps,
+    }
+    return table, scores
+
+
+@torch.no_grad()
+def forecast(
+    model: WorldModel | DinoWM,
+    fitted: Fitted,
+    z: Tensor,
+    control: np.ndarray,
+    law: np.ndarray,
+    context: int,
+    steps: int,
+    history: int,
+) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Probed states (B, 1 + steps, Y), the last context frame first, and the latents' errors (B, steps), for each source.
+
+    z (B, T, ...): true latents; the rollout is given z[:, :context] alone.
+    """
+    c = model.condition(torch.from_numpy(control), torch.from_numpy(law))
+    rolled = rollout(model, z[:, :context], c, steps, history)
+    true = z[:, : context + steps]
+    # (B * steps, H, ...): every window of true latents that ends before a predicted frame
+    ends = range(context, context + steps)
+    stepped = torch.cat([model.predict(z[:, t - history : t], c[:, t - history : t])[:, -1:] for t in ends], dim=1)
+    first = context - fitted.config.window
+    features = {"predicted": model.features(rolled[:, first:]), "true": model.features(true[:, first:])}
+    found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
+        "predicted": (fitted.read(features["predicted"]), _latent_error(rolled, true, context)),
+        "true": (fitted.read(features["true"]), None),
+    }
+    # the newest frame of each probe window is the prediction, the older ones are true
+    windows = stack(features["true"], fitted.config.window)
+    newest = model.features(stepped)
+    windows[:, 1:, -newest.shape[2] :] = newest
+    found["one_step"] = (fitted.read_windows(windows), _latent_error(stepped, true[:, context:], 0))
+    return found
+
+
+def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
+    """States (B, steps, Y) that need no learned dynamics. seen (B, Y): probed at the last context frame."""
+    stay = np.repeat(truth[:, context - 1 : context], steps, axis=1)
+    place, motion = len(targets.position), len(targets.position) + len(targets.velocity)
+    stay[..., place:motion] = 0.0
+    moving = np.repeat(seen[:, None], steps, axis=1)
+    seconds = np.arange(1, steps + 1)[:, None] * targets.frame_dt
+    moving[..., :place] += seconds * seen[:, None, place:motion]
+    if targets.turns:
+        stay[..., -1] = 0.0
+        phase = targets.symmetry * (targets.angle(seen)[:, None] + seconds[:, 0] * seen[:, None, -1])
+        moving[..., -3], moving[..., -2] = np.sin(phase), np.cos(phase)
+    return {"stay": stay, "constant_velocity": moving}
+
+
+def simulate(
+    dataset: Dataset,
+    split: str,
+    numbers: np.ndarray,
+    targets: Targets,
+    seen: np.ndarray,
+    truth: np.ndarray,
+    cfg: PredictConfig,
+    steps: int,
+) -> tuple[np.ndarray, int]:
+    """The simulator from the probed state on, with the true law and controls: (B, steps, Y); and how many starts were moved.
+
+    A probed state may lie inside a wall. It is then moved towards the true one, by tenths of the way, until it does not.
+    """
+    part = dataset.test if split == "test" else dataset.train
+    env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
+    moved, out = 0, []
+    for row, number in enumerate(numbers.tolist()):
+        law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
+        seed = episode_seed(dataset.settings.seed, part.name, number)
+        moved += _start(env, seed, law, targets, seen[row], truth[row, cfg.context - 1])
+        states = []
+        for t in range(cfg.context - 1, cfg.context - 1 + steps):
+            env.step(part.control[number, t])
+            states.append(env.state())
+        out.append(targets.of(np.stack(states)))
+    env.close()
+    return np.stack(out), moved
+
+
+def _start(env: Env, seed: int, law: dict[str, float], targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
+    """Reset to the probed state, or to the nearest mixture with the true one that is possible; True if it was moved."""
+    guess, truth = targets.to_state(seen), targets.to_state(true)
+    for tenth in range(11):
+        state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
+        if tenth == 10 and ANGLE in state:
+            state[ANGLE] = float(truth[ANGLE])
+        try:
+            env.reset(seed=seed, options={"law": law, "state": state})
+        except InputError:
+            continue
+        return tenth > 0
+    raise InputError(f"{env.world.name}: the simulator refuses the recorded state {truth}")
+
+
+def _episodes(run: Run, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
+    if split == "test":
+        return dataset.test, np.arange(dataset.test.episodes)
+    return dataset.train, split_episodes(dataset.train.episodes, seed=run.split_seed)[1]
+
+
+def _latent_error(predicted: Tensor, true: Tensor, first: int) -> np.ndarray:
+    error: np.ndarray = (predicted[:, first:] - true[:, first:]).square().flatten(2).mean(dim=2).double().numpy()
+    return error
+
+
+def _long(source: str, numbers: np.ndarray, law: np.ndarray, names: tuple[str, ...], errors: dict[str, np.ndarray]) -> Table:
+    """Errors (B, h) as columns of B * h rows."""
+    count, steps = next(iter(errors.values())).shape
+    table: Table = {
+        "source": np.full(count * steps, source),
+        "episode": np.repeat(numbers.astype(np.int32), steps),
+        "horizon": np.tile(np.arange(1, steps + 1, dtype=np.int16), count),
+    }
+    for i, name in enumerate(names):
+        table[f"law.{name}"] = np.repeat(law[:, i].astype(np.float64), steps)
+    return table | {name: values.ravel() for name, values in errors.items()}
+
+
+def _with_excess(table: Table) -> Table:
+    """Add the excess error: NMSE minus the probe's own on true latents, averaged over the horizons up to this one."""
+    floor = table["nmse"][table["source"] == "true"]
+    excess = np.full(len(table["nmse"]), np.nan)
+    horizon = table["horizon"][table["source"] == "true"]
+    steps = int(horizon.max())
+    for source in ("predicted", "one_step", "true"):
+        rows = table["source"] == source
+        gap = (table["nmse"][rows] - floor).reshape(-1, steps)
+        excess[rows] = (np.cumsum(gap, axis=1) / np.arange(1, steps + 1)).ravel()
+    return {**table, "excess_nmse": excess}
