@@ -34,9 +34,9 @@ def plans(epochs: int, windows: int) -> dict[str, Run]:
         dense,
         name="clip",
         loss=replace(dense.loss, windows="clip"),
-        train=replace(dense.train, frames=frames, batch=batch, windows=None, epochs=1, validation=8),
+        train=replace(dense.train, frames=frames, batch=batch, drawn=None, epochs=1, validation=8),
     )
-    return {"clip": clip, "dense": replace(dense, name="dense", train=replace(dense.train, epochs=epochs, windows=windows))}
+    return {"clip": clip, "dense": replace(dense, name="dense", train=replace(dense.train, epochs=epochs, drawn=windows))}
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Checkpoints: safetensors and JSON, so that nothing is executed when one is loaded.
 
     checkpoints/step-0000200/
-      model.safetensors       weights, buffers, normalisers
+      learner.safetensors     weights, buffers, normalisers of all that is trained; the finished run has the model alone
       optimiser.safetensors   momenta and step counts
       state.json              step, best validation loss, epochs without a better one
 
@@ -29,6 +29,7 @@ from sgjepa.run import Run
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
 MODEL = "model.safetensors"
+LEARNER = "learner.safetensors"
 
 
 def build(model: ModelConfig | DinoConfig) -> WorldModel | DinoWM:
@@ -45,7 +46,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dic
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
-        save_weights(temporary / MODEL, modules)
+        save_weights(temporary / LEARNER, modules)
         tensors, plan = _flatten(optimiser)
         save_file(tensors, temporary / "optimiser.safetensors", metadata={"plan": json.dumps(plan)})
         files.write_json(temporary / "state.json", state)
@@ -66,7 +67,7 @@ def newest(folder: Path) -> Path | None:
 
 def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fill the modules; returns the optimiser's state and the training state."""
-    load_weights(checkpoint / MODEL, modules)
+    load_weights(checkpoint / LEARNER, modules)
     try:
         tensors = load_file(checkpoint / "optimiser.safetensors")
         with (checkpoint / "optimiser.safetensors").open("rb") as file:

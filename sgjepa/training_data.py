@@ -92,8 +92,8 @@ def _order(seed: int, epoch: int, count: int) -> np.ndarray:
 
 def windows_of(run: Run, step: int) -> list[int] | None:
     """First frames of the windows drawn from every stretch of this step; None for all."""
-    if run.train.windows is None:
+    if run.train.drawn is None:
         return None
     count = run.train.frames - run.history - run.loss.steps + 1
-    drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.windows]
+    drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.drawn]
     return sorted(drawn.tolist())

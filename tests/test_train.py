@@ -47,7 +47,7 @@ RUN = Run(
         history=4,
     ),
     loss=RolloutLoss(steps=2, windows="dense", flatten=True, sigreg=0.05),
-    train=Train(epochs=2, batch=3, frames=12, windows=3, validation=2, save_every=7),
+    train=Train(epochs=2, batch=3, frames=12, drawn=3, validation=2, save_every=7),
     optim=OptimConfig(lr_matrix=1e-3, lr=1e-3),
 )
 
@@ -107,6 +107,8 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
         process.wait()
     assert kills > 0
     assert same(folder, trained)
+    kept = {path.name for path in checkpoint.newest(folder).iterdir()}  # type: ignore[union-attr]
+    assert "learner.safetensors" in kept, "its keys are the learner's; a run's model.safetensors has the model's"
     steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 19)), "every update has exactly one row"
 
@@ -356,3 +358,10 @@ def test_paper_recipes_are_the_papers_table() -> None:
         assert (run.loss.steps, run.loss.discount, run.loss.sigreg) == (5, 0.95, weight)
         assert (run.train.epochs, run.train.batch, run.history) == (20, 64, 20)
         assert (run.optim.lr_matrix, run.optim.lr, run.optim.weight_decay) == (1e-4, 5e-5, 1e-3)
+
+
+@pytest.mark.parametrize(("method", "weight"), [("gru", 0.72), ("lewm", 0.09)])
+def test_the_mini_weight_of_sigreg_is_the_papers_for_the_frames_of_a_batch(method: str, weight: float) -> None:
+    """The statistic grows with the samples of its test: 64 in the paper, all frames of a batch at mini size."""
+    run = recipe(f"square_{method}", "mini")
+    assert run.loss.sigreg * run.train.batch * run.train.frames == pytest.approx(weight * 64)

@@ -33,13 +33,14 @@ _PAPER = {
     "arm_paddle_ball": (5, 256, 16, 0.72),
     "franka_basket": (5, 256, 16, 0.09),
 }
+_PAPER_BATCH = 64
 _SMALL = {"depth": 2, "width": 128, "mlp": 256}
 
 
 def gru(world: str, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
     if size == "mini":
-        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_flat(_PAPER[world][3]), windows="dense", flatten=True))
+        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_PAPER[world][3], windows="dense", flatten=True))
     return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
 
 
@@ -62,7 +63,7 @@ def transformer(world: str, size: str) -> Run:
 def lewm(world: str, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     if size == "mini":
-        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=_flat(0.09), windows="dense", flatten=True))
+        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=0.09, windows="dense", flatten=True))
     return _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
 
 
@@ -91,7 +92,7 @@ def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutL
         data=(f"{world}-paper",),
         model=model,
         loss=loss,
-        train=Train(epochs=20, batch=64, frames=model.history + loss.steps),
+        train=Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps),
     )
 
 
@@ -106,19 +107,20 @@ def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLo
         condition_width=128,
         history=10,
     )
+    train = Train(epochs=6, batch=8, frames=64, drawn=8, validation=8)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-mini",),
         model=model,
-        loss=loss,
-        train=Train(epochs=6, batch=8, frames=64, windows=8, validation=8),
+        loss=replace(loss, sigreg=_flat(loss.sigreg, train)),
+        train=train,
         optim=OptimConfig(lr_matrix=2e-3, lr=1e-3),
     )
 
 
-def _flat(weight: float) -> float:
-    """The paper's weight for SIGReg over a batch of 64, for one test over 8 x 64 frames: the statistic grows with them."""
-    return weight * 64 / 512
+def _flat(weight: float, train: Train) -> float:
+    """The paper's weight, for tests over a batch of 64, for one test over all frames: the statistic grows with them."""
+    return weight * _PAPER_BATCH / (train.batch * train.frames)
 
 
 def _mini_transformer() -> Transformer:
