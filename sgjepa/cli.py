@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--datasets", type=Path, default=OUT, metavar="DIR", help="where the datasets are (default: %(default)s)"
     )
-    train.add_argument("--init", type=Path, metavar="RUN", help="a finished run whose weights to start from")
+    train.add_argument("--init", type=Path, metavar="RUN", help="a run whose weights to start from; it must be finished")
     train.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
     train.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
@@ -268,7 +268,7 @@ def _describe(options: Any) -> None:
 
 def _train(options: Any) -> None:
     _prepare_for_torch()
-    from sgjepa import parallel, rows
+    from sgjepa import files, parallel, rows
     from sgjepa.recipes.worlds import recipe
     from sgjepa.train import train
 
@@ -285,6 +285,8 @@ def _train(options: Any) -> None:
     if first:
         measured = [row for row in rows.read(folder) if row.get("split") == "validation"]
         print(f"{folder}: the model is model.safetensors, every measurement a line of {rows.ROWS}")
+        if frozen := files.read_json(folder / rows.CONFIG).get("frozen_encoder"):
+            print(f"  frozen encoder: {frozen}")
         for row in measured[-1:]:
             shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
             print(f"  validation at step {row['step']}: {', '.join(shown)}")
