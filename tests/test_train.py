@@ -19,7 +19,7 @@ import torch
 from conftest import small
 from safetensors.torch import load_file
 
-from sgjepa import checkpoint, config, losses, rows
+from sgjepa import checkpoint, cli, config, losses, rows
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.errors import InputError
@@ -501,6 +501,32 @@ def test_every_recipe_survives_json(name: str, size: str) -> None:
 def test_methods_that_are_compared_have_the_same_budget_at_mini_size(world: str) -> None:
     runs = [recipe(f"{world}_{method}", "mini") for method in ("gru", "ssm", "transformer", "lewm", "dino")]
     assert len({(run.train, run.optim, run.data, run.history) for run in runs}) == 1
+
+
+def test_shapes_that_are_trained_on_together_are_one_recipe() -> None:
+    for size in ("mini", "paper"):
+        run = recipe("triangle_square_gru", size)
+        assert run.data == (f"right_triangle-{size}", f"square-{size}")
+        assert replace(run, name="square_gru", data=(f"square-{size}",)) == recipe("square_gru", size)
+    larger = recipe("triangle_square_pentagon_gru_small", "paper")
+    assert isinstance(larger.model, ModelConfig)
+    assert (larger.model.encoder.width, larger.model.encoder.heads, len(larger.data)) == (384, 6, 3)
+
+
+def test_the_command_line_trains_on_the_datasets_it_is_given(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Run] = []
+    monkeypatch.setattr("sgjepa.train.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.files.read_json", lambda _: {})
+    assert cli.main(["train", "square_gru", "--data", "a", "--data", "b", "--out", str(tmp_path)]) == 0
+    assert asked[0].data == ("a", "b")
+
+
+def test_an_unknown_recipe_is_told_the_worlds_and_methods() -> None:
+    with pytest.raises(InputError, match=r"did you mean triangle_square_gru\?.*worlds: square.*methods: gru") as error:
+        recipe("triangle_squar_gru", "mini")
+    assert "\n" not in str(error.value)
 
 
 def test_paper_recipes_are_the_papers_table() -> None:

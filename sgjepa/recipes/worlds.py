@@ -1,22 +1,25 @@
 """World-model recipes: the paper's configuration table and its baselines, at two sizes.
 
+A recipe is WORLD_METHOD; a world may be several shapes that are trained on together, for the study of transfer to a new one.
 `paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
 whole episodes encoded once, and the same number of updates on the same data for every method that is compared.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from sgjepa.errors import unknown
+from sgjepa.errors import InputError, unknown
 from sgjepa.losses import OneStepLoss, RolloutLoss
 from sgjepa.models import encoder
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.frozen import DINOv2, MobileNetV2
 from sgjepa.models.gru import GRU
 from sgjepa.models.ssm import SSM
-from sgjepa.models.transformer import Transformer
+from sgjepa.models.transformer import VARIANTS, Transformer, variant
 from sgjepa.models.world import ModelConfig
 from sgjepa.optim import OptimConfig
 from sgjepa.recipes.datasets import SIZES
@@ -33,6 +36,12 @@ _PAPER = {
     "arm_paddle_ball": (5, 256, 16, 0.72),
     "franka_basket": (5, 256, 16, 0.09),
 }
+# the paper's training sets for the transfer to the house
+_TOGETHER = {
+    "triangle_square": ("right_triangle", "square"),
+    "triangle_square_pentagon": ("right_triangle", "square", "pentagon"),
+}
+WORLDS = {**{world: (world,) for world in _PAPER}, **_TOGETHER}
 _PAPER_BATCH = 64
 _SMALL = {"depth": 2, "width": 128, "mlp": 256}
 
@@ -44,6 +53,17 @@ def gru(world: str, size: str) -> Run:
     return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
 
 
+def gru_small(world: str, size: str) -> Run:
+    """The same with an encoder of twice the width and heads: the paper's ViT-Small."""
+    base = gru(world, size)
+    assert isinstance(base.model, ModelConfig)
+    vit = base.model.encoder
+    wider = replace(vit, width=2 * vit.width, heads=2 * vit.heads)
+    if size == "paper":
+        wider = encoder.small(vit.image_size, vit.patch)
+    return replace(base, name=f"{world}_gru_small", model=replace(base.model, encoder=wider))
+
+
 def ssm(world: str, size: str) -> Run:
     """SG-JEPA with the selective state space."""
     predictor = SSM(**_SMALL) if size == "mini" else SSM()
@@ -52,11 +72,12 @@ def ssm(world: str, size: str) -> Run:
     return replace(base, name=f"{world}_ssm", model=replace(base.model, predictor=predictor))
 
 
-def transformer(world: str, size: str) -> Run:
-    """SG-JEPA with the Transformer that LeWM has."""
+def transformer(world: str, size: str, conditioning: str = "adaln_0") -> Run:
+    """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
     predictor = _mini_transformer() if size == "mini" else Transformer()
     base = gru(world, size)
     assert isinstance(base.model, ModelConfig)
+    predictor = variant(conditioning, predictor, base.model.latent)
     return replace(base, name=f"{world}_transformer", model=replace(base.model, predictor=predictor))
 
 
@@ -129,12 +150,14 @@ def _mini_transformer() -> Transformer:
 
 METHODS: dict[str, Callable[[str, str], Run]] = {
     "gru": gru,
+    "gru_small": gru_small,
     "ssm": ssm,
     "transformer": transformer,
+    **{f"transformer_{name}": partial(transformer, conditioning=name) for name in VARIANTS if name != "adaln_0"},
     "lewm": lewm,
     "dino": dino,
 }
-RECIPES = {f"{world}_{method}": (world, make) for world in _PAPER for method, make in METHODS.items()}
+RECIPES = {f"{name}_{method}": (worlds, make) for name, worlds in WORLDS.items() for method, make in METHODS.items()}
 
 
 def recipe(name: str, size: str) -> Run:
@@ -142,6 +165,9 @@ def recipe(name: str, size: str) -> Run:
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    world, make = RECIPES[name]
-    return make(world, size)
+        near = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        choices = f"worlds: {', '.join(WORLDS)}; methods: {', '.join(METHODS)}"
+        raise InputError(f"unknown recipe '{name}'{hint}; a recipe is WORLD_METHOD, {choices}")
+    worlds, make = RECIPES[name]
+    return replace(make(worlds[0], size), name=name, data=tuple(f"{world}-{size}" for world in worlds))
