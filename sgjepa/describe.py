@@ -28,7 +28,7 @@ from sgjepa.models.world import WorldModel
 from sgjepa.optim import Hybrid
 from sgjepa.recipes.datasets import DATASETS, dataset
 from sgjepa.run import Run
-from sgjepa.training_data import Tensors, encode, windows_of
+from sgjepa.training_data import Tensors, encode, updates_of, windows_of
 
 GROUPS = {
     "encoder": ("encoder",),
@@ -148,7 +148,7 @@ def _windows(run: Run) -> dict[str, int] | None:
             return None
         episodes = len(split_episodes(dataset(world, size).train.episodes, seed=run.split_seed)[0])
         stretches += episodes * (find(world).world.frames - run.train.frames + 1)
-    updates = stretches // run.train.batch
+    updates = updates_of(run, stretches)
     return {
         "stretches_an_epoch": stretches,
         "windows_an_epoch": updates * run.train.batch * _windows_a_stretch(run),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +30,8 @@ def encoded(folder: Path, model: WorldModel | DinoWM, dataset: Dataset, split: s
     place = folder / "latents"
     place.mkdir(exist_ok=True)
     shape = (part.episodes, part.frames, model.config.latent)
-    name = f"{dataset.path.name}-{split}-{digest(dataset, split)}.npy"
+    name = f"{dataset.path.name}-{split}-{part.digest[:12]}.npy"
     return memory_map(place / name, shape, np.float32, lambda latents: _fill(model, part, latents, folder.name))
-
-
-def digest(dataset: Dataset, split: str) -> str:
-    """Twelve characters that change with any byte of the split."""
-    return hashlib.sha256(json.dumps(dataset.manifest.parts[split].sha256, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def check_fits(model: WorldModel | DinoWM, split: Split) -> None:

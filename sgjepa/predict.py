@@ -24,8 +24,8 @@ from torch import Tensor
 
 from sgjepa import checkpoint, config, files
 from sgjepa.data.settings import episode_seed, make_env
-from sgjepa.data.store import Dataset, Split, split_episodes
-from sgjepa.encoded import digest, encoded
+from sgjepa.data.store import Dataset, Split, split_episodes, training_law
+from sgjepa.encoded import encoded
 from sgjepa.envs.base import Env
 from sgjepa.errors import InputError
 from sgjepa.models.dino import DinoWM
@@ -35,6 +35,7 @@ from sgjepa.probe import Fitted, ProbeConfig, fit_to, stack
 from sgjepa.progress import progress
 from sgjepa.rollout import rollout
 from sgjepa.run import Run
+from sgjepa.strips import write_strips
 from sgjepa.summary import EPISODES, FOLDER, SETTINGS
 from sgjepa.tables import Table, join, write_table
 from sgjepa.targets import ANGLE, Targets
@@ -59,7 +60,7 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
     settings = {
         "config": config.to_dict(cfg),
         "model": files.digest(folder / checkpoint.MODEL),
-        "data": digest(dataset, split),
+        "data": (dataset.test if split == "test" else dataset.train).digest,
         "split": split,
     }
     if (place / SETTINGS).is_file() and files.read_json(place / SETTINGS).get("settings") == settings:
@@ -75,11 +76,13 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         "world": dataset.settings.world,
         "law": dataset.test.laws[0],
         "unit": dataset.test.about["laws"][dataset.test.laws[0]],
-        "training_law": config.to_dict(dataset.settings.train)["laws"][dataset.test.laws[0]],
+        "training_law": training_law(dataset),
         "settings": settings,
         "scores": scores,
         "provenance": files.provenance(),
     }
+    if isinstance(model, WorldModel) and split == "test":
+        write_strips(folder, place, run, model, dataset, cfg.context)
     files.write_json(place / SETTINGS, about)
     return place
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sgjepa import checkpoint, config, files
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.encoded import digest, encoded
+from sgjepa.encoded import encoded
 from sgjepa.errors import InputError, one_line, unknown
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.world import WorldModel
@@ -241,7 +241,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
     return {
         "probe": config.to_dict(cfg),
         "model": files.digest(folder / checkpoint.MODEL),
-        "data": digest(dataset, "train"),
+        "data": dataset.train.digest,
         "split_seed": run.split_seed,
     }
 

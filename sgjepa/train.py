@@ -24,7 +24,17 @@ from sgjepa.models.world import WorldModel
 from sgjepa.optim import Hybrid, OptimConfig, schedule
 from sgjepa.parallel import Group
 from sgjepa.run import Run
-from sgjepa.training_data import Data, Tensors, batches, digests_there, encode, open_data, to_device, windows_of
+from sgjepa.training_data import (
+    Data,
+    Tensors,
+    batches,
+    digests_there,
+    encode,
+    open_data,
+    to_device,
+    updates_of,
+    windows_of,
+)
 from sgjepa.training_log import TrainingLog
 
 _DECODED = 64  # frames a step that the decoder learns from
@@ -223,7 +233,7 @@ def _look(run: Run, folder: Path, datasets: Path) -> tuple[bool, Path | None]:
 
 
 def _updates_an_epoch(run: Run, data: Data, group: Group) -> int:
-    count, ranks = len(data.train) // run.train.batch, parallel.world_size(group)
+    count, ranks = updates_of(run, len(data.train)), parallel.world_size(group)
     if count == 0 or run.train.batch % ranks:
         raise InputError(
             f"a batch of {run.train.batch} stretches must fit into the {len(data.train)} there are "

@@ -133,9 +133,24 @@ def _open(path: Path, verify: bool) -> Dataset:
     return open_dataset(path, verify)
 
 
+def updates_of(run: Run, count: int) -> int:
+    """Updates an epoch with so many stretches: none twice, and no more than the run wants."""
+    return min(count // run.train.batch, run.train.updates or count)
+
+
+def updates_there(run: Run, datasets: Path) -> int:
+    """Updates of the whole training, from the datasets' manifests alone."""
+    count = 0
+    for name in run.data:
+        split = read_manifest(datasets / name).parts["train"]
+        kept, _ = split_episodes(split.episodes, seed=run.split_seed)
+        count += len(kept) * (split.frames // split.episodes - run.train.frames + 1)
+    return updates_of(run, count) * run.train.epochs
+
+
 def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
     """Which stretches this process trains on: its share of the batch, in the epoch's own order."""
-    per_epoch = count // run.train.batch
+    per_epoch = updates_of(run, count)
     epoch, place = divmod(step, per_epoch)
     batch = _order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
     return batch[parallel.rank(group) :: parallel.world_size(group)]

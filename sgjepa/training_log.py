@@ -16,11 +16,12 @@ from sgjepa import checkpoint, monitor, rows
 from sgjepa.errors import InputError
 from sgjepa.progress import progress
 
+_KEPT = 20  # records before they are written
 _SHOWN = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
 
 
 class TrainingLog:
-    """Writes on the first process only. Rows reach the disk with every validation, every checkpoint and every 200 steps.
+    """Writes on the first process only. Rows reach the disk with every validation, every checkpoint and every 20 steps.
 
     frames: of an update     constant: what every row says     seconds: trained before, by the checkpoint gone on from
     """
@@ -90,7 +91,7 @@ class TrainingLog:
             shown = {name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}
             self._bar.set_postfix(shown, refresh=False)
             self._bar.update(len(waiting))
-        if len(self._records) >= 200:
+        if len(self._records) >= _KEPT:
             self.flush()
 
     def validation(self, step: int, parts: dict[str, float], latent: int | None) -> None:

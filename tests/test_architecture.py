@@ -22,7 +22,7 @@ STAGES = [
     {"run"},
     {"recipes"},
     {"checkpoint", "latents", "training_data", "training_log", "train"},
-    {"encoded", "probe", "predict"},
+    {"encoded", "probe", "strips", "predict", "counterfactual"},
     {"describe"},
     {"doctor", "demo"},
     {"cli", "__main__"},

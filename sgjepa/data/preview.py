@@ -34,13 +34,17 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
     _save(contact_sheet(frames, labels, dataset.settings.world), sheet, "PNG", optimize=True)
     film = out / f"preview.{video}"
     pictures = [_side_by_side(frames[:, t], labels, t / dataset.test.about["fps"]) for t in range(frames.shape[1])]
-    fps = dataset.test.about["fps"]
-    if video == "webp":
-        more = pictures[1:]
-        _save(pictures[0], film, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
-    else:
-        _write_mp4(pictures, film, fps)
+    save_film(pictures, film, dataset.test.about["fps"])
     return [sheet, film]
+
+
+def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
+    """A moving picture, WebP or MP4 by the file's ending."""
+    if path.suffix == ".mp4":
+        _write_mp4(pictures, path, fps)
+        return
+    more = pictures[1:]
+    _save(pictures[0], path, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
 
 
 def spread(split: Split, rows: int) -> np.ndarray:

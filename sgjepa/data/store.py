@@ -16,7 +16,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa import files
+from sgjepa import config, files
 from sgjepa.data import codec, episode
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.data.settings import DatasetConfig
@@ -172,6 +172,12 @@ def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[n
     if not 0 < kept < count:
         raise InputError(f"{count} episodes cannot be split {fraction:g} to {1 - fraction:g}: one part would be empty")
     return np.sort(order[:kept]), np.sort(order[kept:])
+
+
+def training_law(dataset: Dataset) -> dict[str, Any]:
+    """How the first law was drawn for training: the sampler's own numbers."""
+    sampler: dict[str, Any] = config.to_dict(dataset.settings.train)["laws"][dataset.train.laws[0]]
+    return sampler
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,9 @@ class Conditioned(nn.Module):
     law_mean: Tensor
     law_std: Tensor
 
-    def __init__(self, controls: int, laws: int):
+    def __init__(self, controls: int, laws: int, blind: bool = False):
         super().__init__()
+        self.blind = blind
         if controls + laws == 0:
             raise InputError("a world model needs at least one control or one law")
         for name, size in (("control", controls), ("law", laws)):
@@ -68,6 +69,8 @@ class Conditioned(nn.Module):
         """control (B, T, A - L), law (B, L) -> the z-scored action (B, T, A); the law is the same in every frame."""
         u = (control - self.control_mean) / self.control_std
         g = (law - self.law_mean) / self.law_std
+        if self.blind:
+            g = torch.zeros_like(g)
         return torch.cat([u, g[:, None].expand(-1, u.shape[1], -1)], dim=-1)
 
 

@@ -33,13 +33,14 @@ class ModelConfig:
     projector_width: int = 2048
     condition_width: int = 1024
     history: int = 20
+    blind: bool = False  # told the mean training law whatever holds: the factorial's control
 
 
 class WorldModel(Conditioned):
     """Latents z are (B, T, D), conditions c are (B, T, D)."""
 
     def __init__(self, config: ModelConfig):
-        super().__init__(config.controls, config.laws)
+        super().__init__(config.controls, config.laws, config.blind)
         self.config = config
         self.pixels = Pixels()
         self.encoder = ViTEncoder(config.encoder)
