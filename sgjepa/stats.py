@@ -59,6 +59,18 @@ def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: f
     return _intervals(values.mean(axis=(0, 1)), _means(values, resamples, seed), values.shape[1], level)
 
 
+def bootstrap_difference(
+    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """The same for mean(one) - mean(other) on the same episodes: both see the same resample of them.
+
+    With equally many seeds these are paired too; otherwise each side draws its own.
+    """
+    one, other = _with_seeds(one), _with_seeds(other)
+    gaps = _means(one, resamples, seed) - _means(other, resamples, seed)
+    return _intervals(one.mean(axis=(0, 1)) - other.mean(axis=(0, 1)), gaps, one.shape[1], level)
+
+
 def bootstrap_ratio(
     one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> list[Interval]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from sgjepa import files, rows
 from sgjepa.errors import InputError
-from sgjepa.stats import Interval, bootstrap, bootstrap_ratio
+from sgjepa.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.tables import Table, read_table
 
 FOLDER, EPISODES, SETTINGS = "predict", "episodes.parquet", "predict.json"
@@ -165,12 +165,8 @@ def _recipe(one: Evaluation) -> str:
 
 
 def paired(one: Method, other: Method, metric: str, region: str = "all", source: str = "predicted") -> list[Interval]:
-    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are averaged before they are paired
-    unless both have the same number of them."""
-    a, b = one.stack(metric, source, region), other.stack(metric, source, region)
-    if len(a) != len(b):
-        a, b = a.mean(axis=0, keepdims=True), b.mean(axis=0, keepdims=True)
-    return bootstrap(a - b)
+    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are paired if there are equally many."""
+    return bootstrap_difference(one.stack(metric, source, region), other.stack(metric, source, region))
 
 
 def against(method: Method, source: str, metric: str, region: str = "all") -> list[Interval]:
@@ -191,7 +187,7 @@ def verdict(difference: Interval) -> str:
 
 
 def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "all") -> list[str]:
-    """Which is "best", "second" or "" for each method: the lowest error and whatever cannot be told apart from it, then the next.
+    """Which method is "best" (the lowest error, and all that cannot be told apart from it), "second" (the next) or "".
 
     Two methods are told apart when the interval of their paired difference excludes zero.
     """

@@ -18,7 +18,7 @@ HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Of one method. area, rise: (true law, given law) -> mean NMSE over horizons, and how much more than with the true law."""
+    """Of one method. area: (true law, given law) -> mean NMSE over horizons; rise: how much more than with the true law."""
 
     label: str
     seeds: int
@@ -35,7 +35,9 @@ class Counterfactual:
 
     def words(self, symbol: str) -> str:
         """Whether the model uses the law it is given."""
-        right, undecided, wrong = [], [], []
+        right: list[str] = []
+        undecided: list[str] = []
+        wrong: list[str] = []
         for true in self.true:
             verdicts = {verdict(self.rise[true, given]) for given in self.given(true) if given != true}
             name = f"{symbol} = {true:g}"

@@ -32,8 +32,9 @@ _STYLES = {
     "DINO-WM": ("#CC79A7", "v"),
 }
 _MORE = [("#E69F00", "P"), ("#000000", "X"), ("#8C6D31", "<"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p")]
+_LAWS = [("#2c1d6b", "o"), ("#b12a6c", "s"), ("#e08a1e", "^"), ("#555a60", "D")]  # of true laws: no method has them
 _GREY, _INK, _TRAINING = "#6b6f76", "#22252a", "#F0E442"
-_RC = {
+_RC: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -77,7 +78,9 @@ def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 @contextmanager
-def _panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float] = (5.2, 3.9), **how: Any) -> Iterator[Any]:
+def _panel(
+    pictures: list[Picture], name: str, alt: str, size: tuple[float, float] = (5.2, 3.9), **how: Any
+) -> Iterator[Any]:
     """An axis to draw on; closing it makes the files' bytes."""
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=size, layout="constrained")
@@ -98,7 +101,7 @@ def _legend(axis: Any, handles: list[Any] | None = None) -> None:
     axis.figure.legend(handles=found, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
 
 
-def _line(axis: Any, x: Sequence[float], intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int) -> None:
+def _line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int) -> None:
     mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
     axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
     axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
@@ -138,7 +141,9 @@ def error_by_horizon(results: Results, metric: str) -> list[Picture]:
             handles = axis.get_legend_handles_labels()[0]
             if np.isfinite(stay[-1]):
                 handles += axis.plot(steps, stay, color=_GREY, linewidth=1.1, linestyle="--", label=REFERENCES["stay"])
-                handles.append(Line2D([], [], color=_GREY, linewidth=0.9, linestyle=(0, (1, 1.4)), label="simulator, same colour"))
+                handles.append(
+                    Line2D([], [], color=_GREY, linewidth=0.9, linestyle=(0, (1, 1.4)), label="simulator, same colour")
+                )
             axis.set(title=_capital(where), xlabel="horizon h (steps)", ylabel=_axis_name(metric), ylim=(0, top * 1.04))
             axis.set_xlim(1, results.last)
             axis.set_xticks(results.horizons)
@@ -150,8 +155,8 @@ def references(results: Results, metric: str) -> list[Picture]:
     """A panel for each method: its rollout among everything that puts it in scale."""
     found: list[Picture] = []
     look = styles([method.label for method in results.methods])
-    dashes = {"stay": "--", "constant_velocity": (0, (4, 1, 1, 1)), "simulator": (0, (1, 1.4)), "one_step": "-", "true": ":"}
-    greys = {"stay": _GREY, "constant_velocity": _GREY, "simulator": _INK, "one_step": "#E69F00", "true": _INK}
+    dashes = {"stay": "--", "constant_velocity": (0, (4, 1, 1, 1)), "simulator": (0, (1, 1.4)), "one_step": "-", "true": "-"}
+    greys = {"stay": _GREY, "constant_velocity": _GREY, "simulator": _INK, "one_step": "#E69F00", "true": "#b9bec5"}
     steps = np.arange(1, results.last + 1)
     top = max(
         one.high
@@ -163,8 +168,7 @@ def references(results: Results, metric: str) -> list[Picture]:
         alt = f"{_axis_name(metric)} of {method.label} by horizon, beside {', '.join(REFERENCES.values())}"
         with _panel(found, f"references_{number}", alt) as axis:
             colour, marker = look[method.label]
-            label = "rollout"
-            _line(axis, steps, method.by_horizon(metric), colour, label, marker, max(1, len(steps) // 8))
+            _line(axis, steps, method.by_horizon(metric), colour, "rollout", marker, max(1, len(steps) // 8))
             for source, name in REFERENCES.items():
                 values = [one.mean for one in method.by_horizon(metric, source)]
                 axis.plot(steps, values, color=greys[source], linewidth=1.2, linestyle=dashes[source], label=name)
@@ -195,7 +199,13 @@ def error_by_law(results: Results, metric: str) -> list[Picture]:
         if np.isfinite(next(iter(stay.values())).mean):
             means = [one.mean for one in stay.values()]
             axis.plot(list(stay), means, color=_GREY, linewidth=1.1, linestyle="--", label=REFERENCES["stay"])
-        axis.set(title=f"h = {results.last}", xlabel=law, ylabel=_axis_name(metric), ylim=(0, top * 1.06), xlim=(low, high))
+        axis.set(
+            title=f"{_capital(METRICS[metric])} at h = {results.last}",
+            xlabel=law,
+            ylabel=_axis_name(metric),
+            ylim=(0, top * 1.06),
+            xlim=(low, high),
+        )
         training = Patch(color=_TRAINING, alpha=0.55, label=f"training {results.laws}")
         _legend(axis, [*axis.get_legend_handles_labels()[0], training])
     return found
@@ -227,7 +237,8 @@ def bars(results: Results, region: str) -> list[Picture]:
         for m, metric in enumerate(metrics):
             own = base.stack(metric, region=region)[:, :, -1].mean()
             stay = base.stack(metric, "stay", region)[:, :, -1].mean()
-            names.append(f"{METRICS[metric].replace(' error', '').replace('cumulative ', '')}\n{table_number(own, metric)} {unit(metric)}")
+            short = METRICS[metric].removeprefix("cumulative ").removesuffix(" error")
+            names.append(f"{short}\n{table_number(own, metric)} {unit(metric)}")
             for i, method in enumerate(results.methods):
                 colour, _ = look[method.label]
                 one = ratio(method, base, metric, region)[-1]
@@ -279,10 +290,12 @@ def counterfactual(results: Results, one: Counterfactual, number: int) -> list[P
     alt = f"{one.label}: NMSE over horizons against the {results.law_name} fed in, a curve for each true one"
     with _panel(found, f"counterfactual_{number}", alt) as axis:
         for i, true in enumerate(one.true):
-            colour, marker = list(_STYLES.values())[i % len(_STYLES)]
+            colour, marker = _LAWS[i % len(_LAWS)]
             given = one.given(true)
             _line(axis, given, [one.area[true, g] for g in given], colour, f"true {results.symbol} = {true:g}", marker, 1)
-            axis.plot(true, one.area[true, true].mean, "o", color=colour, markersize=12, fillstyle="none", markeredgewidth=1.6)
+            axis.plot(
+                true, one.area[true, true].mean, "o", color=colour, markersize=12, fillstyle="none", markeredgewidth=1.6
+            )
         axis.set(title=one.label, xlabel=f"{results.law_name} fed in ({results.unit})", ylabel="mean NMSE over horizons")
         _legend(axis)
     return found
@@ -304,7 +317,7 @@ def strips(label: str, number: int, arrays: dict[str, np.ndarray], symbol: str, 
             sheet[top + height + gap // 2 : top + 2 * height + gap // 2, left : left + width] = decoded[s, i]
         middles.append(top + height)
         where = "in" if arrays["inside"][s] else "out of"
-        names.append(f"{symbol} = {float(arrays['law'][s]):g} {unit_}\n{where} distribution\n\ntruth above,\nprediction below")
+        names.append(f"{symbol} = {float(arrays['law'][s]):g} {unit_}\n{where} distribution")
     alt = f"Decoded rollouts of {label}: truth above, prediction below, at h = {', '.join(str(h) for h in horizon)}"
     size = (1.9 + 0.95 * n, 0.7 + 2.1 * count)
     with _panel(found, f"strips_{number}", alt, size, raster=True) as axis:
@@ -314,7 +327,7 @@ def strips(label: str, number: int, arrays: dict[str, np.ndarray], symbol: str, 
         axis.tick_params(length=0)
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
-        axis.set_title(label)
+        axis.set_title(f"{label}: truth above, decoded prediction below")
     return found
 
 

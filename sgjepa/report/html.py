@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -13,7 +14,7 @@ from sgjepa.report.figures import Picture, styles
 from sgjepa.report.gather import MAIN, Results, unit
 from sgjepa.report.tables import TITLES, Cell, Comparison, Group, Line
 from sgjepa.report.training import Cost, budget_words
-from sgjepa.report.words import against_baseline, cautions, count, fixed, in_scale, place, table_number
+from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place, table_number
 from sgjepa.stats import Interval
 from sgjepa.summary import Method, paired, verdict
 
@@ -87,19 +88,21 @@ def _facts(content: Content) -> str:
     else:
         trained = f"{results.symbol} = {training['mean']:g} ± {training['std']:g} {results.unit}"
     seeds = sorted({len(method.seeds) for method in results.methods})
+    seed_word = "seed" if seeds[-1] == 1 else "seeds"
     facts = [
         f"world: {results.world.replace('_', ' ')}",
         f"trained at {trained}",
         f"tested at {len(results.values)} {results.laws}, {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}"),
         count(results.episodes("all"), "test episode"),
         f"{results.last} steps predicted",
-        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {'seed' if seeds[-1] == 1 else 'seeds'} a method",
+        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} a method",
         f"dataset {results.baseline.first.folder.name}",
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     text = (
-        f"World models were trained on a narrow band of {results.law_name}, shown true frames of episodes under other "
-        f"{results.laws}, and left to predict {results.last} steps on their own. A probe reads where the object is from their latents."
+        f"World models were trained on a narrow band of {results.law_name}, shown true frames of episodes under other"
+        f" {results.laws}, and left to predict {results.last} steps on their own. A probe reads where the object is "
+        "from their latents."
     )
     return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
 
@@ -111,20 +114,26 @@ def _says(content: Content) -> str:
     for method in results.others:
         found = []
         for region, sentence in zip(results.regions, against_baseline(results, method), strict=True):
-            found.append(_chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + escape(sentence))
+            found.append(_chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + _text(sentence))
         title = f"{method.label} against {results.baseline.label}"
         cards.append(_card(title, found, look[method.label][0]))
     compared = f'<div class="cards">{"".join(cards)}</div>' if cards else ""
     scale = "".join(
-        _card(f"{method.label} in scale", [escape(s) for s in in_scale(results, method)], look[method.label][0])
+        _card(f"{method.label} in scale", [_text(s) for s in in_scale(results, method)], look[method.label][0])
         for method in results.methods
     )
     notes = [*cautions(results), budget_words(content.costs)]
-    start = f"Position error at h = {results.last}, where small differences have had time to grow. Every sentence is computed from the intervals."
+    start = f"Position error at h = {results.last}, where differences have had time to grow. Sentences are computed from intervals."
     return (
-        f'<p class="quiet">{escape(start)}</p>{compared}<div class="cards">{scale}</div>'
-        f"<p>{' '.join(escape(note) for note in notes)}</p>"
+        f'<p class="answer">{_text(" ".join(answer(results)))}</p><p class="quiet">{escape(start)}</p>'
+        f'{compared}<div class="cards">{scale}</div>'
+        f"<p>{' '.join(_text(note) for note in notes)}</p>"
     )
+
+
+def _text(sentence: str) -> str:
+    """Escaped; a number stays with its unit."""
+    return re.sub(r"(?<=\d) (?=(%|m|m/s|turns)\b|%)", "&nbsp;", escape(sentence))
 
 
 def _card(title: str, items: Iterable[str], colour: str) -> str:
@@ -136,24 +145,24 @@ def _chip(word: str) -> str:
     return f'<span class="chip {word}">{word}</span>'
 
 
-def _figures(pictures: Sequence[Picture], caption: str = "") -> str:
+def _figures(pictures: Sequence[Picture], caption: str) -> str:
+    columns = "figures three" if len(pictures) == 3 else "figures"
     shown = "".join(_figure(picture) for picture in pictures)
-    return (f"<p class=\"quiet\">{escape(caption)}</p>" if caption else "") + f'<div class="figures">{shown}</div>'
+    return f'<p class="quiet">{_text(caption)}</p><div class="{columns}">{shown}</div>'
 
 
-def _figure(picture: Picture, caption: str = "") -> str:
+def _figure(picture: Picture) -> str:
     kind, data = ("png", picture.png) if picture.raster else ("svg+xml", picture.svg)
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     wide = ' class="wide"' if picture.raster else ""
-    return f'<figure{wide}><img src="{source}" alt="{escape(picture.alt)}">{words}</figure>'
+    return f'<figure{wide}><img src="{source}" alt="{escape(picture.alt)}"></figure>'
 
 
 def _horizon(content: Content) -> str:
     caption = (
-        "Lines are means over episodes and training seeds, bands 95 % bootstrap intervals. Dashed: the object stays where it was "
-        "last seen. Dotted, in the method's colour: the simulator started from the state that the method's probe sees there, "
-        "which is what perfect dynamics would reach from the same representation."
+        "Lines are means over episodes and training seeds, bands 95 % bootstrap intervals. Dashed: the object stays "
+        "where it was last seen. Dotted, in the method's colour: the simulator started from the state that the "
+        "method's probe sees there, which is what perfect dynamics would reach from the same representation."
     )
     return _figures(content.pictures.get("horizon", []), caption)
 
@@ -161,8 +170,9 @@ def _horizon(content: Content) -> str:
 def _law(content: Content) -> str:
     results = content.results
     caption = (
-        f"Error at h = {results.last} for each {results.law_name}. Yellow: the density of the training {results.laws}; "
-        f"between the dotted lines counts as in distribution. Bands are 95 % intervals over the episodes of one {results.law_name}."
+        f"Error at h = {results.last} for each {results.law_name}. Yellow: the density of the training "
+        f"{results.laws}; between the dotted lines counts as in distribution. Bands are 95 % intervals over the "
+        f"episodes of one {results.law_name}."
     )
     return _figures(content.pictures.get("law", []), caption)
 
@@ -172,8 +182,8 @@ def _relative(content: Content) -> str:
     if not results.others:
         return ""
     caption = (
-        f"Error at h = {results.last} divided by that of {results.baseline.label}, whose own stands below each group; lower is better. "
-        "Whiskers: 95 % intervals of the ratio on the same episodes. Dashed: the object stays put."
+        f"Error at h = {results.last} divided by that of {results.baseline.label}, whose own stands below each group;"
+        " lower is better. Whiskers: 95 % intervals of the ratio on the same episodes. Dashed: the object stays put."
     )
     return _figures(content.pictures.get("relative", []), caption) + _verdicts(content)
 
@@ -188,7 +198,9 @@ def _verdicts(content: Content) -> str:
         for method in results.others:
             cells = []
             for region in results.regions:
-                one = next(c for c in content.comparisons if (c.method, c.metric, c.region) == (method.label, metric, region))
+                one = next(
+                    c for c in content.comparisons if (c.method, c.metric, c.region) == (method.label, metric, region)
+                )
                 cells.append(f"<td>{_chip(one.verdict)}{percent(one.ratio)}</td>")
             lines.append(f"<tr><td>{_dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
         rows.append(f"<tbody>{_span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")
@@ -222,8 +234,9 @@ def _counterfactual(content: Content) -> str:
     words = "".join(f"<p>{escape(one.words(results.symbol))}</p>" for one in content.counterfactuals)
     horizons = ", ".join(str(h) for h in content.counterfactuals[0].horizons)
     caption = (
-        f"The same episodes, with another {results.law_name} fed to the model. A model that uses it errs least at the ring, the true value. "
-        f"NMSE averaged over horizons by the trapezoidal rule (h = {horizons}), with 95 % intervals."
+        f"The same episodes, with another {results.law_name} fed to the model. A model that uses it errs least at the"
+        f" ring, the true value. NMSE averaged over horizons by the trapezoidal rule (h = {horizons}), with 95 % "
+        "intervals."
     )
     rows = []
     for one in content.counterfactuals:
@@ -231,12 +244,14 @@ def _counterfactual(content: Content) -> str:
         lines = []
         for true in one.true:
             cells = [
-                f"<td>{_rise(one.rise[true, g])}</td>" if (true, g) in one.rise and g != true else "<td>0</td>" for g in given
+                f"<td>{_rise(one.rise[true, g])}</td>" if (true, g) in one.rise and g != true else "<td>0</td>"
+                for g in given
             ]
             lines.append(f"<tr><td>true {results.symbol} = {true:g}</td>{''.join(cells)}</tr>")
         head = "".join(f"<th>{results.symbol} = {g:g} fed in</th>" for g in given)
         n = next(iter(one.area.values())).count
-        about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {count(n, 'episode')} each, {count(one.seeds, 'seed')}."
+        number = f"{count(n, 'episode')} each, {count(one.seeds, 'seed')}"
+        about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}."
         rows.append(_table(about, f"<tr><th>Episodes</th>{head}</tr>", f"<tbody>{''.join(lines)}</tbody>"))
     return words + _figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
 
@@ -248,8 +263,9 @@ def _rise(one: Interval) -> str:
 
 def _scale(content: Content) -> str:
     caption = (
-        "Position error over all test episodes. One step at a time: every prediction starts from true latents. "
-        "Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed state."
+        "Position error over all test episodes. One step at a time: every prediction starts from true latents. Probe"
+        " on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed "
+        "state."
     )
     return _figures(content.pictures.get("scale", []), caption)
 
@@ -257,17 +273,20 @@ def _scale(content: Content) -> str:
 def _tables(content: Content) -> str:
     results = content.results
     note = (
-        "Mean error, 95 % interval below. Bold: the lowest error, and every method that a paired comparison on the same episodes "
-        "cannot tell apart from it; underlined: the next, by the same rule. "
+        "Mean error, 95 % interval below. Bold: the lowest error, and every method that a paired comparison on the "
+        "same episodes cannot tell apart from it; underlined: the next, by the same rule. "
     )
     paper = results.published
     if paper:
-        note += f"Lines in italics are the paper's own numbers, not ours. Source: {paper.source}; one training each, no intervals given."
+        note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); one training each, no intervals."
     found = [f'<p class="quiet">{escape(note)}</p>']
     for region, groups in content.tables.items():
         head = "".join(f"<th>h = {h}</th>" for h in results.horizons)
         body = "".join(
-            f"<tbody>{_span(group.metric, len(results.horizons) + 1)}{''.join(_row(results, group, line) for line in group.lines)}</tbody>"
+            "<tbody>"
+            + _span(group.metric, len(results.horizons) + 1)
+            + "".join(_row(results, group, line) for line in group.lines)
+            + "</tbody>"
             for group in groups
         )
         where = place(results, region)
@@ -300,8 +319,9 @@ def _cell(cell: Cell | None, metric: str) -> str:
 
 def _training(content: Content) -> str:
     caption = (
-        "Measured on the validation episodes, one line a training seed. The prediction terms of the two objectives are different quantities "
-        "in latents of different scale: compare a curve with itself, not with another method's."
+        "Measured on the validation episodes, one line a training seed. The prediction terms of the two objectives "
+        "are different quantities in latents of different scale: compare a curve with itself, not with another "
+        "method's."
     )
     return _figures(content.pictures.get("training", []), caption) if content.pictures.get("training") else ""
 
@@ -326,15 +346,16 @@ def _origin(content: Content) -> str:
     titles = ("Method", "Run", "Seed", "Updates", "Training", "Effective rank", "Probe NMSE", "Commit", "Command")
     texts = {"Method", "Run", "Commit", "Command"}
     head = "".join(f'<th class="text">{t}</th>' if t in texts else f"<th>{t}</th>" for t in titles)
-    caption = "The runs. Training: seconds of wall time, validation included. Probe NMSE: on validation episodes, from true latents."
+    caption = "The runs. Training: wall time with validation. Probe NMSE: on validation episodes, from true latents."
     first = results.baseline.first
     evaluated = first.about["provenance"]
     libraries = ", ".join(f"{name} {version}" for name, version in evaluated["libraries"].items())
     settings = first.about["settings"]
     lines = [
-        f"Dataset {first.folder.name}, digest {settings['data']}; evaluated with {evaluated['command']}, commit {_commit(evaluated)}.",
+        f"Dataset {first.folder.name}, digest {settings['data']}.",
+        f"Evaluated with: {evaluated['command']}, commit {_commit(evaluated)}, sgjepa {evaluated['sgjepa']}.",
         f"Python {evaluated['python']}, {libraries}; {evaluated['platform']}.",
-        f"This page: {content.made['command']}, commit {_commit(content.made)}, sgjepa {content.made['sgjepa']}, {content.made['made']}.",
+        f"This page: {content.made['command']}, commit {_commit(content.made)}, {content.made['made']}.",
         "Beside it: figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV).",
     ]
     text = "".join(f"<p>{escape(line)}</p>" for line in lines)
@@ -348,7 +369,9 @@ def _commit(provenance: dict[str, object]) -> str:
 
 
 def _table(caption: str, head: str, body: str) -> str:
-    return f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead>{head}</thead>{body}</table></div>'
+    """Wider than the screen, it scrolls inside its box; the caption stands outside."""
+    table = f'<table aria-label="{escape(caption)}"><thead>{head}</thead>{body}</table>'
+    return f'<div class="table"><p class="caption">{_text(caption)}</p><div class="scroll">{table}</div></div>'
 
 
 def _span(metric: str, columns: int) -> str:

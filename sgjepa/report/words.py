@@ -24,25 +24,28 @@ def table_number(value: float, metric: str) -> str:
     return fixed(value, DECIMALS.get(metric, 3))
 
 
-def digits(interval: Interval) -> int:
-    """So many decimals that the width of an interval has two digits."""
+def digits(interval: Interval, metric: str) -> int:
+    """So many decimals that the width of an interval has two digits, and that no end but a true zero reads as zero."""
     width = interval.high - interval.low
-    scale = width if width > 0 else abs(interval.mean)
-    return min(4, max(0, 1 - math.floor(math.log10(scale)))) if scale > 0 else 2
+    least = DECIMALS.get(metric, 3) - 1
+    found = max(least, 1 - math.floor(math.log10(width))) if width > 0 else least + 1
+    while found < 4 and any(end != 0 and float(f"{end:.{found}f}") == 0 for end in (interval.low, interval.high)):
+        found += 1
+    return min(found, 4)
 
 
 def size_of(difference: Interval, metric: str) -> str:
     """The size of a difference and its interval, without the sign: "0.41 m (95 % interval 0.30 to 0.52)"."""
     if difference.mean < 0:
         difference = Interval(-difference.mean, -difference.high, -difference.low, difference.count)
-    n = digits(difference)
+    n = digits(difference, metric)
     mean, low, high = (fixed(value, n) for value in (difference.mean, difference.low, difference.high))
     return f"{_with_unit(mean, metric)} (95 % interval {low} to {high})"
 
 
 def signed(difference: Interval, metric: str) -> str:
     """The difference with its sign: "+0.05 m, 95 % interval −0.10 to 0.20"."""
-    n = digits(difference)
+    n = digits(difference, metric)
     plus = "+" if float(f"{difference.mean:.{n}f}") > 0 else ""
     low, high = fixed(difference.low, n), fixed(difference.high, n)
     return f"{plus}{_with_unit(fixed(difference.mean, n), metric)}, 95 % interval {low} to {high}"
@@ -98,6 +101,31 @@ def against_baseline(results: Results, method: Method) -> list[str]:
     return found
 
 
+def answer(results: Results) -> list[str]:
+    """The short answer: each method against the baseline in and out of distribution, then against staying put."""
+    found = []
+    asked = [region for region in results.regions if region != "all"] or ["all"]
+    names = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
+    for method in results.others:
+        words = {
+            "better": "closer to the truth",
+            "worse": "further from the truth",
+            "undecided": "not better, as far as one can tell",
+        }
+        parts = [f"{words[verdict(paired(method, results.baseline, MAIN, r)[-1])]} {names[r]}" for r in asked]
+        found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
+    beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
+    where = names[asked[-1]]
+    if beat:
+        found.append(
+            f"{join(beat)} {'is' if len(beat) == 1 else 'are'} better than guessing that the object stays put, {where}."
+        )
+    else:
+        subject = "No method is" if len(results.methods) > 1 else f"{results.methods[0].label} is not"
+        found.append(f"{subject} better than guessing that the object stays put, {where}.")
+    return found
+
+
 def in_scale(results: Results, method: Method) -> list[str]:
     """Sentences that put a method's error in scale: staying put, and the simulator from what the probe saw."""
     found = []
@@ -112,7 +140,7 @@ def in_scale(results: Results, method: Method) -> list[str]:
     gap = against(method, "simulator", MAIN)[-1]
     start = (
         "The simulator itself, started from what its probe sees, is off by "
-        f"{_with_unit(fixed(perfect.mean, digits(perfect)), MAIN)}"
+        f"{_with_unit(fixed(perfect.mean, digits(perfect, MAIN)), MAIN)}"
     )
     if verdict(gap) == "worse":
         found.append(f"{start}; the rollout adds {size_of(gap, MAIN)}.")
@@ -131,10 +159,13 @@ def cautions(results: Results) -> list[str]:
     if len(once) == len(seeds):
         found.append("Each method was trained once: the intervals cover the choice of episodes, not of the training seed.")
     elif once:
-        found.append(f"{join(once)} trained once only: there the intervals cover episodes, not training seeds.")
+        were = "was" if len(once) == 1 else "were"
+        found.append(f"{join(once)} {were} trained once only: there the intervals cover episodes, not training seeds.")
     several = sorted({n for n in seeds.values() if n > 1})
     if several:
         number = join([str(n) for n in several])
-        found.append(f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread.")
+        found.append(
+            f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread."
+        )
     found.append("Intervals are for one comparison at a time; of twenty, about one misses.")
     return found

@@ -55,7 +55,9 @@ def _pictures(results: Results, changed: Sequence[Counterfactual]) -> dict[str, 
     return {
         "horizon": [picture for metric in shown for picture in figures.error_by_horizon(results, metric)],
         "law": [picture for metric in [*physical, "nmse"] for picture in figures.error_by_law(results, metric)],
-        "relative": [picture for region in results.regions for picture in figures.bars(results, region)] if results.others else [],
+        "relative": [picture for region in results.regions for picture in figures.bars(results, region)]
+        if results.others
+        else [],
         "strips": _strips(results),
         "counterfactual": [
             picture for i, one in enumerate(changed, start=1) for picture in figures.counterfactual(results, one, i)
