@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sgjepa.report.counterfactual import Counterfactual
 from sgjepa.report.gather import METRICS, REFERENCES, Results, unit
@@ -86,6 +87,8 @@ def _panel(
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure.add_subplot()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, for both files
         files = {}
         for kind in ("svg", "png"):
             out = io.BytesIO()
@@ -279,6 +282,10 @@ def training_curves(methods: Sequence[Method]) -> list[Picture]:
                 axis.set_ylim(bottom=0)
             else:
                 axis.set_yscale("log")
+                plain = FuncFormatter(lambda value, _: f"{value:g}")
+                axis.yaxis.set_major_formatter(plain)
+                axis.yaxis.set_minor_formatter(plain if np.ptp(np.log10(axis.get_ylim())) < 1 else NullFormatter())
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set(title=_capital(title), xlabel="update")
             _legend(axis)
     return found

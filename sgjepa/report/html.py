@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from sgjepa.report import parts
 from sgjepa.report.counterfactual import Counterfactual
 from sgjepa.report.figures import Picture, styles
-from sgjepa.report.gather import MAIN, Results, unit
-from sgjepa.report.tables import TITLES, Cell, Comparison, Group, Line
+from sgjepa.report.gather import MAIN, Results
+from sgjepa.report.tables import Comparison, Group, Line
 from sgjepa.report.training import Cost, budget_words
-from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place, table_number
-from sgjepa.stats import Interval
+from sgjepa.report.words import against_baseline, answer, cautions, count, in_scale, place
 from sgjepa.summary import Method, paired, verdict
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -114,48 +111,21 @@ def _says(content: Content) -> str:
     for method in results.others:
         found = []
         for region, sentence in zip(results.regions, against_baseline(results, method), strict=True):
-            found.append(_chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + _text(sentence))
+            found.append(parts.chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + parts.text(sentence))
         title = f"{method.label} against {results.baseline.label}"
-        cards.append(_card(title, found, look[method.label][0]))
+        cards.append(parts.card(title, found, look[method.label][0]))
     compared = f'<div class="cards">{"".join(cards)}</div>' if cards else ""
     scale = "".join(
-        _card(f"{method.label} in scale", [_text(s) for s in in_scale(results, method)], look[method.label][0])
+        parts.card(f"{method.label} in scale", [parts.text(s) for s in in_scale(results, method)], look[method.label][0])
         for method in results.methods
     )
     notes = [*cautions(results), budget_words(content.costs)]
-    start = f"Position error at h = {results.last}, where differences have had time to grow. Sentences are computed from intervals."
+    start = f"Position error at h = {results.last}, where differences have had time to grow. Computed from the intervals."
     return (
-        f'<p class="answer">{_text(" ".join(answer(results)))}</p><p class="quiet">{escape(start)}</p>'
+        f'<p class="answer">{parts.text(" ".join(answer(results)))}</p><p class="quiet">{escape(start)}</p>'
         f'{compared}<div class="cards">{scale}</div>'
-        f"<p>{' '.join(_text(note) for note in notes)}</p>"
+        f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
     )
-
-
-def _text(sentence: str) -> str:
-    """Escaped; a number stays with its unit."""
-    return re.sub(r"(?<=\d) (?=(%|m|m/s|turns)\b|%)", "&nbsp;", escape(sentence))
-
-
-def _card(title: str, items: Iterable[str], colour: str) -> str:
-    text = "".join(f"<li>{item}</li>" for item in items)
-    return f'<article class="card" style="--colour: {colour}"><h3>{escape(title)}</h3><ul>{text}</ul></article>'
-
-
-def _chip(word: str) -> str:
-    return f'<span class="chip {word}">{word}</span>'
-
-
-def _figures(pictures: Sequence[Picture], caption: str) -> str:
-    columns = "figures three" if len(pictures) == 3 else "figures"
-    shown = "".join(_figure(picture) for picture in pictures)
-    return f'<p class="quiet">{_text(caption)}</p><div class="{columns}">{shown}</div>'
-
-
-def _figure(picture: Picture) -> str:
-    kind, data = ("png", picture.png) if picture.raster else ("svg+xml", picture.svg)
-    source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    wide = ' class="wide"' if picture.raster else ""
-    return f'<figure{wide}><img src="{source}" alt="{escape(picture.alt)}"></figure>'
 
 
 def _horizon(content: Content) -> str:
@@ -164,7 +134,7 @@ def _horizon(content: Content) -> str:
         "where it was last seen. Dotted, in the method's colour: the simulator started from the state that the "
         "method's probe sees there, which is what perfect dynamics would reach from the same representation."
     )
-    return _figures(content.pictures.get("horizon", []), caption)
+    return parts.figures(content.pictures.get("horizon", []), caption)
 
 
 def _law(content: Content) -> str:
@@ -174,7 +144,7 @@ def _law(content: Content) -> str:
         f"{results.laws}; between the dotted lines counts as in distribution. Bands are 95 % intervals over the "
         f"episodes of one {results.law_name}."
     )
-    return _figures(content.pictures.get("law", []), caption)
+    return parts.figures(content.pictures.get("law", []), caption)
 
 
 def _relative(content: Content) -> str:
@@ -185,7 +155,7 @@ def _relative(content: Content) -> str:
         f"Error at h = {results.last} divided by that of {results.baseline.label}, whose own stands below each group;"
         " lower is better. Whiskers: 95 % intervals of the ratio on the same episodes. Dashed: the object stays put."
     )
-    return _figures(content.pictures.get("relative", []), caption) + _verdicts(content)
+    return parts.figures(content.pictures.get("relative", []), caption) + _verdicts(content)
 
 
 def _verdicts(content: Content) -> str:
@@ -201,30 +171,20 @@ def _verdicts(content: Content) -> str:
                 one = next(
                     c for c in content.comparisons if (c.method, c.metric, c.region) == (method.label, metric, region)
                 )
-                cells.append(f"<td>{_chip(one.verdict)}{percent(one.ratio)}</td>")
+                cells.append(f"<td>{parts.chip(one.verdict)}{parts.percent(one.ratio)}</td>")
             lines.append(f"<tr><td>{_dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
-        rows.append(f"<tbody>{_span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")
+        rows.append(f"<tbody>{parts.span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")
     caption = (
         f"Change of the error at h = {results.last} against {results.baseline.label}, 95 % interval below. "
         "Better or worse: the interval of the paired difference excludes zero."
     )
-    return _table(caption, f"<tr><th>Method</th>{head}</tr>", "".join(rows))
-
-
-def percent(one: Interval) -> str:
-    """A ratio as a change: "−41 %", with its interval."""
-
-    def change(value: float) -> str:
-        text = fixed(100 * (value - 1), 0)
-        return text if text.startswith("\N{MINUS SIGN}") or text == "0" else f"+{text}"
-
-    return f"{change(one.mean)} %<small>{change(one.low)} to {change(one.high)}</small>"
+    return parts.table(caption, f"<tr><th>Method</th>{head}</tr>", "".join(rows))
 
 
 def _strips(content: Content) -> str:
     pictures = content.pictures.get("strips", [])
     caption = "Latents of the rollout, decoded to pictures; the decoder was trained on true latents and sees nothing else."
-    return f'<p class="quiet">{escape(caption)}</p>' + "".join(_figure(one) for one in pictures) if pictures else ""
+    return f'<p class="quiet">{escape(caption)}</p>' + "".join(parts.figure(one) for one in pictures) if pictures else ""
 
 
 def _counterfactual(content: Content) -> str:
@@ -244,7 +204,7 @@ def _counterfactual(content: Content) -> str:
         lines = []
         for true in one.true:
             cells = [
-                f"<td>{_rise(one.rise[true, g])}</td>" if (true, g) in one.rise and g != true else "<td>0</td>"
+                f"<td>{parts.rise(one.rise[true, g])}</td>" if (true, g) in one.rise and g != true else "<td>0</td>"
                 for g in given
             ]
             lines.append(f"<tr><td>true {results.symbol} = {true:g}</td>{''.join(cells)}</tr>")
@@ -252,13 +212,8 @@ def _counterfactual(content: Content) -> str:
         n = next(iter(one.area.values())).count
         number = f"{count(n, 'episode')} each, {count(one.seeds, 'seed')}"
         about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}."
-        rows.append(_table(about, f"<tr><th>Episodes</th>{head}</tr>", f"<tbody>{''.join(lines)}</tbody>"))
-    return words + _figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
-
-
-def _rise(one: Interval) -> str:
-    plus = "+" if one.mean > 0 else ""
-    return f"{plus}{fixed(one.mean, 3)}<small>{fixed(one.low, 3)} to {fixed(one.high, 3)}</small>"
+        rows.append(parts.table(about, f"<tr><th>Episodes</th>{head}</tr>", f"<tbody>{''.join(lines)}</tbody>"))
+    return words + parts.figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
 
 
 def _scale(content: Content) -> str:
@@ -267,7 +222,7 @@ def _scale(content: Content) -> str:
         " on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed "
         "state."
     )
-    return _figures(content.pictures.get("scale", []), caption)
+    return parts.figures(content.pictures.get("scale", []), caption)
 
 
 def _tables(content: Content) -> str:
@@ -284,19 +239,19 @@ def _tables(content: Content) -> str:
         head = "".join(f"<th>h = {h}</th>" for h in results.horizons)
         body = "".join(
             "<tbody>"
-            + _span(group.metric, len(results.horizons) + 1)
+            + parts.span(group.metric, len(results.horizons) + 1)
             + "".join(_row(results, group, line) for line in group.lines)
             + "</tbody>"
             for group in groups
         )
         where = place(results, region)
         found.append(f"<h3>{escape(_region_name(region))}</h3>")
-        found.append(_table(f"Errors {where}; lower is better.", f"<tr><th>Method</th>{head}</tr>", body))
+        found.append(parts.table(f"Errors {where}; lower is better.", f"<tr><th>Method</th>{head}</tr>", body))
     return "".join(found)
 
 
 def _row(results: Results, group: Group, line: Line) -> str:
-    cells = "".join(_cell(line.cells.get(h), group.metric) for h in results.horizons)
+    cells = "".join(parts.cell(line.cells.get(h), group.metric) for h in results.horizons)
     dot, seeds = "", ""
     if line.kind == "method":
         method = next(method for method in results.methods if method.label == line.label)
@@ -306,24 +261,13 @@ def _row(results: Results, group: Group, line: Line) -> str:
     return f'<tr class="{line.kind}"><td>{dot}{escape(line.label)}{seeds}</td>{cells}</tr>'
 
 
-def _cell(cell: Cell | None, metric: str) -> str:
-    if cell is None:
-        return "<td>–</td>"
-    one = cell.interval
-    text = table_number(one.mean, metric)
-    wrapped = {"best": f"<b>{text}</b>", "second": f"<u>{text}</u>", "": text}[cell.mark]
-    known = one.low == one.low  # the paper gives no intervals
-    small = f"<small>{table_number(one.low, metric)} to {table_number(one.high, metric)}</small>" if known else ""
-    return f'<td class="{cell.mark}">{wrapped}{small}</td>' if cell.mark else f"<td>{wrapped}{small}</td>"
-
-
 def _training(content: Content) -> str:
     caption = (
         "Measured on the validation episodes, one line a training seed. The prediction terms of the two objectives "
         "are different quantities in latents of different scale: compare a curve with itself, not with another "
         "method's."
     )
-    return _figures(content.pictures.get("training", []), caption) if content.pictures.get("training") else ""
+    return parts.figures(content.pictures.get("training", []), caption) if content.pictures.get("training") else ""
 
 
 def _origin(content: Content) -> str:
@@ -339,7 +283,7 @@ def _origin(content: Content) -> str:
                 f"<td>{cost.seed}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
                 f"<td>{scores['effective_rank']:.1f}</td>",
                 f"<td>{scores['probe']['validation_nmse']:.4f}</td>",
-                f'<td class="text"><code>{escape(_commit(cost.provenance))}</code></td>',
+                f'<td class="text"><code>{escape(parts.commit(cost.provenance))}</code></td>',
                 f'<td class="text"><code>{escape(str(cost.provenance["command"]))}</code></td>',
             ]
             rows.append(f"<tr>{''.join(cells)}</tr>")
@@ -353,30 +297,14 @@ def _origin(content: Content) -> str:
     settings = first.about["settings"]
     lines = [
         f"Dataset {first.folder.name}, digest {settings['data']}.",
-        f"Evaluated with: {evaluated['command']}, commit {_commit(evaluated)}, sgjepa {evaluated['sgjepa']}.",
+        f"Evaluated with: {evaluated['command']}, commit {parts.commit(evaluated)}, sgjepa {evaluated['sgjepa']}.",
         f"Python {evaluated['python']}, {libraries}; {evaluated['platform']}.",
-        f"This page: {content.made['command']}, commit {_commit(content.made)}, {content.made['made']}.",
+        f"This page: {content.made['command']}, commit {parts.commit(content.made)}, {content.made['made']}.",
         "Beside it: figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV).",
     ]
     text = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    runs = _table(caption, f"<tr>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
+    runs = parts.table(caption, f"<tr>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
     return f"<h2>Where this comes from</h2>{runs}{text}"
-
-
-def _commit(provenance: dict[str, object]) -> str:
-    commit = provenance.get("commit")
-    return "not recorded" if not commit else str(commit)[:10] + ("+" if str(commit).endswith("+") else "")
-
-
-def _table(caption: str, head: str, body: str) -> str:
-    """Wider than the screen, it scrolls inside its box; the caption stands outside."""
-    table = f'<table aria-label="{escape(caption)}"><thead>{head}</thead>{body}</table>'
-    return f'<div class="table"><p class="caption">{_text(caption)}</p><div class="scroll">{table}</div></div>'
-
-
-def _span(metric: str, columns: int) -> str:
-    name = TITLES[metric] + (f" ({unit(metric)})" if unit(metric) else "")
-    return f'<tr><th colspan="{columns}">{escape(name)}</th></tr>'
 
 
 def _dot(results: Results, method: Method) -> str:

@@ -106,13 +106,16 @@ def answer(results: Results) -> list[str]:
     found = []
     asked = [region for region in results.regions if region != "all"] or ["all"]
     names = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
+    words = {
+        "better": "closer to the truth",
+        "worse": "further from the truth",
+        "undecided": "not better, as far as one can tell,",
+    }
     for method in results.others:
-        words = {
-            "better": "closer to the truth",
-            "worse": "further from the truth",
-            "undecided": "not better, as far as one can tell",
-        }
-        parts = [f"{words[verdict(paired(method, results.baseline, MAIN, r)[-1])]} {names[r]}" for r in asked]
+        parts = []
+        for region in asked:
+            difference = paired(method, results.baseline, MAIN, region)[-1]
+            parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
     beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
     where = names[asked[-1]]
