@@ -37,7 +37,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @pytest.fixture(scope="session")
 def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated; the first has strips and counterfactuals."""
+    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals."""
     folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
     probe = ProbeConfig(hidden=(16,), epochs=1, windows=300)
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
@@ -263,13 +263,13 @@ def test_area_is_the_papers_trapezoid() -> None:
         (Interval(0.41, 0.30, 0.52, 500), "A is further from the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
         (
             Interval(-0.05, -0.20, 0.10, 500),
-            "A is not better than B as far as 500 episodes can tell, nor worse: "
-            "the difference is −0.05 m, 95 % interval −0.20 to 0.10",
+            "A is not better than B as far as 500 episodes can tell, nor worse: the difference is −0.05 m, "
+            + "95 % interval −0.20 to 0.10",
         ),
         (
             Interval(0.0, 0.0, 0.0, 1),
-            "A is not better than B as far as 1 episode can tell, nor worse: "
-            "the difference is 0.000 m, 95 % interval 0.000 to 0.000",
+            "A is not better than B as far as 1 episode can tell, nor worse: the difference is 0.000 m, "
+            + "95 % interval 0.000 to 0.000",
         ),
     ],
 )
