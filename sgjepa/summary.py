@@ -121,6 +121,11 @@ class Method:
     def first(self) -> Evaluation:
         return self.seeds[0]
 
+    @cached_property
+    def _kept(self) -> dict[tuple[str, str, str], list[Interval]]:
+        """Curves that were asked for: figures, tables and sentences ask for the same ones."""
+        return {}
+
     def stack(self, metric: str, source: str = "predicted", region: str = "all") -> np.ndarray:
         """(seeds, E, H)"""
         chosen = self.first.region(region)
@@ -128,7 +133,10 @@ class Method:
 
     def by_horizon(self, metric: str, source: str = "predicted", region: str = "all") -> list[Interval]:
         """One interval for each horizon, 1 first."""
-        return bootstrap(self.stack(metric, source, region))
+        asked = (metric, source, region)
+        if asked not in self._kept:
+            self._kept[asked] = bootstrap(self.stack(metric, source, region))
+        return self._kept[asked]
 
     def by_law(self, metric: str, horizon: int, source: str = "predicted") -> dict[float, Interval]:
         """One interval for each value of the law."""

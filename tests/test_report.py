@@ -32,6 +32,7 @@ from sgjepa.summary import Evaluation, Method, load_evaluations, marks, verdict
 from sgjepa.tables import read_table, write_table
 from sgjepa.train import train
 
+UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -263,13 +264,11 @@ def test_area_is_the_papers_trapezoid() -> None:
         (Interval(0.41, 0.30, 0.52, 500), "A is further from the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
         (
             Interval(-0.05, -0.20, 0.10, 500),
-            "A is not better than B as far as 500 episodes can tell, nor worse: the difference is −0.05 m, "
-            + "95 % interval −0.20 to 0.10",
+            f"{UNDECIDED.format('500 episodes')} −0.05 m, 95 % interval −0.20 to 0.10",
         ),
         (
             Interval(0.0, 0.0, 0.0, 1),
-            "A is not better than B as far as 1 episode can tell, nor worse: the difference is 0.000 m, "
-            + "95 % interval 0.000 to 0.000",
+            f"{UNDECIDED.format('1 episode')} 0.000 m, 95 % interval 0.000 to 0.000",
         ),
     ],
 )

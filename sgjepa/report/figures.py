@@ -93,7 +93,7 @@ def _panel(
         for kind in ("svg", "png"):
             out = io.BytesIO()
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(out, format=kind, dpi=160, metadata=metadata, facecolor="white")
+            figure.savefig(out, format=kind, dpi=144, metadata=metadata, facecolor="white")
             files[kind] = out.getvalue()
     pictures.append(Picture(name, alt, files["svg"], files["png"], **how))
 
