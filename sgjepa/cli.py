@@ -19,6 +19,7 @@ OUT = Path("datasets")
 RUNS = Path("runs")
 _RECIPE = """WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer,
 lewm, dino, and more in docs/train.md"""
+REPORT = Path("report")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -160,6 +161,23 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
     )
+
+    report = stage(
+        "report",
+        "compare evaluated runs on one page, with figures (PNG, SVG) and tables (CSV)",
+        "sgjepa report runs/square_gru-mini-seed0 runs/square_lewm-mini-seed0",
+        _report,
+    )
+    report.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders that `sgjepa predict` has evaluated")
+    report.add_argument("--out", type=Path, default=REPORT, metavar="DIR", help="where the page goes (default: %(default)s)")
+    report.add_argument(
+        "--baseline",
+        metavar="LABEL",
+        help="the method that others are compared with, such as LeWM\n(default: LeWM, DINO-WM or the first)",
+    )
+    report.add_argument(
+        "--data", metavar="NAME", help="which evaluation, such as square-mini-test, if the runs have several"
+    )
     return parser
 
 
@@ -300,6 +318,14 @@ def _train(options: Any) -> None:
         for row in measured[-1:]:
             shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
             print(f"  validation at step {row['step']}: {', '.join(shown)}")
+
+
+def _report(options: Any) -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError("a report draws with matplotlib: pip install 'sgjepa[report]'")
+    from sgjepa.report.write import report
+
+    print(report(options.runs, options.out, options.baseline, options.data))
 
 
 def _prepare_for_torch() -> None:

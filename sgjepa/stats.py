@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,10 +39,13 @@ class Interval:
     count: int  # episodes
 
 
+@lru_cache(maxsize=8)
 def resample(count: int, resamples: int, seed: int) -> np.ndarray:
-    """Share of each of `count` episodes in each bootstrap resample: (resamples, count), rows sum to 1."""
+    """Share of each of `count` episodes in each bootstrap resample: (resamples, count), rows sum to 1. Kept; read only."""
     rng = np.random.default_rng(seed)
-    return rng.multinomial(count, np.full(count, 1.0 / count), size=resamples) / count
+    shares = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples) / count
+    shares.flags.writeable = False
+    return shares
 
 
 def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:
@@ -51,12 +55,45 @@ def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: f
     the same episodes, they are drawn too: the interval then knows, as far as so few can tell, that training could have
     gone otherwise.
     """
+    values = _with_seeds(values)
+    return _intervals(values.mean(axis=(0, 1)), _means(values, resamples, seed), values.shape[1], level)
+
+
+def bootstrap_difference(
+    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """The same for mean(one) - mean(other) on the same episodes: both see the same resample of them.
+
+    With equally many seeds these are paired too; otherwise each side draws its own.
+    """
+    one, other = _with_seeds(one), _with_seeds(other)
+    gaps = _means(one, resamples, seed) - _means(other, resamples, seed)
+    return _intervals(one.mean(axis=(0, 1)) - other.mean(axis=(0, 1)), gaps, one.shape[1], level)
+
+
+def bootstrap_ratio(
+    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """The same for mean(one) / mean(other) on the same episodes: both see the same resample."""
+    one, other = _with_seeds(one), _with_seeds(other)
+    ratios = _means(one, resamples, seed) / _means(other, resamples, seed)
+    return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
+
+
+def _with_seeds(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, np.float64)
-    if values.ndim == 2:
-        values = values[None]
+    return values[None] if values.ndim == 2 else values
+
+
+def _means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns)."""
     seeds, episodes, _ = values.shape
     by_seed = resample(episodes, resamples, seed) @ values  # (seeds, resamples, columns)
-    means = np.einsum("rs,src->rc", resample(seeds, resamples, seed + 1), by_seed)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    found = zip(values.mean(axis=(0, 1)).tolist(), low.tolist(), high.tolist(), strict=True)
+    means: np.ndarray = np.einsum("rs,src->rc", resample(seeds, resamples, seed + 1), by_seed)
+    return means
+
+
+def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    found = zip(center.tolist(), low.tolist(), high.tolist(), strict=True)
     return [Interval(mean, bottom, top, episodes) for mean, bottom, top in found]

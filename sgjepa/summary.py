@@ -5,16 +5,18 @@ NumPy only: results can be read, compared and drawn on a machine without torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sgjepa import files
+from sgjepa import files, rows
 from sgjepa.errors import InputError
-from sgjepa.stats import Interval, bootstrap
+from sgjepa.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.tables import Table, read_table
 
 FOLDER, EPISODES, SETTINGS = "predict", "episodes.parquet", "predict.json"
@@ -43,6 +45,11 @@ class Evaluation:
         return f"{method}, {self.about['encoder']}" if self.about["encoder"] else method
 
     @property
+    def run(self) -> Path:
+        """The run's folder."""
+        return self.folder.parents[1]
+
+    @cached_property
     def law(self) -> np.ndarray:
         """(E,) the law of each episode."""
         return np.asarray(self._first[f"law.{self.about['law']}"])
@@ -52,20 +59,26 @@ class Evaluation:
         """(E,) episode numbers."""
         return np.asarray(self._first["episode"])
 
-    @property
+    @cached_property
     def horizons(self) -> int:
         return int(self.table["horizon"].max())
 
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        """Which rows are of which source; comparing a million strings once is enough."""
+        names = self.table["source"]
+        return {str(name): names == name for name in np.unique(names.astype(str))}
+
     @property
     def _first(self) -> Table:
-        rows = (self.table["source"] == "predicted") & (self.table["horizon"] == 1)
+        rows = self._rows["predicted"] & (self.table["horizon"] == 1)
         return {name: column[rows] for name, column in self.table.items()}
 
     def values(self, metric: str, source: str = "predicted") -> np.ndarray:
         """(E, H) one metric of one source."""
         if metric not in self.table:
             raise InputError(f"{self.folder} has no metric '{metric}'")
-        found: np.ndarray = self.table[metric][self.table["source"] == source].reshape(-1, self.horizons)
+        found: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
         return found
 
     def region(self, name: str) -> np.ndarray:
@@ -108,6 +121,11 @@ class Method:
     def first(self) -> Evaluation:
         return self.seeds[0]
 
+    @cached_property
+    def _kept(self) -> dict[tuple[str, str, str], list[Interval]]:
+        """Curves that were asked for: figures, tables and sentences ask for the same ones."""
+        return {}
+
     def stack(self, metric: str, source: str = "predicted", region: str = "all") -> np.ndarray:
         """(seeds, E, H)"""
         chosen = self.first.region(region)
@@ -115,7 +133,10 @@ class Method:
 
     def by_horizon(self, metric: str, source: str = "predicted", region: str = "all") -> list[Interval]:
         """One interval for each horizon, 1 first."""
-        return bootstrap(self.stack(metric, source, region))
+        asked = (metric, source, region)
+        if asked not in self._kept:
+            self._kept[asked] = bootstrap(self.stack(metric, source, region))
+        return self._kept[asked]
 
     def by_law(self, metric: str, horizon: int, source: str = "predicted") -> dict[float, Interval]:
         """One interval for each value of the law."""
@@ -124,20 +145,74 @@ class Method:
 
 
 def methods(evaluations: Sequence[Evaluation]) -> list[Method]:
-    """Put training seeds of one method together, in the order given; all must have the same episodes."""
-    found: dict[str, list[Evaluation]] = {}
+    """Put training seeds of one method together, in the order given; all must have the same episodes.
+
+    Runs of one method with different settings are different methods, told apart by the run's name.
+    """
+    found: dict[tuple[str, str], list[Evaluation]] = {}
+    first = evaluations[0]
     for one in evaluations:
-        found.setdefault(one.label, []).append(one)
-        first = evaluations[0]
         if one.about["settings"]["data"] != first.about["settings"]["data"] or one.horizons != first.horizons:
             raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
-    return [Method(label, tuple(group)) for label, group in found.items()]
+        group = found.setdefault((one.label, _recipe(one)), [])
+        for other in group:
+            if other.about["seed"] == one.about["seed"]:
+                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about['seed']}; give one")
+        group.append(one)
+    labels = [label for label, _ in found]
+    return [
+        Method(label if labels.count(label) == 1 else f"{label}, {group[0].about['run']}", tuple(group))
+        for (label, _), group in found.items()
+    ]
+
+
+def _recipe(one: Evaluation) -> str:
+    """The settings that training seeds share."""
+    settings = files.read_json(one.run / rows.CONFIG)["config"]
+    return json.dumps({key: value for key, value in settings.items() if key not in ("seed", "init")}, sort_keys=True)
 
 
 def paired(one: Method, other: Method, metric: str, region: str = "all", source: str = "predicted") -> list[Interval]:
-    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are averaged before they are paired
-    unless both have the same number of them."""
-    a, b = one.stack(metric, source, region), other.stack(metric, source, region)
-    if len(a) != len(b):
-        a, b = a.mean(axis=0, keepdims=True), b.mean(axis=0, keepdims=True)
-    return bootstrap(a - b)
+    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are paired if there are equally many."""
+    return bootstrap_difference(one.stack(metric, source, region), other.stack(metric, source, region))
+
+
+def against(method: Method, source: str, metric: str, region: str = "all") -> list[Interval]:
+    """Intervals of a method's rollout minus one of its own references, such as "stay", a horizon each."""
+    return bootstrap(method.stack(metric, "predicted", region) - method.stack(metric, source, region))
+
+
+def ratio(one: Method, other: Method, metric: str, region: str = "all") -> list[Interval]:
+    """Intervals of `one` divided by `other` on the same episodes, a horizon each."""
+    return bootstrap_ratio(one.stack(metric, region=region), other.stack(metric, region=region))
+
+
+def verdict(difference: Interval) -> str:
+    """Of an error minus another: "better", "worse", or "undecided" where the interval holds zero."""
+    if difference.high < 0:
+        return "better"
+    return "worse" if difference.low > 0 else "undecided"
+
+
+def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "all") -> list[str]:
+    """Which method is "best" (the lowest error, and all that cannot be told apart from it), "second" (the next) or "".
+
+    Two methods are told apart when the interval of their paired difference excludes zero.
+    """
+    found = [""] * len(compared)
+    if len(compared) < 2:
+        return found
+    means = [float(method.stack(metric, region=region)[:, :, horizon - 1].mean()) for method in compared]
+    left = sorted(range(len(compared)), key=means.__getitem__)
+    for mark in ("best", "second"):
+        if left:
+            leader = compared[left[0]]
+            tied = [i for i in left[1:] if not _worse(compared[i], leader, metric, horizon, region)]
+            for i in [left[0], *tied]:
+                found[i] = mark
+            left = [i for i in left if not found[i]]
+    return found
+
+
+def _worse(one: Method, other: Method, metric: str, horizon: int, region: str) -> bool:
+    return verdict(paired(one, other, metric, region)[horizon - 1]) == "worse"

@@ -23,12 +23,15 @@ STAGES = [
     {"recipes"},
     {"checkpoint", "latents", "training_data", "training_log", "train"},
     {"encoded", "probe", "strips", "predict", "counterfactual"},
+    {"experiment"},
+    {"report"},
+    {"studies"},
     {"describe"},
     {"doctor", "demo"},
     {"cli", "__main__"},
 ]
-NO_TORCH = {"errors", "config", "files", "machine", "progress", "rows", "stats", "tables", "targets"}
-NO_TORCH |= {"laws", "envs", "data", "doctor", "demo", "cli"}
+NO_TORCH = {"errors", "config", "files", "machine", "progress", "rows", "stats", "summary", "tables", "targets"}
+NO_TORCH |= {"laws", "envs", "data", "report", "doctor", "demo", "cli"}
 
 
 def stage_of(module: str) -> int:

@@ -16,7 +16,7 @@ from PIL import Image
 from sgjepa import cli
 
 ROOT = Path(__file__).parent.parent
-STAGES = ["doctor", "demo", "data", "preview", "describe", "train"]
+STAGES = ["doctor", "demo", "data", "preview", "describe", "train", "report"]
 
 
 def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
     assert any(command.startswith("sgjepa data square") for command in commands)
     for command in dict.fromkeys(commands):
         _, *arguments = shlex.split(command)
-        if "paper" in arguments or arguments[0] == "train":  # training runs in test_train.py
+        if "paper" in arguments or arguments[0] in ("train", "report"):  # they run in test_train.py and test_report.py
             assert cli._parser().parse_args(arguments).run, command
             continue
         done = subprocess.run(

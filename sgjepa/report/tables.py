@@ -1,0 +1,206 @@
+"""The report's tables: what the page shows, and the same numbers in full as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgjepa.report.counterfactual import Counterfactual
+from sgjepa.report.gather import METRICS, REFERENCES, Results
+from sgjepa.stats import Interval
+from sgjepa.summary import Method, marks, paired, ratio, verdict
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """interval: low and high are not-a-number where the paper gives none."""
+
+    interval: Interval
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """kind: "method", "reference" (needs no learned dynamics) or "paper" (published, at paper size)."""
+
+    label: str
+    kind: str
+    seeds: int
+    cells: dict[int, Cell]  # by horizon
+
+
+@dataclass(frozen=True)
+class Group:
+    """One metric in one region."""
+
+    metric: str
+    region: str
+    lines: tuple[Line, ...]
+
+
+def groups(results: Results, region: str) -> list[Group]:
+    """One table: for each metric our methods, staying put, and the paper's numbers (they are over all laws)."""
+    found = []
+    for metric in results.metrics:
+        mark = {h: marks(results.methods, metric, h, region) for h in results.horizons}
+        lines = []
+        for i, method in enumerate(results.methods):
+            intervals = method.by_horizon(metric, region=region)
+            cells = {h: Cell(intervals[h - 1], mark[h][i]) for h in results.horizons}
+            lines.append(Line(method.label, "method", len(method.seeds), cells))
+        stay = results.baseline.by_horizon(metric, "stay", region)
+        if np.isfinite(stay[-1].mean):
+            lines.append(Line(REFERENCES["stay"], "reference", 0, {h: Cell(stay[h - 1]) for h in results.horizons}))
+        if region == "all":
+            lines += _published(results, metric)
+        found.append(Group(metric, region, tuple(lines)))
+    return found
+
+
+def _published(results: Results, metric: str) -> list[Line]:
+    paper = results.published
+    found = []
+    for label, values in (paper.values.get(metric, {}) if paper else {}).items():
+        shown = {h: Cell(Interval(values[h], np.nan, np.nan, 0)) for h in results.horizons if h in values}
+        if shown:
+            found.append(Line(f"paper: {label}", "paper", 1, shown))
+    return found
+
+
+def table_records(tables: Sequence[Group]) -> list[Record]:
+    """A row for each cell of the page's tables."""
+    return [
+        {
+            "region": group.region,
+            "metric": group.metric,
+            "method": line.label,
+            "kind": line.kind,
+            "horizon": h,
+            **_interval(cell.interval),
+            "seeds": line.seeds,
+            "mark": cell.mark,
+        }
+        for group in tables
+        for line in group.lines
+        for h, cell in line.cells.items()
+    ]
+
+
+def by_horizon(results: Results) -> list[Record]:
+    """Every metric, source, region and horizon: the figures' curves."""
+    found = []
+    for method in results.methods:
+        for metric in results.metrics:
+            for source in ("predicted", *REFERENCES):
+                for region in results.regions:
+                    intervals = method.by_horizon(metric, source, region)
+                    if not np.isfinite(intervals[-1].mean):
+                        continue
+                    head = _head(method, metric) | {"source": source, "region": region}
+                    found += [head | {"horizon": h} | _interval(one) for h, one in enumerate(intervals, start=1)]
+    return found
+
+
+def by_law(results: Results) -> list[Record]:
+    """Every metric at the last horizon, for each value of the law."""
+    found = []
+    for method in results.methods:
+        for metric in results.metrics:
+            for value, one in method.by_law(metric, results.last).items():
+                law = {f"law.{results.law_name}": value, "horizon": results.last}
+                found.append(_head(method, metric) | law | _interval(one))
+    return found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A method against the baseline at the last horizon, on the same episodes."""
+
+    method: str
+    metric: str
+    region: str
+    difference: Interval
+    ratio: Interval
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.difference)
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Every method but the baseline, every metric, every region."""
+    return [
+        Comparison(
+            method.label,
+            metric,
+            region,
+            paired(method, results.baseline, metric, region)[-1],
+            ratio(method, results.baseline, metric, region)[-1],
+        )
+        for method in results.others
+        for metric in results.metrics
+        for region in results.regions
+    ]
+
+
+def comparison_records(results: Results, found: Sequence[Comparison]) -> list[Record]:
+    """A row for each comparison."""
+    return [
+        {
+            "method": one.method,
+            "baseline": results.baseline.label,
+            "metric": one.metric,
+            "region": one.region,
+            "horizon": results.last,
+            **_interval(one.difference, "difference"),
+            **_interval(one.ratio, "ratio"),
+            "verdict": one.verdict,
+        }
+        for one in found
+    ]
+
+
+def counterfactual_records(found: Sequence[Counterfactual]) -> list[Record]:
+    """A row for each method, true law and given law."""
+    return [
+        {
+            "method": one.label,
+            "law.true": true,
+            "law.given": given,
+            **_interval(one.area[true, given], "area"),
+            **_interval(one.rise[true, given], "rise"),
+            "seeds": one.seeds,
+            "verdict": verdict(one.rise[true, given]) if given != true else "",
+        }
+        for one in found
+        for true, given in sorted(one.area)
+    ]
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Text with a header; numbers in full, nothing for not-a-number."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({k: "" if isinstance(v, float) and np.isnan(v) else v for k, v in record.items()})
+    return out.getvalue()
+
+
+def _head(method: Method, metric: str) -> Record:
+    return {"method": method.label, "seeds": len(method.seeds), "metric": metric}
+
+
+def _interval(one: Interval, name: str = "mean") -> Record:
+    low, high = ("low", "high") if name == "mean" else (f"{name}_low", f"{name}_high")
+    return {name: one.mean, low: one.low, high: one.high, "episodes": one.count}
+
+
+TITLES = {metric: name[0].upper() + name[1:] for metric, name in METRICS.items()}

@@ -1,0 +1,70 @@
+"""Training curves from a run's rows, and what the training cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sgjepa import files, rows
+from sgjepa.summary import Evaluation, Method
+
+TERMS = {  # what the curves are called; the first two are the prediction term of the two objectives
+    "rollout": "prediction term: rollout",
+    "one_step": "prediction term: one step",
+    "sigreg": "SIGReg statistic",
+    "rank": "effective rank of the latents",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run: updates, seconds of training (over all its processes), and its own record of where it came from."""
+
+    run: str
+    seed: int
+    steps: int
+    seconds: float
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+def curve(one: Evaluation, term: str, split: str = "validation") -> np.ndarray:
+    """(n, 2): step and value."""
+    records = (r for r in rows.read(one.run) if r.get("stage") == "train" and r.get("split") == split)
+    found = [(r["step"], r[term]) for r in records if term in r]
+    return np.array(found, dtype=float).reshape(-1, 2)
+
+
+def curves(method: Method, term: str) -> list[np.ndarray]:
+    """One a seed; validation where there is any, else what training noted. A method without the term has none."""
+    found = []
+    for one in method.seeds:
+        values = curve(one, term)
+        found.append(values if len(values) else curve(one, term, "train"))
+    return [values for values in found if len(values) and np.any(values[:, 1] != 0)]
+
+
+def cost(one: Evaluation) -> Cost:
+    """Seconds restart with every process that went on: the runs between restarts are added up."""
+    about = files.read_json(one.run / rows.CONFIG)
+    total = last = 0.0
+    steps = 0
+    for record in rows.read(one.run):
+        if record.get("stage") == "train":
+            if record["seconds"] < last:
+                total += last
+            last, steps = record["seconds"], max(steps, record["step"])
+    return Cost(one.about["run"], one.about["seed"], steps, total + last, about["config"], about["provenance"])
+
+
+def budget_words(costs: Sequence[Cost]) -> str:
+    """Whether the trainings had equal budgets."""
+    steps = sorted({one.steps for one in costs})
+    minutes = sorted(one.seconds / 60 for one in costs)
+    span = f"{minutes[0]:.1f} to {minutes[-1]:.1f} minutes" if len(costs) > 1 else f"{minutes[0]:.1f} minutes"
+    if len(steps) == 1:
+        return f"{'All runs were' if len(costs) > 1 else 'The run was'} trained for {steps[0]:,} updates, in {span}."
+    return f"The runs were not trained equally long: {steps[0]:,} to {steps[-1]:,} updates, in {span}."

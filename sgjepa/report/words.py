@@ -1,0 +1,174 @@
+"""Plain sentences about intervals. What they say follows from the numbers; nothing is written by hand for a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sgjepa.report.gather import MAIN, Results, unit
+from sgjepa.stats import Interval
+from sgjepa.summary import Method, against, paired, verdict
+
+_MINUS = "\N{MINUS SIGN}"
+DECIMALS = {"angle_deg": 1}  # of a table's numbers; 3 otherwise, as in the paper
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with a real minus sign, and no minus before zero."""
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", _MINUS)
+
+
+def table_number(value: float, metric: str) -> str:
+    """As the tables show it."""
+    return fixed(value, DECIMALS.get(metric, 3))
+
+
+def digits(interval: Interval, metric: str) -> int:
+    """So many decimals that the width of an interval has two digits, and that no end but a true zero reads as zero."""
+    width = interval.high - interval.low
+    least = DECIMALS.get(metric, 3) - 1
+    found = max(least, 1 - math.floor(math.log10(width))) if width > 0 else least + 1
+    while found < 4 and any(end != 0 and float(f"{end:.{found}f}") == 0 for end in (interval.low, interval.high)):
+        found += 1
+    return min(found, 4)
+
+
+def size_of(difference: Interval, metric: str) -> str:
+    """The size of a difference and its interval, without the sign: "0.41 m (95 % interval 0.30 to 0.52)"."""
+    if difference.mean < 0:
+        difference = Interval(-difference.mean, -difference.high, -difference.low, difference.count)
+    n = digits(difference, metric)
+    mean, low, high = (fixed(value, n) for value in (difference.mean, difference.low, difference.high))
+    return f"{_with_unit(mean, metric)} (95 % interval {low} to {high})"
+
+
+def signed(difference: Interval, metric: str) -> str:
+    """The difference with its sign: "+0.05 m, 95 % interval −0.10 to 0.20"."""
+    n = digits(difference, metric)
+    plus = "+" if float(f"{difference.mean:.{n}f}") > 0 else ""
+    low, high = fixed(difference.low, n), fixed(difference.high, n)
+    return f"{plus}{_with_unit(fixed(difference.mean, n), metric)}, 95 % interval {low} to {high}"
+
+
+def _with_unit(number: str, metric: str) -> str:
+    name = unit(metric)
+    return number + ("" if name == "°" or not name else " ") + name
+
+
+def count(number: int, noun: str) -> str:
+    """1 episode, 1,250 episodes."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def join(parts: Sequence[str]) -> str:
+    """One, two and three."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def place(results: Results, region: str) -> str:
+    """Where a region's episodes lie, and how many they are."""
+    low, high = results.bounds()
+    episodes = count(results.episodes(region), "episode")
+    if region == "all":
+        return f"over all {len(results.values)} {results.laws} ({episodes})"
+    where = f"{results.symbol} from {low:g} to {high:g}, {episodes}"
+    return f"in distribution ({where})" if region == "in" else f"out of distribution ({episodes})"
+
+
+def compare(one: str, other: str, difference: Interval, metric: str = MAIN) -> str:
+    """What an error of `one` minus that of `other` says."""
+    found = verdict(difference)
+    if found == "undecided":
+        return (
+            f"{one} is not better than {other} as far as {count(difference.count, 'episode')} can tell, nor worse: "
+            f"the difference is {signed(difference, metric)}"
+        )
+    if metric == MAIN:
+        word = "closer to the truth" if found == "better" else "further from the truth"
+    else:
+        word = "more accurate" if found == "better" else "less accurate"
+    return f"{one} is {word} than {other} by {size_of(difference, metric)}"
+
+
+def against_baseline(results: Results, method: Method) -> list[str]:
+    """A sentence for each region: the method against the chosen baseline, at the last horizon."""
+    found = []
+    for region in results.regions:
+        difference = paired(method, results.baseline, MAIN, region)[-1]
+        where = place(results, region)
+        found.append(f"{where[0].upper()}{where[1:]}, {compare(method.label, results.baseline.label, difference)}.")
+    return found
+
+
+def answer(results: Results) -> list[str]:
+    """The short answer: each method against the baseline in and out of distribution, then against staying put."""
+    found = []
+    asked = [region for region in results.regions if region != "all"] or ["all"]
+    names = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
+    words = {
+        "better": "closer to the truth",
+        "worse": "further from the truth",
+        "undecided": "not better, as far as one can tell,",
+    }
+    for method in results.others:
+        parts = []
+        for region in asked:
+            difference = paired(method, results.baseline, MAIN, region)[-1]
+            parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
+        found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
+    beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
+    where = names[asked[-1]]
+    if beat:
+        found.append(
+            f"{join(beat)} {'is' if len(beat) == 1 else 'are'} better than guessing that the object stays put, {where}."
+        )
+    else:
+        subject = "No method is" if len(results.methods) > 1 else f"{results.methods[0].label} is not"
+        found.append(f"{subject} better than guessing that the object stays put, {where}.")
+    return found
+
+
+def in_scale(results: Results, method: Method) -> list[str]:
+    """Sentences that put a method's error in scale: staying put, and the simulator from what the probe saw."""
+    found = []
+    outside = "out" if "out" in results.regions else "all"
+    for region in dict.fromkeys(("all", outside)):
+        difference = against(method, "stay", MAIN, region)[-1]
+        where = "" if region == "all" else " Out of distribution"
+        name = method.label if region == "all" else "it"
+        sentence = compare(name, "an object that stays where it was last seen", difference)
+        found.append(f"{where.strip()}{', ' if where else ''}{sentence}.")
+    perfect = method.by_horizon(MAIN, "simulator")[-1]
+    gap = against(method, "simulator", MAIN)[-1]
+    start = (
+        "The simulator itself, started from what its probe sees, is off by "
+        f"{_with_unit(fixed(perfect.mean, digits(perfect, MAIN)), MAIN)}"
+    )
+    if verdict(gap) == "worse":
+        found.append(f"{start}; the rollout adds {size_of(gap, MAIN)}.")
+    elif verdict(gap) == "better":
+        found.append(f"{start}, more than the rollout by {size_of(gap, MAIN)}: here the probe limits, not the dynamics.")
+    else:
+        found.append(f"{start}; the rollout is not told apart from that ({signed(gap, MAIN)}).")
+    return found
+
+
+def cautions(results: Results) -> list[str]:
+    """What the intervals do not cover."""
+    seeds = {method.label: len(method.seeds) for method in results.methods}
+    once = [label for label, n in seeds.items() if n == 1]
+    found = []
+    if len(once) == len(seeds):
+        found.append("Each method was trained once: the intervals cover the choice of episodes, not of the training seed.")
+    elif once:
+        were = "was" if len(once) == 1 else "were"
+        found.append(f"{join(once)} {were} trained once only: there the intervals cover episodes, not training seeds.")
+    several = sorted({n for n in seeds.values() if n > 1})
+    if several:
+        number = join([str(n) for n in several])
+        found.append(
+            f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread."
+        )
+    found.append("Intervals are for one comparison at a time; of twenty, about one misses.")
+    return found

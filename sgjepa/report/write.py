@@ -1,0 +1,84 @@
+"""From runs to a folder: index.html, figures/ and tables/. Made again from scratch each time; it takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa import files
+from sgjepa.errors import InputError, one_line
+from sgjepa.report import figures, tables
+from sgjepa.report.counterfactual import Counterfactual, counterfactuals
+from sgjepa.report.figures import Picture
+from sgjepa.report.gather import MAIN, Results, gather
+from sgjepa.report.html import Content, page
+from sgjepa.report.training import cost
+
+FIGURES, TABLES, PAGE = "figures", "tables", "index.html"
+STRIPS = "strips.npz"
+
+
+def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
+    """Write the report of these runs to the folder `out`; returns the page."""
+    results = gather(runs, baseline, data)
+    compared = tables.comparisons(results)
+    changed = counterfactuals(results)
+    shown = {region: tables.groups(results, region) for region in results.regions}
+    costs = [cost(one) for method in results.methods for one in method.seeds]
+    content = Content(results, shown, compared, changed, costs, files.provenance(), _pictures(results, changed))
+    records = {
+        "errors": tables.table_records([group for groups in shown.values() for group in groups]),
+        "by_horizon": tables.by_horizon(results),
+        f"by_{results.law_name}": tables.by_law(results),
+        "comparisons": tables.comparison_records(results, compared),
+        "counterfactual": tables.counterfactual_records(changed),
+    }
+    for folder in (FIGURES, TABLES):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    for name, rows in records.items():
+        if rows:
+            files.write_bytes(out / TABLES / f"{name}.csv", tables.to_csv(rows).encode())
+    for pictures in content.pictures.values():
+        for picture in pictures:
+            files.write_bytes(out / FIGURES / f"{picture.name}.svg", picture.svg)
+            files.write_bytes(out / FIGURES / f"{picture.name}.png", picture.png)
+    files.write_bytes(out / PAGE, page(content).encode())
+    return out / PAGE
+
+
+def _pictures(results: Results, changed: Sequence[Counterfactual]) -> dict[str, list[Picture]]:
+    """By section of the page."""
+    shown = [metric for metric in results.metrics if metric != "angle_deg"]  # the tables have it
+    physical = [metric for metric in shown if metric not in ("nmse", "excess_nmse")]
+    return {
+        "horizon": [picture for metric in shown for picture in figures.error_by_horizon(results, metric)],
+        "law": [picture for metric in [*physical, "nmse"] for picture in figures.error_by_law(results, metric)],
+        "relative": [picture for region in results.regions for picture in figures.bars(results, region)]
+        if results.others
+        else [],
+        "strips": _strips(results),
+        "counterfactual": [
+            picture for i, one in enumerate(changed, start=1) for picture in figures.counterfactual(results, one, i)
+        ],
+        "scale": figures.references(results, MAIN),
+        "training": figures.training_curves(results.methods),
+    }
+
+
+def _strips(results: Results) -> list[Picture]:
+    """Of each method's first seed that has them."""
+    found = []
+    for number, method in enumerate(results.methods, start=1):
+        for one in method.seeds:
+            path = one.folder / STRIPS
+            if path.is_file():
+                try:
+                    with np.load(path) as file:
+                        arrays = {name: file[name] for name in ("truth", "decoded", "horizon", "law", "inside")}
+                except (OSError, ValueError, KeyError) as error:
+                    raise InputError(f"{path} cannot be read as strips ({one_line(error, 80)})") from error
+                found += figures.strips(method.label, number, arrays, results.symbol, results.unit)
+                break
+    return found

@@ -1,0 +1,390 @@
+"""The report on real runs, small: the page, its pictures, its tables, and sentences that say what the intervals say."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_train import RUN
+
+from sgjepa import cli, files, rows
+from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.losses import OneStepLoss
+from sgjepa.models.transformer import Transformer
+from sgjepa.predict import PredictConfig, predict
+from sgjepa.probe import ProbeConfig
+from sgjepa.report import words
+from sgjepa.report.counterfactual import area
+from sgjepa.report.gather import gather
+from sgjepa.report.published import published
+from sgjepa.report.training import cost
+from sgjepa.report.write import report
+from sgjepa.stats import Interval, bootstrap, bootstrap_difference
+from sgjepa.summary import Evaluation, Method, load_evaluations, marks, verdict
+from sgjepa.tables import read_table, write_table
+from sgjepa.train import train
+
+UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="session")
+def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals."""
+    folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
+    probe = ProbeConfig(hidden=(16,), epochs=1, windows=300)
+    short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
+    one_step = replace(short.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16))
+    recipes = [
+        replace(short, name="square_gru"),
+        replace(short, name="square_gru", seed=1),
+        replace(short, name="square_lewm", model=one_step, loss=OneStepLoss(windows="dense", flatten=True, sigreg=0.05)),
+    ]
+    found = []
+    for recipe in recipes:
+        run = train(recipe, folder / f"{recipe.name}-{recipe.seed}", finished.parent)
+        predict(run, data, PredictConfig(probe=probe))
+        found.append(run)
+    for run in found[:2]:
+        _counterfactual(run)
+    _strips(found[0], data)
+    return found
+
+
+def _counterfactual(run: Path) -> None:
+    """The rows of the real evaluation, as if every wrong gravity doubled the error."""
+    table = read_table(run / "predict" / "square-test" / "episodes.parquet")
+    chosen = (table["source"] == "predicted") & np.isin(table["law.gravity"], (2.0, 4.0, 6.0))
+    parts = []
+    for given in (0.0, 2.0, 4.0, 6.0, 8.0):
+        true = table["law.gravity"][chosen]
+        factor = np.where(true == given, 1.0, 2.0)
+        parts.append((table["episode"][chosen], true, np.full(len(true), given), table["horizon"][chosen], factor))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    nmse = np.tile(table["nmse"][chosen], 5) * columns.pop()
+    names = ("episode", "law.true", "law.given", "horizon")
+    place = run / "counterfactual" / "square-test"
+    place.mkdir(parents=True)
+    write_table(
+        place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
+    )
+
+
+def _strips(run: Path, data: Dataset) -> None:
+    """True frames of two episodes, above themselves."""
+    episodes, horizon = np.array([0, 49]), np.array([1, 16, 44])
+    frames = data.test.pixels(episodes)[:, 19 + horizon]
+    law = data.test.law[episodes, 0]
+    arrays = {"truth": frames, "decoded": frames, "horizon": horizon, "law": law, "episode": episodes}
+    np.savez(run / "predict" / "square-test" / "strips.npz", **arrays, inside=np.array([False, False]))
+
+
+@pytest.fixture(scope="session")
+def made(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    report(runs, out)
+    return out
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+class Page(HTMLParser):
+    """Everything the tests ask about a page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.open: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.ids += [str(found["id"])] if "id" in found else []
+        self.addresses += [str(found[name]) for name in ("src", "href") if name in found]
+        self.images += [found] if tag == "img" else []
+        if tag not in ("meta", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="session")
+def page(made: Path) -> Page:
+    return Page((made / "index.html").read_text())
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> None:
+    assert not page.open, "a tag was left open"
+    assert len(page.ids) == len(set(page.ids))
+    assert page.images
+    assert all(image.get("alt") for image in page.images)
+    assert all(address.startswith(("data:", "#")) for address in page.addresses)
+    assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(page.ids)
+    text = (made / "index.html").read_text()
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "<script" not in text
+
+
+def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
+    wanted = {"says", "horizon", "law", "relative", "strips", "counterfactual", "scale", "tables", "training", "origin"}
+    assert wanted <= set(page.ids)
+    names = {path.stem for path in (made / "figures").iterdir()}
+    assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
+    assert {"training_rank", "counterfactual_1", "references_2"} <= names
+    for name in names:
+        assert (made / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (made / "figures" / f"{name}.svg").read_bytes()
+    assert len(page.images) == len(names)
+
+
+def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None:
+    about = load_evaluations(runs[0])[0].about
+    assert about["settings"]["data"] in page.words
+    for run in runs:
+        assert run.name in page.words
+        assert f"{cost(load_evaluations(run)[0]).seconds:,.0f} s" in page.words
+    assert f"torch {about['provenance']['libraries']['torch']}" in page.words
+
+
+def test_seconds_of_a_run_that_was_interrupted_add_up(runs: list[Path], tmp_path: Path) -> None:
+    copy = shutil.copytree(runs[0], tmp_path / "copy")
+    (copy / rows.ROWS).write_text("")
+    rows.append(
+        copy, [{"stage": "train", "split": "train", "step": s, "seconds": t} for s, t in ((1, 5.0), (2, 9.0), (3, 4.0))]
+    )
+    found = cost(load_evaluations(copy)[0])
+    assert (found.steps, found.seconds) == (3, 13.0)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
+    """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""
+    probe = """<script>addEventListener("load", () => { const images = [...document.images];
+      document.title = "loaded " + images.filter(i => i.complete && i.naturalWidth > 0).length + " of " + images.length
+        + ", requests " + performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length
+        + ", wider than the window " + (document.documentElement.scrollWidth > innerWidth); })</script>"""
+    watched = tmp_path / "watched.html"
+    watched.write_text((made / "index.html").read_text().replace("</head>", probe + "</head>"))
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--enable-logging=stderr", "--window-size=500,900", "--dump-dom", watched.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    count = len(Page((made / "index.html").read_text()).images)
+    title = re.search("<title>(.*)</title>", done.stdout)
+    assert title
+    assert title[1] == f"loaded {count} of {count}, requests 0, wider than the window false"
+    assert "CONSOLE" not in done.stderr
+
+
+# --- the numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_the_tables_in_the_page_are_the_csv_and_agree_with_plain_means(made: Path, runs: list[Path]) -> None:
+    text = (made / "index.html").read_text()
+    seeds = [read_table(run / "predict" / "square-test" / "episodes.parquet") for run in runs[:2]]
+    checked = 0
+    for row in read_csv(made / "tables" / "errors.csv"):
+        mean = float(row["mean"])
+        shown = words.table_number(mean, row["metric"])
+        assert f">{shown}<" in text
+        if row["method"] == "SG-JEPA (GRU)":
+            values = []
+            for table in seeds:  # row by row, the plain way
+                for i in range(len(table["nmse"])):
+                    inside = 3.0 <= table["law.gravity"][i] <= 5.0
+                    wanted = {"all": True, "in": inside, "out": not inside}[row["region"]]
+                    if table["source"][i] == "predicted" and table["horizon"][i] == int(row["horizon"]) and wanted:
+                        values.append(table[row["metric"]][i])
+            assert mean == pytest.approx(sum(values) / len(values))
+            assert int(row["episodes"]) * 2 == len(values)
+            assert float(row["low"]) <= mean <= float(row["high"])
+            checked += 1
+            if checked == 4:
+                break
+    assert checked == 4
+
+
+def test_the_papers_numbers_stand_beside_ours_and_are_called_so(made: Path, page: Page) -> None:
+    rows_ = [row for row in read_csv(made / "tables" / "errors.csv") if row["kind"] == "paper"]
+    found = {(row["method"], row["metric"], row["horizon"]): float(row["mean"]) for row in rows_}
+    assert found["paper: SG-JEPA (GRU)", "position_l2", "44"] == 1.034
+    assert found["paper: LeWM", "velocity_l2", "16"] == 1.545
+    assert {row["region"] for row in rows_} == {"all"}, "the paper averages over all gravities"
+    assert "at paper size" in page.words
+    assert published("house") is None
+    triangle = published("right_triangle")
+    assert triangle
+    assert triangle.values["rotation_turns"]["DINO-WM"][44] == 0.875
+
+
+def test_a_wrong_law_that_doubles_the_error_is_found(made: Path, page: Page) -> None:
+    assert "SG-JEPA (GRU): at true g = 2, g = 4 and g = 6 every other value makes the error larger." in page.words
+    for row in read_csv(made / "tables" / "counterfactual.csv"):
+        if row["law.true"] == row["law.given"]:
+            assert float(row["rise"]) == 0
+        else:
+            assert row["verdict"] == "worse"
+
+
+def test_area_is_the_papers_trapezoid() -> None:
+    horizons = np.array([1, 3, 5, 9, 20, 32, 44], float)
+    nmse = np.random.default_rng(0).random((1, 7))
+    plain = sum((horizons[i + 1] - horizons[i]) / 2 * (nmse[0, i] + nmse[0, i + 1]) for i in range(6)) / 43
+    assert area(nmse, horizons)[0] == pytest.approx(plain)
+
+
+# --- the words -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [
+        (Interval(-0.41, -0.52, -0.30, 500), "A is closer to the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
+        (Interval(0.41, 0.30, 0.52, 500), "A is further from the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
+        (
+            Interval(-0.05, -0.20, 0.10, 500),
+            f"{UNDECIDED.format('500 episodes')} −0.05 m, 95 % interval −0.20 to 0.10",
+        ),
+        (
+            Interval(0.0, 0.0, 0.0, 1),
+            f"{UNDECIDED.format('1 episode')} 0.000 m, 95 % interval 0.000 to 0.000",
+        ),
+    ],
+)
+def test_a_sentence_says_what_the_interval_says(difference: Interval, said: str) -> None:
+    assert words.compare("A", "B", difference) == said
+
+
+def test_an_end_of_an_interval_does_not_read_as_zero_unless_it_is() -> None:
+    assert "95 % interval 0.003 to 1.200" in words.compare("A", "B", Interval(0.6, 0.003, 1.2, 9))
+
+
+def synthetic(label: str, errors: list[np.ndarray]) -> Method:
+    """A method with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
+    seeds = []
+    for values in errors:
+        n = len(values)
+        table = {
+            "source": np.full(n, "predicted", object),
+            "episode": np.arange(n),
+            "horizon": np.ones(n, int),
+            "law.gravity": np.full(n, 4.0),
+            "position_l2": values,
+        }
+        about = {"law": "gravity", "training_law": {"mean": 4.0, "std": 0.5}}
+        seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
+    return Method(label, tuple(seeds))
+
+
+def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
+    good, same = synthetic("good", [1 + noise[0]]), synthetic("same", [1.001 + noise[1]])
+    middle, bad = synthetic("middle", [2 + noise[2]]), synthetic("bad", [3 + noise[3]])
+    assert marks([bad, good, middle], "position_l2", 1) == ["", "best", "second"]
+    assert marks([same, bad, good, middle], "position_l2", 1) == ["best", "", "best", "second"]
+    assert marks([good], "position_l2", 1) == [""], "alone, nothing is best"
+
+
+def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
+    hard = np.random.default_rng(0).uniform(0, 5, 300)  # episodes differ much more than methods do
+    one, other = hard, hard + 0.1
+    a, b = bootstrap(one[:, None])[0], bootstrap(other[:, None])[0]
+    assert a.high > b.low
+    assert verdict(bootstrap_difference(one[:, None], other[:, None])[0]) == "better"
+
+
+def test_a_second_training_that_went_otherwise_widens_a_comparison() -> None:
+    """One seed against two that disagree: averaging the two first would claim too much."""
+    one = np.full((1, 100, 1), 1.0)
+    two = np.stack([np.full((100, 1), 0.8), np.full((100, 1), 2.0)])
+    assert verdict(bootstrap_difference(one, two)[0]) == "undecided"
+
+
+def test_two_methods_that_differ_are_said_to(runs: list[Path]) -> None:
+    results = gather(runs)
+    assert results.baseline.label == "LeWM"
+    for method in results.others:
+        for sentence in words.against_baseline(results, method):
+            word = "not better" if "nor worse" in sentence else "truth than LeWM by"
+            assert word in sentence
+    assert "LeWM was trained once only" in " ".join(words.cautions(results))
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert cli.main(["report", *map(str, arguments)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_what_cannot_be_reported_is_one_line(
+    capsys: pytest.CaptureFixture[str], runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", tmp_path / "out"]
+    assert "a report of nothing" in fails(capsys, *out)
+    assert "nowhere is not a run" in fails(capsys, "nowhere", *out)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert f"has not been evaluated; run: sgjepa predict {empty}" in fails(capsys, empty, *out)
+    said = fails(capsys, *runs, "--baseline", "LeVM", *out)
+    assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
+    assert "is given twice" in fails(capsys, runs[0], runs[0], *out)
+    assert "was not evaluated on 'house-test' but on square-test" in fails(capsys, runs[0], "--data", "house-test", *out)
+
+    other = shutil.copytree(runs[2], tmp_path / "other")
+    (other / "predict" / "square-test").rename(other / "predict" / "house-test")
+    assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
+    (other / "predict" / "house-test").rename(other / "predict" / "square-test")
+    settings = other / "predict" / "square-test" / "predict.json"
+    about = files.read_json(settings)
+    about["settings"]["data"] = "0123456789ab"
+    files.write_json(settings, about)
+    assert "are of different datasets or horizons" in fails(capsys, runs[0], other, *out)
+    assert not (tmp_path / "out").exists(), "a refused report left something behind"
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out)
+
+
+def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Path], tmp_path: Path) -> None:
+    ball = shutil.copytree(runs[2], tmp_path / "ball")
+    place = ball / "predict" / "square-test"
+    table = read_table(place / "episodes.parquet")
+    write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
+    text = report([ball], tmp_path / "out").read_text()
+    assert "rotation" not in Page(text).words
+    assert 'id="relative"' not in text
+    assert "stays where it was last seen" in Page(text).words
+
+
+def test_a_report_reads_without_torch_and_simulator(runs: list[Path]) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.modules['mujoco'] = None\n"  # importing either would fail
+        "from pathlib import Path; from sgjepa.report.write import gather\n"
+        "gather([Path(p) for p in sys.argv[1:]])"
+    )
+    subprocess.run([sys.executable, "-c", code, *map(str, runs)], check=True)
