@@ -44,20 +44,18 @@ def sufficient_gamma(a: Fraction = Fraction(2, 5)) -> Fraction:
 
 
 def profiled(modes: Modes, gamma: float) -> tuple[float, float]:
-    """min over a of the two-step objective in floating point, and the minimiser.
+    """min over a of the two-step objective in floating point, and the minimiser; for modes 0 < λ < μ.
 
-    The derivative is a cubic: 2γ a³ + (1 - γ(λ² + μ²)) a - (λ + μ)/2 = 0.
+    The derivative is twice 2γ a³ + (1 - γ(λ² + μ²)) a - (λ + μ)/2: one change of sign, so one positive root, between λ and μ.
     """
-    low, high = float(modes[0]), float(modes[1])
-    roots = np.roots([2 * gamma, 0.0, 1 - gamma * (low**2 + high**2), -(low + high) / 2])
-    real = roots[np.abs(roots.imag) < 1e-9].real
-
-    def value(a: float) -> float:
-        costs = [((low**h - a**h) ** 2 + (high**h - a**h) ** 2) / 2 for h in (1, 2)]
-        return (costs[0] + gamma * costs[1]) / (1 + gamma)
-
-    best = min(real, key=value)
-    return value(best), float(best)
+    mode = np.array(modes, float)
+    low, high = mode
+    for _ in range(60):
+        a = (low + high) / 2
+        rises = 2 * gamma * a**3 + (1 - gamma * (mode @ mode)) * a > mode.sum() / 2
+        low, high = (low, a) if rises else (a, high)
+    one, two = (np.sum((mode**h - a**h) ** 2) / 2 for h in (1, 2))
+    return float((one + gamma * two) / (1 + gamma)), float(a)
 
 
 def crossing(low: float = 0.0, high: float = 1.0) -> float:
