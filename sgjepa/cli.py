@@ -124,6 +124,25 @@ def _parser() -> argparse.ArgumentParser:
     preview.add_argument("--video", default="webp", metavar="FORMAT", help="webp (default) or mp4 (needs the extra `video`)")
     preview.add_argument("--rows", type=int, default=5, metavar="N", help="how many laws to show (default: %(default)s)")
 
+    coverage = stage(
+        "coverage",
+        "say how far outside a dataset's training gravities another gravity lies (the paper's L_law)",
+        "sgjepa coverage datasets/square-mini --gravity 12",
+        _coverage,
+    )
+    coverage.add_argument("dataset", type=Path, help="folder that `sgjepa data` made")
+    coverage.add_argument(
+        "--gravity",
+        type=float,
+        nargs="+",
+        metavar="G",
+        help="m/s^2, one or several (default: the dataset's test gravities)",
+    )
+    coverage.add_argument(
+        "--basis", default="affine", metavar="NAME", help="affine: (1, g), exact for free flight (default); or quadratic"
+    )
+    coverage.add_argument("--json", type=Path, metavar="FILE", help="where the numbers go (default: DATASET/coverage.json)")
+
     describe = stage(
         "describe",
         "show what a recipe would train: config, layers, parameters, arithmetic, time on this machine",
@@ -252,6 +271,18 @@ def _preview(options: Any) -> None:
         open_dataset(options.dataset), options.out or options.dataset / "preview", options.video, options.rows
     ):
         print(path)
+
+
+def _coverage(options: Any) -> None:
+    from sgjepa import files
+    from sgjepa.coverage import as_text, examine
+    from sgjepa.data.store import open_dataset
+
+    found = examine(open_dataset(options.dataset), options.gravity, options.basis)
+    out = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
+    files.write_json(out, found)
+    print(as_text(found))
+    print(out)
 
 
 def _describe(options: Any) -> None:

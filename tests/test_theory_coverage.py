@@ -1,5 +1,6 @@
-"""Law coverage: lem. matrix-transfer, thm. local-ood-bound, cor. affine-coverage, cor. finite-design, prop. ballistic-affine, and what
-happens when an assumption is missing."""
+"""Law coverage: lem. matrix-transfer, thm. local-ood-bound, cor. affine-coverage, cor. finite-design, prop. ballistic-affine,
+and what happens when an assumption is missing.
+"""
 
 from __future__ import annotations
 
@@ -101,8 +102,8 @@ def test_affine_coverage_is_one_plus_squared_distance_in_standard_deviations(
     mean = weights @ g
     std = np.sqrt(weights @ (g - mean) ** 2)
     assume(std > 0.1)
-    L = coverage.L_law(coverage.affine(np.array(g_star)), coverage.M_psi(coverage.affine(g), weights))
-    assert L == pytest.approx(coverage.affine_L_law(g_star, mean, std), rel=1e-9)
+    found = coverage.L_law(coverage.affine(np.array(g_star)), coverage.M_psi(coverage.affine(g), weights))
+    assert found == pytest.approx(coverage.affine_L_law(g_star, mean, std), rel=1e-9)
 
 
 @given(law_systems(), seeds)
@@ -227,7 +228,7 @@ def test_two_laws_cover_the_affine_basis_and_not_the_quadratic_one() -> None:
 
 @given(st.lists(st.integers(-10, 20), min_size=1, max_size=6, unique=True), st.integers(21, 30), seeds)
 def test_conditioning_alone_does_not_guarantee_extrapolation(observed: list[int], g_star: int, seed: int) -> None:
-    """Thm. conditioning-limit: the same at every observed law, anything at all at the next; coverage is finite and no help."""
+    """Thm. conditioning-limit: the same at every observed law, anything at all at the next; finite coverage is no help."""
     rng = np.random.default_rng(seed)
     T_k, Q = rng.normal(size=(2, 2, 2)), rng.normal(size=(2, 2))
 

@@ -23,7 +23,7 @@ def test_defect_telescopes_across_changing_regimes(seed: int, h: int, F: int, da
 
 
 def test_a_prediction_on_another_branch_is_outside_the_identity() -> None:
-    """Truth bounces at the second step, the model's event comes a step later: each local defect along the true sequence is zero."""
+    """The truth bounces at the second step, the model later: every local defect along the true sequence is zero."""
     W, fly, bounce = np.eye(1), np.array([[1.0]]), np.array([[-1.0]])
     truth = [fly, bounce, fly]
     assert np.abs(events.branch_telescope(W, truth, truth)).max() == 0

@@ -58,9 +58,9 @@ def test_multi_step_loss_is_a_quadratic_form_in_the_one_step_defect(s: System, w
 
 def test_gramian_is_singular_without_weight_on_the_first_step_or_with_a_silent_feature() -> None:
     """M_2 = T + A vanishes for A = -T: a loss on the second step alone sees nothing of any defect."""
-    T, A, I = np.array([[0.5]]), np.array([[-0.5]]), np.eye(1)
-    assert horizon.G(A, T, I, np.array([0.0, 1.0])) == 0
-    assert horizon.G(A, T, I, np.array([0.1, 0.9])) == pytest.approx(0.1)
+    T, A, one = np.array([[0.5]]), np.array([[-0.5]]), np.eye(1)
+    assert horizon.G(A, T, one, np.array([0.0, 1.0])) == 0
+    assert horizon.G(A, T, one, np.array([0.1, 0.9])) == pytest.approx(0.1)
     silent = horizon.G(np.eye(1), np.eye(2), np.diag([1.0, 0.0]), np.array([0.5, 0.5]))
     assert np.linalg.eigvalsh(silent)[0] == 0
     assert np.linalg.eigvalsh(silent)[1] > 0
@@ -116,19 +116,19 @@ def test_an_evaluation_that_ignores_a_defect_has_no_finite_ratio() -> None:
 # The reversal. P keeps modes 2/5 and 4/5, F keeps 3/20 and 3/5.
 
 P, F = reversal.P, reversal.F
-a_P, a_F = reversal.best_one_step(P), reversal.best_one_step(F)
+A_P, A_F = reversal.best_one_step(P), reversal.best_one_step(F)
 
 
 def test_one_step_profiling_prefers_P_exactly() -> None:
-    assert (a_P, a_F) == (Fraction(3, 5), Fraction(3, 8))
-    assert reversal.cost(P, a_P, 1) == Fraction(1, 25) == reversal.relaxed_costs(P)[0]
-    assert reversal.cost(F, a_F, 1) == Fraction(81, 1600) == reversal.relaxed_costs(F)[0]
+    assert (A_P, A_F) == (Fraction(3, 5), Fraction(3, 8))
+    assert reversal.cost(P, A_P, 1) == Fraction(1, 25) == reversal.relaxed_costs(P)[0]
+    assert reversal.cost(F, A_F, 1) == Fraction(81, 1600) == reversal.relaxed_costs(F)[0]
     assert Fraction(1, 25) < Fraction(81, 1600)
 
 
 def test_two_steps_with_those_predictors_prefer_F_exactly() -> None:
-    assert reversal.cost(P, a_P, 2) == Fraction(37, 625)
-    assert reversal.cost(F, a_F, 2) == Fraction(79461, 2560000)
+    assert reversal.cost(P, A_P, 2) == Fraction(37, 625)
+    assert reversal.cost(F, A_F, 2) == Fraction(79461, 2560000)
     assert Fraction(79461, 2560000) < Fraction(37, 625)
 
 
@@ -172,7 +172,7 @@ def test_fractions_agree_with_the_matrices_of_the_theorem() -> None:
     """Including that T is stable and that the costs are ‖D_h‖² of the rank-one W."""
     T = np.diag([2 / 5, 4 / 5, 3 / 20, 3 / 5])
     assert np.abs(np.linalg.eigvals(T)).max() < 1
-    for W, modes, a in [(np.array([[1, 1, 0, 0]]), P, a_P), (np.array([[0, 0, 1, 1]]), F, a_F)]:
+    for W, modes, a in [(np.array([[1, 1, 0, 0]]), P, A_P), (np.array([[0, 0, 1, 1]]), F, A_F)]:
         unit = W / np.sqrt(2)
         assert linear.A_W(unit, T) == pytest.approx(float(a))
         for h in (1, 2):

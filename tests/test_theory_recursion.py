@@ -1,4 +1,4 @@
-"""Local errors under repeated composition: thm. exact-recursion, prop. physical-decomposition, thm. central-bound, second moments."""
+"""Local errors under repeated composition: thm. exact-recursion, prop. physical-decomposition, thm. central-bound, moments."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_central_bound_is_never_violated(s: LawSystem, h: int, noise: float) -> 
 
 @given(st.floats(-10, 20), horizons, st.floats(0.1, 1.2), st.lists(st.floats(0, 8), min_size=3, max_size=8))
 def test_central_bound_is_attained(g_star: float, h: int, a: float, laws: list[float]) -> None:
-    """A feature that stands still, kept whole, and a predictor Â(g*) = a: equal defects of one sign, the worst family in g."""
+    """A feature that stands still, kept whole, and a predictor Â(g*) = a: equal defects, the worst family in g."""
     if np.std(laws) < 0.1:
         laws = [*laws, max(laws) + 1]
     M, star = coverage.M_psi(coverage.affine(np.array(laws))), coverage.affine(np.array(g_star))

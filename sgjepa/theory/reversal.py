@@ -46,7 +46,7 @@ def sufficient_gamma(a: Fraction = Fraction(2, 5)) -> Fraction:
 def profiled(modes: Modes, gamma: float) -> tuple[float, float]:
     """min over a of the two-step objective in floating point, and the minimiser; for modes 0 < λ < μ.
 
-    The derivative is twice 2γ a³ + (1 - γ(λ² + μ²)) a - (λ + μ)/2: one change of sign, so one positive root, between λ and μ.
+    The derivative is twice 2γ a³ + (1 - γ(λ² + μ²)) a - (λ + μ)/2: one change of sign, one positive root, between λ and μ.
     """
     mode = np.array(modes, float)
     low, high = mode
