@@ -1,5 +1,5 @@
-"""Law coverage: lem. matrix-transfer, thm. local-ood-bound, cor. affine-coverage, cor. finite-design, prop. ballistic-affine,
-and what happens when an assumption is missing.
+"""Law coverage: lem. matrix-transfer, thm. local-ood-bound, cor. affine-coverage, cor. finite-design, prop.
+ballistic-affine, and what happens when an assumption is missing.
 """
 
 from __future__ import annotations

@@ -85,6 +85,7 @@ def test_a_jump_is_not_a_hinge(seed: int, d: int) -> None:
     slope, offset = F.A + np.outer(F.u, F.a), F.c - F.u * F.b
     assert events.hinge_of_branches(F.A, F.c, slope, offset + np.array([F.u[1], -F.u[0]])) is None
     assert events.hinge_of_branches(F.A, F.c, slope + np.eye(2, d)[:, ::-1], offset) is None  # rank two
+    assert events.hinge_of_branches(0 * F.A, 0 * F.c, np.eye(2, d), 0 * F.c) is None  # rank two, though it joins at 0
     x = F.b * F.a + rng.normal(size=(200, d))
     jump = F(x) + (x @ F.a > F.b)[:, None]
     assert np.abs(events.fit_hinge(x, jump, F.a, F.b)(x) - jump).max() > 0.1

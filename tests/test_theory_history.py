@@ -1,4 +1,4 @@
-"""The history-based predictor as a companion system: thm. finite-history, cor. companion-reduction, eq. controlled-composition."""
+"""The history-based predictor as a companion system: thm. finite-history, cor. companion-reduction, and composition."""
 
 from __future__ import annotations
 

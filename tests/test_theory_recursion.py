@@ -1,4 +1,4 @@
-"""Local errors under repeated composition: thm. exact-recursion, prop. physical-decomposition, thm. central-bound, moments."""
+"""Local errors under repeated composition: thm. exact-recursion, prop. physical-decomposition, thm. central-bound."""
 
 from __future__ import annotations
 
@@ -75,6 +75,11 @@ def test_gain_bounds_what_a_sequence_of_unit_errors_can_do(s: System, h: int) ->
     gain = recursion.Gamma(s.R, s.A_hat, h)
     holds(norm(act(s.R, recursion.exact_error(s.A_hat, epsilon))), gain)
     holds(recursion.Gamma(s.R, s.A_hat, h - 1) if h > 1 else np.zeros(N), gain)
+
+
+def test_gain_counts_only_what_the_readout_sees() -> None:
+    """R reads the mode that fades; the one that grows does not enter: 1 + 1/2 + 1/4."""
+    assert recursion.Gamma(np.array([[1.0, 0.0]]), np.diag([0.5, 2.0]), 3) == pytest.approx(1.75)
 
 
 @given(st.floats(-1.5, 1.5), st.floats(-2, 2), horizons)
