@@ -57,7 +57,7 @@ def law_coverage() -> Figure:
         axes.annotate(f"{factor:.0f} times", (gravity, factor), (0, 8), textcoords="offset points", color=BLUE, ha="right")
     axes.set_xlim(-2.5, 12.5)
     axes.set_xlabel("gravity of the test, m/s²")
-    axes.set_ylabel("√L_law")
+    axes.set_ylabel(r"$\sqrt{L_\mathrm{law}}$")
     axes.set_yticks([1, 10, 100], ["1", "10", "100"])
     axes.set_title("How many times its training average the one-step error may be, at most")
     return figure
@@ -162,8 +162,8 @@ def hinge() -> Figure:
     right.plot(g, coverage.affine(g) @ fit, color=ORANGE, ls="--", lw=1.8)
     right.plot(g, events.gravity_hinge(g, 1.0, 1 / 8), color=BLUE)
     right.plot(8, 0, "o", color="black", zorder=5)
-    right.text(8.1, 0.22, "on the floor\nfrom g_c = 8 on")
-    right.text(3.1, 0.78, "truth: b·max(g_c − g, 0)", color=BLUE)
+    right.text(8.1, 0.22, "on the floor\nfrom $g_c = 8$ on")
+    right.text(5.2, 0.62, r"truth: $b\,\max(g_c - g,\ 0)$", color=BLUE)
     right.text(9.2, -0.42, "affine fit", color=ORANGE, ha="center")
     right.axhline(0, color=GREY, lw=1, zorder=0)
     right.set_ylim(-0.62, 1.08)
@@ -181,7 +181,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 
 def main(out: Path = OUT) -> list[Path]:
-    """Write every figure; the same bytes each time."""
+    """Write every figure."""
     out.mkdir(exist_ok=True)
     paths = []
     with mpl.rc_context({**mpl.rcParamsDefault, **STYLE, "backend": "agg"}):

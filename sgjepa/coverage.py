@@ -107,8 +107,8 @@ def _verdict(times_home: float, beyond: float) -> str:
 
 def in_words(found: dict[str, Any]) -> str:
     """One gravity's entry as a sentence."""
-    side = "above" if found["deviations"] >= 0 else "below"
-    words = f"{found['verdict']}: {abs(found['deviations']):.1f} standard deviations {side} the mean"
+    away = f"{abs(found['deviations']):.1f} standard deviations {'above' if found['deviations'] > 0 else 'below'} the mean"
+    words = f"{found['verdict']}: {away if abs(found['deviations']) >= 0.05 else 'at the mean'}"
     if found["beyond"] > 0:
         return f"{words}, {found['beyond']:.2f} {UNIT} beyond the last training gravity"
     return f"{words}, among the training gravities"
@@ -130,6 +130,6 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(f"{one['gravity']:9g}  {one['L_law']:9.4g}  {exact:>9s}  {factor:>8s}  {in_words(one)}")
     lines += [
         "(exact): with the moments of the distribution the gravities were drawn from",
-        "error: how many times its training average the one-step error can be, if truth and model follow this basis",
+        "error: how many times its training average the one-step map's error can be, if truth and model follow this basis",
     ]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from sgjepa.theory.surrogate import Transitions
 def transitions(
     rng: np.random.Generator, W: np.ndarray, T: np.ndarray, A_hat: np.ndarray, n: int, noise: float = 0.0
 ) -> Transitions:
-    """White features, so that the discarded coordinates are already white; extra mixes the discarded part with z, in other units."""
+    """White features; extra mixes what is discarded with z, in other units."""
     phi = rng.normal(size=(n, W.shape[1]))
     discarded = np.linalg.svd(W)[2][len(W) :]  # orthonormal rows of the complement
     z_next = act(W, act(T, phi) + noise * rng.normal(size=phi.shape))
