@@ -37,7 +37,7 @@ def law_coverage() -> Figure:
     """√L_law against gravity, for the paper's training laws."""
     mean, std, floor = 4.0, 0.5, 0.1
     g = np.linspace(-2.5, 12.5, 601)
-    M = coverage.polynomial_M_psi(coverage.clipped_normal(mean, std, floor).raw)
+    M = coverage.M_psi_of_moments(coverage.clipped_normal(mean, std, floor).raw)
     figure = Figure(figsize=(8.2, 3.9), layout="constrained")
     axes = figure.subplots()
     axes.set_yscale("log")

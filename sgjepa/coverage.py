@@ -12,7 +12,6 @@ from sgjepa.errors import InputError, unknown
 from sgjepa.theory import coverage as theory
 
 UNIT = laws.LAWS["gravity"].unit
-FORMULAS = {"affine": "(1, g)", "quadratic": "(1, g, g²)"}
 
 # in units of L_law's mean over the training laws: 1.7 and 4.4 standard deviations for the affine basis
 HOME, FAR = 2.0, 10.0
@@ -35,9 +34,8 @@ def coverage_curve(training: np.ndarray, gravities: np.ndarray, basis: str = "af
         )
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < design.shape[1]:
-        different = len(np.unique(training))
         raise InputError(
-            f"{different} different training gravities cannot cover the {basis} basis {FORMULAS[basis]}; take --basis affine"
+            f"{len(np.unique(training))} different training gravities cannot cover the {basis} basis {psi}; take --basis affine"
         )
     return len(training) * theory.leverage(psi((gravities - middle) / spread), design)
 
@@ -52,7 +50,7 @@ def examine(dataset: Dataset, gravities: list[float] | None = None, basis: str =
     exact = _of_distribution(dataset, np.array(gravities), basis)
     mean, std = float(training.mean()), float(training.std())
     nearest, furthest = float(training.min()), float(training.max())
-    size = theory.BASES[basis](np.zeros(1)).shape[-1]
+    size = theory.BASES[basis].m
     found = []
     for i, gravity in enumerate(gravities):
         deviations = (gravity - mean) / std
@@ -94,9 +92,8 @@ def _of_distribution(dataset: Dataset, gravities: np.ndarray, basis: str) -> np.
     # in standard units, for the digits
     floor = (sampler.floor - sampler.mean) / sampler.std
     psi = theory.BASES[basis]((gravities - sampler.mean) / sampler.std)
-    size = psi.shape[-1]
-    moments = theory.clipped_normal(0.0, 1.0, floor, order=2 * size - 2)
-    return theory.L_law(psi, theory.polynomial_M_psi(moments.raw))
+    moments = theory.clipped_normal(0.0, 1.0, floor, order=2 * theory.BASES[basis].m - 2)
+    return theory.L_law(psi, theory.M_psi_of_moments(moments.raw))
 
 
 def _verdict(times_home: float, beyond: float) -> str:
@@ -120,7 +117,7 @@ def as_text(found: dict[str, Any]) -> str:
     spread = f"mean {training['mean']:.3f}, std {training['std']:.3f}, {training['min']:.2f} to {training['max']:.2f} {UNIT}"
     lines = [
         f"{found['dataset']}: {training['episodes']} training gravities, {spread}",
-        f"L_law in the {basis} basis {FORMULAS[basis]}; its mean over the training gravities is {home}",
+        f"L_law in the {basis} basis {theory.BASES[basis]}; its mean over the training gravities is {home}",
         f"{'gravity':>9s}  {'L_law':>9s}  {'(exact)':>9s}  {'error':>8s}",
     ]
     for one in found["gravities"]:

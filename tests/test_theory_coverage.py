@@ -163,7 +163,7 @@ def test_clipping_changes_coverage_only_where_the_floor_bites() -> None:
     assert coverage.affine_L_law(12.0, paper.mean, paper.std) == pytest.approx(257)
     high = coverage.clipped_normal(4.0, 0.5, 4.0)
     assert coverage.affine_L_law(12.0, high.mean, high.std) > 2 * 257
-    M = coverage.polynomial_M_psi(high.raw)[:2, :2]
+    M = coverage.M_psi_of_moments(high.raw)[:2, :2]
     close(coverage.L_law(coverage.affine(g), M), coverage.affine_L_law(g, high.mean, high.std))
 
 
@@ -254,6 +254,32 @@ def test_approximate_basis_bound_is_never_violated(s: LawSystem, seed: int) -> N
     E = coverage.family(s.star, s.E_k) + rho
     eps_basis = np.sqrt(coverage.mean_square(s.E_k, s.M))
     holds(frobenius(E), limits.approximate_basis_bound(coverage.L_law(s.star, s.M), eps_basis, frobenius(rho)))
+
+
+@given(law_systems(), seeds)
+def test_local_bound_with_remainders_is_never_violated(s: LawSystem, seed: int) -> None:
+    """T gains a sine of g; what of it the latent keeps is ρ_op, what it discards ρ_cl, and each is needed somewhere."""
+    rng = np.random.default_rng(seed)
+    extra = np.sin(3 * s.g_star)[:, None, None] * rng.normal(size=s.T_k.shape[-2:])
+    T, A_hat = coverage.family(s.star, s.T_k) + extra, coverage.family(s.star, s.A_k)
+    phi = rng.normal(size=(N, s.W.shape[2]))
+    B_z, B_phi = norm(act(s.W, phi)), norm(phi)
+    eps = [np.sqrt(np.maximum(coverage.mean_square(k, s.M), 0)) for k in (s.E_k, s.C_k)]
+    local = coverage.local_bound(coverage.L_law(s.star, s.M), B_z, eps[0], B_phi, eps[1])
+    rho_op, rho_cl = frobenius(linear.A_W(s.W, extra)), frobenius(linear.C_W(s.W, extra))
+    delta = linear.delta(s.W, T, A_hat, phi)
+    holds(norm(delta), limits.approximate_local_bound(local, B_z, rho_op, B_phi, rho_cl))
+
+
+def test_local_bound_without_its_remainders_is_false() -> None:
+    """A perfect affine predictor of an affine part; the truth has a sine more, kept (first) or discarded (second)."""
+    zero, one = np.array(0.0), np.array(1.0)
+    for W, phi in [(np.eye(1), np.array([1.0])), (np.eye(1, 2), np.array([0.0, 1.0]))]:
+        extra = np.zeros((W.shape[1], W.shape[1]))
+        extra[0, -1] = 0.5
+        delta = linear.delta(W, extra, np.zeros((1, 1)), phi)
+        rho = [frobenius(linear.A_W(W, extra)), frobenius(linear.C_W(W, extra))]
+        assert norm(delta) == limits.approximate_local_bound(zero, one, rho[0], one, rho[1]) == 0.5 > zero
 
 
 def test_observed_error_may_hide_the_basis_part() -> None:

@@ -78,6 +78,17 @@ def test_without_the_same_context_the_error_formula_is_incomplete(drawn: tuple, 
     close(left, act(P @ np.linalg.matrix_power(system.A, h), np.ones_like(Z_hat)))
 
 
+def test_a_rollout_under_other_actions_is_outside_the_formula() -> None:
+    """Both systems receive the same actions; a policy that reacts to its own prediction would not send them."""
+    rng = np.random.default_rng(0)
+    system = random_system(rng, 2, 1, 2, 1)
+    X, actions, xi = inputs(system, rng, 3)
+    Z, _ = history.roll(system, X, actions, xi)
+    _, Z_hat = history.roll(system, X, actions + 1, xi)
+    formula = history.finite_history_error(history.error_maps(system, 3), X, actions, xi)
+    assert np.abs(act(history.newest(2, 1), Z - Z_hat) - formula).min() > 0.01
+
+
 def test_matching_dynamics_with_other_action_maps_still_err() -> None:
     """The action terms vanish only when the maps agree."""
     W, T, B = np.eye(1), np.array([[0.0, 0.5]]), np.ones((1, 1))

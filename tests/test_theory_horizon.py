@@ -66,6 +66,10 @@ def test_gramian_is_singular_without_weight_on_the_first_step_or_with_a_silent_f
     assert np.linalg.eigvalsh(silent)[1] > 0
 
 
+def test_gramian_with_a_negative_weight_is_no_cost() -> None:
+    assert horizon.G(np.eye(1), np.eye(1), np.eye(1), np.array([1.0, -1.0])) == -3  # 1 - 2²
+
+
 def test_equal_one_step_defects_can_cost_differently_later() -> None:
     T, A = np.diag([0.9, 0.1]), np.array([[0.5]])
     G = horizon.G(A, T, np.eye(2), horizon.rollout_weights(5, 0.95))
@@ -111,6 +115,11 @@ def test_profiles_that_are_not_proportional_disagree_about_some_pair(seed: int, 
 
 def test_an_evaluation_that_ignores_a_defect_has_no_finite_ratio() -> None:
     assert horizon.profile_mismatch(np.eye(2), np.diag([1.0, 0.0])).ratio == np.inf
+
+
+def test_a_training_profile_that_ignores_a_defect_cannot_be_whitened() -> None:
+    with pytest.raises(np.linalg.LinAlgError):
+        horizon.profile_mismatch(np.diag([1.0, 0.0]), np.eye(2))
 
 
 # The reversal. P keeps modes 2/5 and 4/5, F keeps 3/20 and 3/5.

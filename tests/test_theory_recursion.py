@@ -193,6 +193,12 @@ def test_lipschitz_bound_is_attained_and_a_smaller_constant_is_refuted(L: float,
         assert x_hat - x > recursion.lipschitz_bound(np.array(0.9 * L), d)
 
 
+def test_lipschitz_bound_needs_a_common_start() -> None:
+    """A perfect predictor of a body at rest, started 1 off: no defect, and an error of 1 for ever."""
+    x, x_hat = 1.0, 2.0  # both stand still
+    assert recursion.lipschitz_bound(np.array(1.0), np.zeros(5)) < x_hat - x
+
+
 @given(law_systems())
 def test_frobenius_errors_bound_the_operators_that_act(s: LawSystem) -> None:
     """Where the bounds lose: a Frobenius norm stands for what a matrix does to one vector."""

@@ -106,6 +106,15 @@ def test_dependent_samples_have_another_expectation() -> None:
     assert training.sigreg(pairs, directions).item() == pytest.approx(2 * theory.C_0(), rel=0.1)
 
 
+def test_the_expansion_is_local_and_for_zero_mean() -> None:
+    """Far from identity the quadratic overshoots four times over; a mean of 1 costs what no covariance term knows of."""
+    far = 3 * np.eye(4)
+    assert theory.population_expansion(far, 64) > 4 * theory.population(np.array(4.0), 64)
+    shifted = torch.from_numpy(np.random.default_rng(0).normal(size=(64, 50, 4)) + 1)
+    directions = training.draw_directions(4, torch.Generator().manual_seed(1), count=64).double()
+    assert training.sigreg(shifted, directions).item() > 3 * theory.expected(np.array(1.0), 64)
+
+
 def test_other_shapes_of_identity_covariance_are_not_free() -> None:
     """Gaussianity is an assumption: coin flips have covariance I, and SIGReg sees what covariance does not."""
     coins = np.random.default_rng(0).choice([-1.0, 1.0], size=(1000, 20, 2))

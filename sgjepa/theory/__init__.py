@@ -13,6 +13,6 @@
     sigreg     SIGReg near identity covariance                               app. "SIGReg and its limits"
     surrogate  the theory's quantities estimated from a model's latents      ours
 
-Every function takes stacks: leading axes, written "...", broadcast. The model is linear on purpose; it explains, it
+Arrays may be stacks wherever a shape is written with leading axes "...". The model is linear on purpose; it explains, it
 does not claim that an encoder or a GRU is a matrix. A walk through all of it with figures: docs/theory.md.
 """

@@ -11,29 +11,31 @@ Shapes: g any; psi (..., m); M (m, m); coefficients E_k (..., m, r, c), the k-th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sgjepa.theory.algebra import transpose
 
-Basis = Callable[[np.ndarray], np.ndarray]
+
+@dataclass(frozen=True)
+class Powers:
+    """The law basis ψ(g) = (1, g, ..., g^(m-1)). Its L_law is the same for any unit and zero of g."""
+
+    m: int
+
+    def __call__(self, g: np.ndarray | float) -> np.ndarray:
+        """(...) -> (..., m)"""
+        return np.asarray(g, float)[..., None] ** np.arange(self.m)
+
+    def __str__(self) -> str:
+        return f"({', '.join(['1', 'g', 'g²', 'g³', 'g⁴'][: self.m])})"
 
 
-def affine(g: np.ndarray) -> np.ndarray:
-    """ψ(g) = (1, g): free flight, at every horizon (prop. ballistic-affine). (...) -> (..., 2)"""
-    g = np.asarray(g, float)
-    return np.stack([np.ones_like(g), g], axis=-1)
+affine = Powers(2)  # free flight, at every horizon (prop. ballistic-affine)
+quadratic = Powers(3)
 
-
-def quadratic(g: np.ndarray) -> np.ndarray:
-    """ψ(g) = (1, g, g²). (...) -> (..., 3)"""
-    g = np.asarray(g, float)
-    return np.stack([np.ones_like(g), g, g**2], axis=-1)
-
-
-BASES: dict[str, Basis] = {"affine": affine, "quadratic": quadratic}
+BASES: dict[str, Powers] = {"affine": affine, "quadratic": quadratic}
 
 
 def family(psi: np.ndarray, E_k: np.ndarray) -> np.ndarray:
@@ -106,8 +108,8 @@ def affine_L_law(g: np.ndarray, mean: float, std: float) -> np.ndarray:
     return 1 + ((np.asarray(g, float) - mean) / std) ** 2
 
 
-def polynomial_M_psi(moments: np.ndarray) -> np.ndarray:
-    """M_ψ of ψ(g) = (1, g, ..., g^(m-1)) from E[g^0] ... E[g^(2m-2)]. (2m - 1,) -> (m, m)"""
+def M_psi_of_moments(moments: np.ndarray) -> np.ndarray:
+    """M_ψ of `Powers(m)` from E[g^0] ... E[g^(2m-2)]. (2m - 1,) -> (m, m)"""
     m = (len(moments) + 1) // 2
     return np.asarray(moments)[np.arange(m)[:, None] + np.arange(m)]
 

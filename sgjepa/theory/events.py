@@ -22,15 +22,15 @@ def branch_defect(W: np.ndarray, Ts: Sequence[np.ndarray], As: Sequence[np.ndarr
 
 def branch_telescope(W: np.ndarray, Ts: Sequence[np.ndarray], As: Sequence[np.ndarray]) -> np.ndarray:
     """Σ_j A_{h-1}···A_{j+1} (W T_j - A_j W) T_{j-1}···T_0, which is the same (lem. hybrid-telescope)."""
-    total = np.zeros(np.broadcast_shapes(W.shape, (Ts[0][..., :1, :] + 0 * W).shape))
+    terms = []
     for j in range(len(Ts)):
         term = W @ Ts[j] - As[j] @ W
         for A in As[j + 1 :]:
             term = A @ term
         for T in reversed(Ts[:j]):
             term = term @ T
-        total = total + term
-    return total
+        terms.append(term)
+    return np.sum(terms, axis=0)
 
 
 @dataclass(frozen=True)

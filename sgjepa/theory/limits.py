@@ -47,3 +47,13 @@ def approximate_basis_bound(L: np.ndarray, eps_basis: np.ndarray, remainder: np.
     cancel there.
     """
     return np.sqrt(L) * eps_basis + remainder
+
+
+def approximate_local_bound(
+    local: np.ndarray, B_z: np.ndarray, rho_op: np.ndarray, B_phi: np.ndarray, rho_cl: np.ndarray
+) -> np.ndarray:
+    """The local bound plus B_z ‖ρ_op(g*)‖_F + B_φ ‖ρ_cl(g*)‖_F, for operators that follow the basis only nearly.
+
+    local: from `coverage.local_bound`, with the training errors of the basis parts
+    """
+    return local + B_z * rho_op + B_phi * rho_cl
