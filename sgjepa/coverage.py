@@ -34,9 +34,8 @@ def coverage_curve(training: np.ndarray, gravities: np.ndarray, basis: str = "af
         )
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < design.shape[1]:
-        raise InputError(
-            f"{len(np.unique(training))} different training gravities cannot cover the {basis} basis {psi}; take --basis affine"
-        )
+        count = len(np.unique(training))
+        raise InputError(f"{count} different training gravities cannot cover the {basis} basis {psi}; take --basis affine")
     return len(training) * theory.leverage(psi((gravities - middle) / spread), design)
 
 

@@ -73,6 +73,33 @@ def test_local_bound_is_attained_by_a_discarded_feature(laws: list[float], g_sta
 
 
 @given(law_systems())
+def test_joint_bound_holds_and_is_never_above_the_local_one(s: LawSystem) -> None:
+    eps_op, eps_cl = errors(s)
+    phi = np.random.default_rng(0).normal(size=(N, s.W.shape[2]))
+    L = coverage.L_law(s.star, s.M)
+    joint = coverage.joint_bound(L, norm(phi), eps_op, eps_cl)
+    T, A_hat = coverage.family(s.star, s.T_k), coverage.family(s.star, s.A_k)
+    holds(norm(linear.delta(s.W, T, A_hat, phi)), joint)
+    holds(joint, coverage.local_bound(L, norm(phi), eps_op, norm(phi), eps_cl))
+    # it rests on the two parts reading orthogonal directions
+    whole = linear.E_A(s.W, T, A_hat) @ s.W + linear.C_W(s.W, T)
+    close(frobenius(whole) ** 2, frobenius(linear.E_A(s.W, T, A_hat)) ** 2 + frobenius(linear.C_W(s.W, T)) ** 2)
+
+
+@given(st.floats(-10, 20), st.floats(0.2, 1.4))
+def test_joint_bound_is_attained_where_the_local_one_is_not(g_star: float, angle: float) -> None:
+    """Predictor and closure error at once, the state along the row that both make up."""
+    M, star = coverage.M_psi(coverage.affine(np.array([3.0, 4.0, 6.0]))), coverage.affine(np.array(g_star))
+    row = np.array([np.cos(angle), np.sin(angle)])
+    T_k = coverage.worst_family(star, M, np.array([row, [0.0, 0.0]]))
+    W, A_hat, phi = np.eye(1, 2), np.zeros((1, 1)), 2 * row
+    eps_op, eps_cl = (np.sqrt(coverage.mean_square(k, M)) for k in (linear.A_W(W, T_k), linear.C_W(W, T_k)))
+    L, found = coverage.L_law(star, M), norm(linear.delta(W, coverage.family(star, T_k), A_hat, phi))
+    assert found == pytest.approx(coverage.joint_bound(L, np.array(2.0), eps_op, eps_cl), rel=1e-9)
+    assert found < 0.99 * coverage.local_bound(L, np.array(2.0), eps_op, np.array(2.0), eps_cl)
+
+
+@given(law_systems())
 def test_local_bound_fails_for_a_state_outside_the_ball(s: LawSystem) -> None:
     """B_z and B_φ are assumptions: the defect is linear in the state, and a state far enough out passes any bound."""
     eps_op, eps_cl = errors(s)

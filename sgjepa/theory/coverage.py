@@ -103,6 +103,15 @@ def local_bound(L: np.ndarray, B_z: np.ndarray, eps_op: np.ndarray, B_phi: np.nd
     return np.sqrt(L) * (B_z * eps_op + B_phi * eps_cl)
 
 
+def joint_bound(L: np.ndarray, B_phi: np.ndarray, eps_op: np.ndarray, eps_cl: np.ndarray) -> np.ndarray:
+    """√L_law B_φ √(ε_op² + ε_cl²), which ‖δ_t(g*)‖ does not exceed either. Not in the paper, and up to √2 sharper.
+
+    δ_t = D_1 φ_t with D_1 = E_A W + C_W, whose two parts read orthogonal directions of φ: ‖D_1‖_F² = ‖E_A‖_F² + ‖C_W‖_F².
+    Never above the paper's bound when B_z = B_φ; with a B_z far below B_φ the paper's may be the smaller.
+    """
+    return np.sqrt(L) * B_phi * np.sqrt(eps_op**2 + eps_cl**2)
+
+
 def affine_L_law(g: np.ndarray, mean: float, std: float) -> np.ndarray:
     """1 + (g - μ)²/σ² (cor. affine-coverage)."""
     return 1 + ((np.asarray(g, float) - mean) / std) ** 2
