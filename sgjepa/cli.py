@@ -17,6 +17,7 @@ from sgjepa.errors import InputError, one_line
 
 OUT = Path("datasets")
 RUNS = Path("runs")
+DEMO = Path("demo")
 _RECIPE = """WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer,
 lewm, dino, and more in docs/train.md"""
 REPORT = Path("report")
@@ -80,8 +81,15 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     doctor.add_argument("--fix", action="store_true", help="install the OpenGL library if it is missing and we may")
 
-    demo = stage("demo", "make a small dataset and look at it, in about a minute", "sgjepa demo", _demo)
-    demo.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where datasets go (default: %(default)s)")
+    demo = stage(
+        "demo",
+        "the paper's question in about 15 minutes: data, SG-JEPA and its baselines, evaluation, a page to read",
+        "sgjepa demo --quick",
+        _demo,
+    )
+    demo.add_argument("--quick", action="store_true", help="about 3 minutes: little data, few updates; the report says so")
+    demo.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
+    demo.add_argument("--out", type=Path, default=DEMO, metavar="DIR", help="where everything goes (default: %(default)s)")
     demo.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
 
     data = stage(
@@ -130,6 +138,25 @@ def _parser() -> argparse.ArgumentParser:
     preview.add_argument("--video", default="webp", metavar="FORMAT", help="webp (default) or mp4 (needs the extra `video`)")
     preview.add_argument("--rows", type=int, default=5, metavar="N", help="how many laws to show (default: %(default)s)")
 
+    coverage = stage(
+        "coverage",
+        "say how far outside a dataset's training gravities another gravity lies (the paper's L_law)",
+        "sgjepa coverage datasets/square-mini --gravity 12",
+        _coverage,
+    )
+    coverage.add_argument("dataset", type=Path, help="folder that `sgjepa data` made")
+    coverage.add_argument(
+        "--gravity",
+        type=float,
+        nargs="+",
+        metavar="G",
+        help="m/s^2, one or several (default: the dataset's test gravities)",
+    )
+    coverage.add_argument(
+        "--basis", default="affine", metavar="NAME", help="affine: (1, g), exact for free flight (default); or quadratic"
+    )
+    coverage.add_argument("--json", type=Path, metavar="FILE", help="where the numbers go (default: DATASET/coverage.json)")
+
     describe = stage(
         "describe",
         "show what a recipe would train: config, layers, parameters, arithmetic, time on this machine",
@@ -165,6 +192,29 @@ def _parser() -> argparse.ArgumentParser:
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
     )
 
+    probe = stage(
+        "probe",
+        "fit a probe that reads the physical state from a finished run's latents",
+        "sgjepa probe runs/square_gru-mini-seed0",
+        _probe,
+    )
+    predict = stage(
+        "predict",
+        "evaluate a finished run: roll it out on test episodes and measure the errors; fits its probe if need be",
+        "sgjepa predict runs/square_gru-mini-seed0",
+        _predict,
+    )
+    for added in (probe, predict):
+        added.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `sgjepa train` made")
+        added.add_argument(
+            "--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first (default: datasets/NAME)"
+        )
+        added.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
+        added.add_argument("--window", type=int, metavar="N", help="frames a probe sees (default: 4; 2 for approach_ball)")
+        added.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
+    predict.add_argument("--context", type=int, default=20, metavar="N", help="true frames given (default: %(default)s)")
+    predict.add_argument("--counterfactual", action="store_true", help="also tell the model other laws than the true one")
+
     report = stage(
         "report",
         "compare evaluated runs on one page, with figures (PNG, SVG) and tables (CSV)",
@@ -181,6 +231,21 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--data", metavar="NAME", help="which evaluation, such as square-mini-test, if the runs have several"
     )
+
+    study = stage(
+        "study",
+        "answer one question of the paper: train and evaluate what it compares, then a report",
+        "sgjepa study factorial --size mini --seeds 3",
+        _study,
+    )
+    study.add_argument("study", help="factorial: is it the law or the rollout?")
+    study.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
+    study.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each cell (default: %(default)s)")
+    study.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    study.add_argument(
+        "--datasets", type=Path, default=OUT, metavar="DIR", help="where the datasets are (default: %(default)s)"
+    )
+    study.add_argument("--out", type=Path, metavar="DIR", help="runs and report (default: studies/STUDY-SIZE)")
     return parser
 
 
@@ -199,12 +264,27 @@ def _doctor(options: Any) -> None:
 
 
 def _demo(options: Any) -> None:
-    from sgjepa.demo import demo
+    _prepare_for_torch()
+    _need_matplotlib()
+    from sgjepa import demo
 
-    print("Making the mini square dataset: a square in a box, kicked once, under gravity that differs by episode.")
-    dataset, pictures = demo(options.out, options.workers)
-    _say_made(dataset, pictures)
-    print("next: open the pictures, then read docs/make_a_dataset.md")
+    if options.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
+    _say_made(demo.make_data(options.out, options.quick, options.workers), [options.out / "preview" / "contact_sheet.png"])
+    missing = demo.without_weights()
+    methods = demo.METHODS if missing is None else tuple(m for m in demo.METHODS if m != "dino")
+    if missing is not None:
+        print(f"   DINO-WM is left out: {missing}")
+    chosen = demo.runs(options.quick, options.seeds, methods)
+    print(
+        f"2. Worlds in the head: {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, then their evaluation."
+    )
+    print(f"   runs and logs: {options.out / 'runs'}", flush=True)
+    folders = demo.train_and_evaluate(options.out, chosen, options.workers)
+    page = demo.write_page(options.out, folders, options.quick)
+    print(f"3. What it says, with intervals and pictures: {page}")
+    _say_verdict(page.parent)
 
 
 def _data(options: Any) -> None:
@@ -283,6 +363,18 @@ def _preview(options: Any) -> None:
         print(path)
 
 
+def _coverage(options: Any) -> None:
+    from sgjepa import files
+    from sgjepa.coverage import as_text, examine
+    from sgjepa.data.store import open_dataset
+
+    found = examine(open_dataset(options.dataset), options.gravity, options.basis)
+    out = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
+    files.write_json(out, found)
+    print(as_text(found))
+    print(out)
+
+
 def _describe(options: Any) -> None:
     _prepare_for_torch()
     from sgjepa import files
@@ -323,9 +415,86 @@ def _train(options: Any) -> None:
             print(f"  validation at step {row['step']}: {', '.join(shown)}")
 
 
-def _report(options: Any) -> None:
+def _probe(options: Any) -> None:
+    _prepare_for_torch()
+    from sgjepa.probe import fit_probe
+
+    dataset = _dataset_of(options)
+    fitted = fit_probe(options.run_folder, dataset, _probe_config(options, dataset))
+    print(f"{options.run_folder / 'probes'}: validation NMSE {fitted.scores['validation_nmse']:.4f}")
+    for name, value in fitted.scores["validation_nmse_by_target"].items():
+        print(f"  {name:12s} {value:.4f}")
+
+
+def _predict(options: Any) -> None:
+    _prepare_for_torch()
+    from sgjepa.counterfactual import CounterfactualConfig, counterfactual
+    from sgjepa.predict import PredictConfig, predict
+    from sgjepa.summary import load_evaluations, methods, write_summary
+
+    dataset = _dataset_of(options)
+    settings = PredictConfig(context=options.context, probe=_probe_config(options, dataset))
+    place = predict(options.run_folder, dataset, settings)
+    if options.counterfactual:
+        counterfactual(options.run_folder, dataset, CounterfactualConfig(predict=settings))
+    (found,) = (one for one in load_evaluations(options.run_folder) if one.folder == place)
+    for line in write_summary(methods([found])[0], place):
+        print(line)
+    print(f"next: sgjepa report {options.run_folder}")
+
+
+def _dataset_of(options: Any) -> Any:
+    from sgjepa import config, files, rows
+    from sgjepa.data.store import open_dataset
+    from sgjepa.run import Run
+
+    if options.dataset is not None:
+        return open_dataset(options.dataset)
+    folder = options.run_folder
+    if not (folder / rows.CONFIG).is_file():
+        raise InputError(f"{folder} is not a run (no {rows.CONFIG})")
+    run = config.from_dict(Run, files.read_json(folder / rows.CONFIG).get("config"))
+    beside = folder.parent.parent / OUT / run.data[0]  # as the demo keeps them
+    return open_dataset(beside if beside.exists() else OUT / run.data[0])
+
+
+def _probe_config(options: Any, dataset: Any) -> Any:
+    from sgjepa.probe import ProbeConfig
+
+    window = options.window or (2 if dataset.settings.world == "approach_ball" else 4)
+    return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
+
+
+def _study(options: Any) -> None:
+    _prepare_for_torch()
+    _need_matplotlib()
+    from sgjepa.report.write import report
+    from sgjepa.studies import find
+
+    main = find(options.study)
+    if options.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    out = options.out or Path("studies") / f"{options.study}-{options.size}"
+    folders = main(out / "runs", options.datasets, options.size, options.seeds, options.updates)
+    page = report(folders, out / "report")
+    print(page)
+    _say_verdict(page.parent)
+
+
+def _say_verdict(folder: Path) -> None:
+    from sgjepa.report.write import ANSWER
+
+    for line in (folder / ANSWER).read_text().splitlines():
+        print(f"   {line}")
+
+
+def _need_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise InputError("a report draws with matplotlib: pip install 'sgjepa[report]'")
+
+
+def _report(options: Any) -> None:
+    _need_matplotlib()
     from sgjepa.report.write import report
 
     print(report(options.runs, options.out, options.baseline, options.data))

@@ -1,16 +1,80 @@
-"""`sgjepa demo`: the shortest way through the project. Stages are kept: a second run goes on where the first stopped."""
+"""`sgjepa demo`: the paper's question in minutes. Train on a narrow band of gravity, ask far outside it, read the report.
+
+Data, then SG-JEPA and its baselines with equal budgets, side by side, each probed and evaluated; then one page. Every stage
+is kept: interrupted and run again, it goes on.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
+from sgjepa.data.settings import DatasetConfig
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.errors import InputError
+from sgjepa.experiment import Chain, run_chains
+from sgjepa.models.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
+from sgjepa.recipes.worlds import recipe
+from sgjepa.report.write import report
+from sgjepa.run import Run
+from sgjepa.training_data import updates_there
+
+METHODS = ("gru", "lewm", "dino")
+QUICK_EPISODES = (400, 100)  # training and test
+QUICK_UPDATES = 120
 
 
-def demo(out: Path, workers: int | None = None) -> tuple[Dataset, list[Path]]:
-    """Make the mini square dataset and look at it. Returns the dataset and the pictures."""
-    made = open_dataset(collect(dataset("square", "mini"), out / "square-mini", workers))
-    return made, preview(made, made.path / "preview")
+def make_data(out: Path, quick: bool, workers: int | None) -> Dataset:
+    """The square under 25 gravities, in `out/datasets`, with a contact sheet and a film."""
+    settings: DatasetConfig = dataset("square", "mini")
+    if quick:
+        train, test = QUICK_EPISODES
+        settings = replace(
+            settings, train=replace(settings.train, episodes=train), test=replace(settings.test, episodes=test)
+        )
+    made = open_dataset(collect(settings, out / "datasets" / _data(quick), workers))
+    preview(made, out / "preview")
+    return made
+
+
+def without_weights() -> str | None:
+    """Why DINO-WM cannot take part, or None."""
+    try:
+        MobileNetV2(64).build()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def runs(quick: bool, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Run]:
+    """What is trained: every method with every seed, all with the same data and the same number of updates."""
+    found = []
+    for seed in range(seeds):
+        for method in methods:
+            run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(quick),))
+            changes = {"epochs": 1, "updates": QUICK_UPDATES} if quick else {}
+            found.append(replace(run, train=replace(run.train, decoder=method != "dino", **changes)))
+    return found
+
+
+def train_and_evaluate(out: Path, chosen: list[Run], workers: int | None) -> list[Path]:
+    """Every run from nothing to its evaluation; returns their folders."""
+    datasets = out / "datasets"
+    chains = []
+    for run in chosen:
+        folder = out / "runs" / f"{run.name}-{run.data[0].rpartition('-')[2]}-seed{run.seed}"
+        chains.append(Chain(run, folder, updates_there(run, datasets), counterfactual=True))
+    run_chains(chains, datasets, workers)
+    return [chain.folder for chain in chains]
+
+
+def write_page(out: Path, folders: list[Path], quick: bool) -> Path:
+    """The report of these runs; returns its page."""
+    return report(folders, out / ("report-quick" if quick else "report"), baseline="LeWM")
+
+
+def _data(quick: bool) -> str:
+    return "square-quick" if quick else "square-mini"

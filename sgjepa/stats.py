@@ -22,6 +22,24 @@ class ZScore:
         return (x * np.asarray(self.std) + np.asarray(self.mean)).astype(np.float32)
 
 
+def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+    """Rank correlation of two lists and how many pairs it rests on; ties share their mean rank. x, y: (n,)
+
+    A list that never changes has no order: the correlation is then not a number.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    ranks = [_ranks(values) for values in (x, y)]
+    centred = [rank - rank.mean() for rank in ranks]
+    spread = np.sqrt(np.prod([rank @ rank for rank in centred]))
+    return (float(centred[0] @ centred[1] / spread) if spread > 0 else float("nan")), len(x)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - (count - 1) / 2)[place]
+
+
 def fit_zscore(x: np.ndarray, floor: float = 1e-6) -> ZScore:
     """x: (N, C). A channel that never varies gets `floor` as its spread, so that it maps to zero."""
     x = np.asarray(x, dtype=np.float64)

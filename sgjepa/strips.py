@@ -33,7 +33,7 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     if not (folder / "decoder.safetensors").is_file():
         return []
     part = dataset.test
-    decoder = Decoder(model.config.latent, model.config.encoder.image_size)
+    decoder = Decoder(model.config.latent, model.config.encoder.image_size, run.train.decoder_width)
     checkpoint.load_weights(folder / "decoder.safetensors", decoder)
     law = part.law[:, 0]
     training = float(np.mean(dataset.train.law[:, 0]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import numpy as np
 from sgjepa import files, rows
 from sgjepa.errors import InputError
 from sgjepa.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
-from sgjepa.tables import Table, read_table
+from sgjepa.tables import Table, read_table, to_csv
+from sgjepa.targets import UNITS
 
 FOLDER, EPISODES, SETTINGS = "predict", "episodes.parquet", "predict.json"
+HORIZONS = (1, 5, 16, 32, 44)  # the paper's, and the first
 REGIONS = ("all", "in", "out")  # of the training laws
 LABELS = {
     "gru": "SG-JEPA (GRU)",
@@ -216,3 +218,28 @@ def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "
 
 def _worse(one: Method, other: Method, metric: str, horizon: int, region: str) -> bool:
     return verdict(paired(one, other, metric, region)[horizon - 1]) == "worse"
+
+
+def write_summary(method: Method, place: Path) -> list[str]:
+    """Write `summary.csv`, a mean with its interval for every source, metric, region and horizon; returns lines to print."""
+    metrics = [name for name in UNITS if name in method.first.table]
+    regions = [region for region in REGIONS if method.first.region(region).any()]
+    records = []
+    for source in np.unique(method.first.table["source"].astype(str)).tolist():
+        for metric in metrics:
+            for region in regions:
+                found = method.by_horizon(metric, source, region)
+                if np.isfinite(found[-1].mean):
+                    head = {"source": source, "metric": metric, "unit": UNITS[metric], "region": region}
+                    records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(found, start=1)]
+    files.write_bytes(place / "summary.csv", to_csv(records).encode())
+    shown = [h for h in HORIZONS if h <= method.first.horizons]
+    lines = [f"{method.label}: error at horizon {' / '.join(map(str, shown))}, mean and 95 % interval at the last"]
+    for metric in metrics:
+        for region in regions:
+            found = method.by_horizon(metric, region=region)
+            last = found[shown[-1] - 1]
+            values = " / ".join(f"{found[h - 1].mean:.3f}" for h in shown)
+            where = f"{region} ({last.count} episodes)"
+            lines.append(f"  {metric:15s} {where:20s} {values} ({last.low:.3f} to {last.high:.3f}) {UNITS[metric]}")
+    return [*lines, f"every number: {place / 'summary.csv'}; every episode: {place / EPISODES}"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,3 +49,13 @@ def join(tables: Sequence[Table]) -> Table:
     return {
         name: np.concatenate([t.get(name, np.full(n, np.nan)) for t, n in zip(tables, sizes, strict=True)]) for name in names
     }
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Text with a header; numbers in full, nothing for not-a-number."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({k: "" if isinstance(v, float) and np.isnan(v) else v for k, v in record.items()})
+    return out.getvalue()

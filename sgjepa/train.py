@@ -56,7 +56,8 @@ class Learner(nn.Module):
         if run.train.decoder:
             if not isinstance(self.model, WorldModel):
                 raise InputError("the picture decoder needs a model that is trained from pixels, not a frozen encoder")
-            self.decoder = Decoder(self.model.config.latent, self.model.config.encoder.image_size)
+            latent, pixels = self.model.config.latent, self.model.config.encoder.image_size
+            self.decoder = Decoder(latent, pixels, run.train.decoder_width)
 
 
 def train(run: Run, folder: Path, datasets: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # from left to right; a module imports from its own stage or from the left
 STAGES = [
     {"__init__", "errors", "config", "files", "machine", "progress", "rows", "stats", "summary", "tables", "targets"},
+    {"theory"},
     {"laws"},
     {"envs"},
     {"data"},
+    {"coverage"},
     {"models"},
     {"rollout"},
     {"sigreg", "losses", "muon", "optim", "parallel", "monitor", "flops"},
@@ -27,11 +30,12 @@ STAGES = [
     {"report"},
     {"studies"},
     {"describe"},
-    {"doctor", "demo"},
+    {"doctor"},
+    {"demo"},
     {"cli", "__main__"},
 ]
 NO_TORCH = {"errors", "config", "files", "machine", "progress", "rows", "stats", "summary", "tables", "targets"}
-NO_TORCH |= {"laws", "envs", "data", "report", "doctor", "demo", "cli"}
+NO_TORCH |= {"theory", "laws", "envs", "data", "coverage", "report", "doctor", "cli"}
 
 
 def stage_of(module: str) -> int:
@@ -70,6 +74,15 @@ def test_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) in NO_TORCH], ids=lambda p: p.name)
 def test_simulating_and_reading_work_without_torch(path: Path) -> None:
     assert not any(name.split(".")[0] == "torch" for name in imports(path))
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) == "theory"], ids=lambda p: p.name)
+def test_theory_needs_numpy_and_nothing_else(path: Path) -> None:
+    """Small enough to copy into somebody's notebook: NumPy, the standard library, and the two modules named here."""
+    ours = {".".join(name.split(".")[:2]) for name in imports(path) if name.startswith("sgjepa.")}
+    assert ours <= {"sgjepa.theory", "sgjepa.stats", "sgjepa.errors"}
+    others = {name.split(".")[0] for name in imports(path)} - {"sgjepa", "numpy"}
+    assert others <= set(sys.stdlib_module_names)
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) != "envs"], ids=lambda p: p.name)

@@ -16,7 +16,7 @@ from PIL import Image
 from sgjepa import cli
 
 ROOT = Path(__file__).parent.parent
-STAGES = ["doctor", "demo", "data", "preview", "describe", "train", "report"]
+STAGES = ["doctor", "demo", "data", "preview", "coverage", "describe", "train", "probe", "predict", "report", "study"]
 
 
 def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:

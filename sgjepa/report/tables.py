@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,16 +180,6 @@ def counterfactual_records(found: Sequence[Counterfactual]) -> list[Record]:
         for one in found
         for true, given in sorted(one.area)
     ]
-
-
-def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Text with a header; numbers in full, nothing for not-a-number."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        writer.writerow({k: "" if isinstance(v, float) and np.isnan(v) else v for k, v in record.items()})
-    return out.getvalue()
 
 
 def _head(method: Method, metric: str) -> Record:

@@ -9,14 +9,15 @@ import numpy as np
 
 from sgjepa import files
 from sgjepa.errors import InputError, one_line
-from sgjepa.report import figures, tables
+from sgjepa.report import figures, tables, words
 from sgjepa.report.counterfactual import Counterfactual, counterfactuals
 from sgjepa.report.figures import Picture
 from sgjepa.report.gather import MAIN, Results, gather
 from sgjepa.report.html import Content, page
 from sgjepa.report.training import cost
+from sgjepa.tables import to_csv
 
-FIGURES, TABLES, PAGE = "figures", "tables", "index.html"
+FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
 STRIPS = "strips.npz"
 
 
@@ -39,11 +40,12 @@ def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: s
         (out / folder).mkdir(parents=True, exist_ok=True)
     for name, rows in records.items():
         if rows:
-            files.write_bytes(out / TABLES / f"{name}.csv", tables.to_csv(rows).encode())
+            files.write_bytes(out / TABLES / f"{name}.csv", to_csv(rows).encode())
     for pictures in content.pictures.values():
         for picture in pictures:
             files.write_bytes(out / FIGURES / f"{picture.name}.svg", picture.svg)
             files.write_bytes(out / FIGURES / f"{picture.name}.png", picture.png)
+    files.write_bytes(out / ANSWER, "".join(f"{line}\n" for line in words.answer(results)).encode())
     files.write_bytes(out / PAGE, page(content).encode())
     return out / PAGE
 
