@@ -277,9 +277,7 @@ def _demo(options: Any) -> None:
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
     chosen = demo.runs(options.quick, options.seeds, methods)
-    print(
-        f"2. Worlds in the head: {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, then their evaluation."
-    )
+    print(f"2. {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, each with its evaluation.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
     folders = demo.train_and_evaluate(options.out, chosen, options.workers)
     page = demo.write_page(options.out, folders, options.quick)

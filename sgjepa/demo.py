@@ -31,10 +31,10 @@ def make_data(out: Path, quick: bool, workers: int | None) -> Dataset:
     """The square under 25 gravities, in `out/datasets`, with a contact sheet and a film."""
     settings: DatasetConfig = dataset("square", "mini")
     if quick:
-        train, test = QUICK_EPISODES
-        settings = replace(
-            settings, train=replace(settings.train, episodes=train), test=replace(settings.test, episodes=test)
+        train, test = (
+            replace(part, episodes=n) for part, n in zip((settings.train, settings.test), QUICK_EPISODES, strict=True)
         )
+        settings = replace(settings, train=train, test=test)
     made = open_dataset(collect(settings, out / "datasets" / _data(quick), workers))
     preview(made, out / "preview")
     return made
@@ -55,8 +55,10 @@ def runs(quick: bool, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Ru
     for seed in range(seeds):
         for method in methods:
             run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(quick),))
-            changes = {"epochs": 1, "updates": QUICK_UPDATES} if quick else {}
-            found.append(replace(run, train=replace(run.train, decoder=method != "dino", **changes)))
+            train = replace(run.train, decoder=method != "dino")
+            if quick:
+                train = replace(train, epochs=1, updates=QUICK_UPDATES)
+            found.append(replace(run, train=train))
     return found
 
 
