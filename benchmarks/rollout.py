@@ -28,25 +28,23 @@ from sgjepa.models.world import WorldModel  # noqa: E402
 from sgjepa.recipes.worlds import recipe  # noqa: E402
 from sgjepa.rollout import rollout  # noqa: E402
 
-EPISODES, STEPS = 200, 44
 
-
-def rollout_ways(single: int) -> dict[str, tuple[Callable[[], object], int]]:
+def rollout_ways(episodes: int, steps: int, single: int) -> dict[str, tuple[Callable[[], object], int]]:
     """Each way, and the number of episodes it rolls out."""
     run = recipe("square_gru", "paper")
     model = WorldModel(run.model).eval()
-    z, c = torch.randn(EPISODES, 20, 256), torch.randn(EPISODES, 20 + STEPS - 1, 256)
+    z, c = torch.randn(episodes, 20, 256), torch.randn(episodes, 20 + steps - 1, 256)
 
     @torch.no_grad()
     def batched() -> None:
-        rollout(model, z, c, STEPS, run.history)
+        rollout(model, z, c, steps, run.history)
 
     @torch.no_grad()
     def one_at_a_time() -> None:
         for i in range(single):
-            rollout(model, z[i : i + 1], c[i : i + 1], STEPS, run.history)
+            rollout(model, z[i : i + 1], c[i : i + 1], steps, run.history)
 
-    return {"batched": (batched, EPISODES), "one at a time": (one_at_a_time, single)}
+    return {"batched": (batched, episodes), "one at a time": (one_at_a_time, single)}
 
 
 def scan_ways(batch: int) -> dict[str, tuple[Callable[[], object], int]]:
@@ -83,18 +81,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--single", type=int, default=10, help="episodes rolled out one at a time")
+    parser.add_argument("--episodes", type=int, default=200, help="rolled out at once")
+    parser.add_argument("--steps", type=int, default=44)
+    parser.add_argument("--windows", type=int, nargs="+", default=[8, 64], help="batches for the scan")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "rollout.json")
     options = parser.parse_args()
+    single = min(options.single, options.episodes)
     torch.manual_seed(0)
     result: dict[str, Any] = {
-        "rollout": compare(f"rollout of {STEPS} steps, episodes", rollout_ways(options.single), options.rounds),
-        "scan_8": compare("scan, 8 windows", scan_ways(8), 5 * options.rounds),
-        "scan_64": compare("scan, 64 windows", scan_ways(64), 5 * options.rounds),
+        "rollout": compare(
+            f"rollout of {options.steps} steps, episodes",
+            rollout_ways(options.episodes, options.steps, single),
+            options.rounds,
+        ),
+        **{f"scan_{n}": compare(f"scan, {n} windows", scan_ways(n), 5 * options.rounds) for n in options.windows},
     }
-    out = Path(__file__).parent / "results" / "rollout.json"
-    out.parent.mkdir(exist_ok=True)
-    about = {"machine": SETTINGS, "torch": torch.__version__, "provenance": files.provenance()}
-    files.write_json(out, {**result, **about})
-    print(f"written to {out}")
+    options.out.parent.mkdir(exist_ok=True)
+    settings = {key: value for key, value in vars(options).items() if key != "out"}
+    about = {"settings": settings, "machine": SETTINGS, "torch": torch.__version__, "provenance": files.provenance()}
+    files.write_json(options.out, {**result, **about})
+    print(f"written to {options.out}")
 
 
 if __name__ == "__main__":

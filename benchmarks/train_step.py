@@ -44,7 +44,7 @@ from sgjepa.recipes.worlds import recipe  # noqa: E402
 from sgjepa.sigreg import draw_directions, knots_and_weights  # noqa: E402
 from sgjepa.training_data import windows_of  # noqa: E402
 
-BATCH = 8
+BATCH = int(sys.argv[sys.argv.index("--batch") + 1]) if "--batch" in sys.argv else 8
 PLAIN_FP32 = "plain, Muon in fp32"
 Work = Callable[[], object]
 
@@ -183,7 +183,8 @@ class Worker:
     """A process that times parts of a step when it is told to."""
 
     def __init__(self, way: str, size: str, bare: bool):
-        command = [sys.executable, __file__, "--worker", way, "--size", size, *(["--bare"] if bare else [])]
+        command = [sys.executable, __file__, "--worker", way, "--size", size, "--batch", str(BATCH)]
+        command += ["--bare"] if bare else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name, self.about = way, self._read()
         self.steps: list[dict[str, Any]] = []
@@ -214,14 +215,14 @@ class Worker:
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
-def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int) -> dict[str, Any]:
+def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muon: bool = False) -> dict[str, Any]:
     workers = {name: Worker(way, size, bare) for name, (way, bare) in ways.items()}
     for _ in range(rounds):
         for worker in workers.values():
             worker.step()
     frames = BATCH * recipe("square_gru", size).train.frames
     found = {name: summary(worker.about, worker.steps, frames) for name, worker in workers.items()}
-    if size == "paper":
+    if torch_muon:
         slow = workers[PLAIN_FP32].time("torch_muon")["torch_muon"]
         steps = [{**step, "optimiser": slow} for step in workers[PLAIN_FP32].steps]
         found["plain"] = summary(workers[PLAIN_FP32].about, steps, frames)
@@ -270,6 +271,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="at paper size")
     parser.add_argument("--mini-rounds", type=int, default=9)
+    parser.add_argument("--sizes", nargs="+", choices=("mini", "paper"), default=["mini", "paper"])
+    parser.add_argument("--batch", type=int, default=8, help="stretches of a step")
+    parser.add_argument(
+        "--no-torch-muon", action="store_true", help="leave out torch.optim.Muon, minutes without bf16 units"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "train_step.json")
     parser.add_argument("--worker", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--size", choices=("mini", "paper"), help=argparse.SUPPRESS)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
@@ -278,14 +285,18 @@ def main() -> None:
         work(options.worker, options.size)
         return
     ways = {"ours": ("ours", False), "ours, memory as it comes": ("ours", True)}
-    result: dict[str, Any] = {
-        "mini": compare("mini", ways, options.mini_rounds),
-        "paper": compare("paper", {**ways, PLAIN_FP32: ("plain", True)}, options.rounds),
-    }
-    out = Path(__file__).parent / "results" / "train_step.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "torch": torch.__version__, "provenance": files.provenance()})
-    print(f"written to {out}")
+    result: dict[str, Any] = {}
+    if "mini" in options.sizes:
+        result["mini"] = compare("mini", ways, options.mini_rounds)
+    if "paper" in options.sizes:
+        plainly = {**ways, PLAIN_FP32: ("plain", True)}
+        result["paper"] = compare("paper", plainly, options.rounds, torch_muon=not options.no_torch_muon)
+    options.out.parent.mkdir(exist_ok=True)
+    hidden = ("out", "worker", "size", "bare")
+    settings = {key: value for key, value in vars(options).items() if key not in hidden}
+    about = {"settings": settings, "torch": torch.__version__, "provenance": files.provenance()}
+    files.write_json(options.out, {**result, **about})
+    print(f"written to {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Checkpoints: safetensors and JSON, so that nothing is executed when one is loaded.
 
     checkpoints/step-0000200/
-      model.safetensors       weights, buffers, normalisers
+      learner.safetensors     weights, buffers, normalisers of all that is trained; the finished run has the model alone
       optimiser.safetensors   momenta and step counts
-      state.json              step, best validation loss, epochs without a better one
+      state.json              step, seconds trained, best validation loss, epochs without a better one
+      run.json                config, datasets, and the versions and threads of the process that wrote this checkpoint
 
 A checkpoint appears under its name when it is whole. Random numbers and the data's order are functions of seed and step,
 so there is nothing else to save: going on from a checkpoint is bitwise the run that never stopped (on a CPU).
@@ -12,7 +13,6 @@ so there is nothing else to save: going on from a checkpoint is bitwise the run 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from sgjepa.run import Run
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
 MODEL = "model.safetensors"
+LEARNER = "learner.safetensors"
 
 
 def build(model: ModelConfig | DinoConfig) -> WorldModel | DinoWM:
@@ -36,18 +37,18 @@ def build(model: ModelConfig | DinoConfig) -> WorldModel | DinoWM:
     return WorldModel(model) if isinstance(model, ModelConfig) else DinoWM(model)
 
 
-def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dict[str, Any]) -> Path:
-    """Write the checkpoint of `state["step"]` and drop old ones."""
+def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dict[str, Any], about: dict[str, Any]) -> Path:
+    """Write the checkpoint of `state["step"]` and drop old ones. about: what run.json would say of this process."""
     place = folder / "checkpoints"
     place.mkdir(exist_ok=True)
     target = place / f"step-{state['step']:07d}"
-    temporary = place / f".{target.name}.{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = files.temporary(target)
     temporary.mkdir()
     try:
-        save_weights(temporary / MODEL, modules)
+        save_weights(temporary / LEARNER, modules)
         tensors, plan = _flatten(optimiser)
         save_file(tensors, temporary / "optimiser.safetensors", metadata={"plan": json.dumps(plan)})
+        files.write_json(temporary / rows.CONFIG, about)
         files.write_json(temporary / "state.json", state)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
@@ -58,6 +59,15 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dic
     return target
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Drop what a killed process of this run left half written."""
+    for path in [*folder.glob(".*.tmp"), *(folder / "checkpoints").glob(".step-*")]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def newest(folder: Path) -> Path | None:
     """The last whole checkpoint of a run."""
     found = _all(folder)
@@ -66,7 +76,7 @@ def newest(folder: Path) -> Path | None:
 
 def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fill the modules; returns the optimiser's state and the training state."""
-    load_weights(checkpoint / MODEL, modules)
+    load_weights(checkpoint / LEARNER, modules)
     try:
         tensors = load_file(checkpoint / "optimiser.safetensors")
         with (checkpoint / "optimiser.safetensors").open("rb") as file:
@@ -79,7 +89,7 @@ def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str
 
 def save_weights(path: Path, module: nn.Module) -> None:
     """All parameters and buffers, as safetensors."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = files.temporary(path)
     try:
         save_file({name: value.contiguous() for name, value in module.state_dict().items()}, temporary)
         temporary.replace(path)
@@ -103,7 +113,7 @@ def load_run(folder: Path) -> tuple[Run, WorldModel | DinoWM]:
         raise InputError(f"{folder} is not a run (no {rows.CONFIG})")
     run = config.from_dict(Run, files.read_json(folder / rows.CONFIG).get("config"))
     if not (folder / MODEL).is_file():
-        raise InputError(f"{folder} has no finished model; run the same `sgjepa train` command again")
+        raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
     model = build(run.model)
     load_weights(folder / MODEL, model)
     return run, model.eval()

@@ -18,6 +18,8 @@ from sgjepa.errors import InputError, one_line
 OUT = Path("datasets")
 RUNS = Path("runs")
 REPORT = Path("report")
+_RECIPE = """WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer,
+lewm, dino, and more in docs/train.md"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -131,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa describe square_gru --size paper",
         _describe,
     )
-    describe.add_argument("recipe", help="WORLD_METHOD, such as square_gru; methods: gru, ssm, transformer, lewm, dino")
+    describe.add_argument("recipe", help=_RECIPE)
     describe.add_argument("--size", default="mini", metavar="SIZE", help="mini (default) or paper")
     describe.add_argument("--json", type=Path, metavar="FILE", help="also write the description as JSON")
 
@@ -141,14 +143,20 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa train square_gru --size mini",
         _train,
     )
-    train.add_argument("recipe", help="WORLD_METHOD, such as square_gru; methods: gru, ssm, transformer, lewm, dino")
+    train.add_argument("recipe", help=_RECIPE)
     train.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
     train.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     train.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/RECIPE-SIZE-seedN)")
     train.add_argument(
         "--datasets", type=Path, default=OUT, metavar="DIR", help="where the datasets are (default: %(default)s)"
     )
-    train.add_argument("--init", type=Path, metavar="RUN", help="a finished run whose weights to start from")
+    train.add_argument(
+        "--data",
+        action="append",
+        metavar="NAME",
+        help="a dataset's folder in --datasets, instead of the recipe's own; repeat to train on several together",
+    )
+    train.add_argument("--init", type=Path, metavar="RUN", help="a run whose weights to start from; it must be finished")
     train.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
     train.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
@@ -286,12 +294,14 @@ def _describe(options: Any) -> None:
 
 def _train(options: Any) -> None:
     _prepare_for_torch()
-    from sgjepa import parallel, rows
+    from sgjepa import files, parallel, rows
     from sgjepa.recipes.worlds import recipe
     from sgjepa.train import train
 
     init = None if options.init is None else str(options.init)
     run = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
+    if options.data:
+        run = replace(run, data=tuple(options.data))
     changes = {"epochs": options.epochs, "chunk": options.chunk}
     run = replace(run, train=replace(run.train, **{key: value for key, value in changes.items() if value is not None}))
     out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
@@ -303,6 +313,8 @@ def _train(options: Any) -> None:
     if first:
         measured = [row for row in rows.read(folder) if row.get("split") == "validation"]
         print(f"{folder}: the model is model.safetensors, every measurement a line of {rows.ROWS}")
+        if frozen := files.read_json(folder / rows.CONFIG).get("frozen_encoder"):
+            print(f"  frozen encoder: {frozen}")
         for row in measured[-1:]:
             shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
             print(f"  validation at step {row['step']}: {', '.join(shown)}")

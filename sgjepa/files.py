@@ -9,6 +9,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import uuid
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,17 +19,22 @@ from sgjepa import __version__
 from sgjepa.errors import InputError, one_line
 
 
+def temporary(path: Path) -> Path:
+    """A hidden name beside the path that nobody else takes, also no process of another machine that shares the disk."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
+
+
 def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Write the file at once: a reader sees the old content or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    written = temporary(path)
     try:
-        with temporary.open("wb") as file:
+        with written.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        written.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -32,4 +32,6 @@ def warning(health: dict[str, float], dimensions: int) -> str | None:
         return f"latents are collapsing: mean standard deviation {health['std_mean']:.3f}; raise the weight of SIGReg"
     if health["rank"] < 0.05 * dimensions:
         return f"latents use few directions: effective rank {health['rank']:.1f} of {dimensions}; raise the weight of SIGReg"
+    if health["std_min"] < 0.05:
+        return f"a latent dimension is dead: its standard deviation is {health['std_min']:.3f}; raise the weight of SIGReg"
     return None

@@ -1,8 +1,8 @@
 """Muon: momentum whose matrices are replaced by nearly orthogonal ones before they are applied (Jordan et al. 2024).
 
-torch.optim.Muon is the same rule in bf16, which most CPUs compute many times slower than fp32. This one is fp32 on a CPU,
+torch.optim.Muon is the same rule in bf16, which most CPUs compute many times slower than fp32. `Muon` is fp32 on a CPU,
 takes matrices of one shape together and long ones by their small Gram matrix (benchmarks/muon.py), knows the paper's
-`rms_scale`, and can treat the gates of a recurrent layer one by one.
+`rms_scale`, and can treat the gates of a recurrent layer one by one. `torch_muon` is torch's at the paper's scale.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steep at zero: five steps lift small singular values to 0.7 .. 1.2
 STEPS = 5
 EPS = 1e-7
+RMS_SCALE = 0.4  # the paper's
 
 
 def newton_schulz_reference(x: Tensor) -> Tensor:
@@ -76,7 +77,7 @@ class Muon(torch.optim.Optimizer):
         lr: float = 1e-4,
         weight_decay: float = 1e-3,
         momentum: float = 0.95,
-        rms_scale: float = 0.4,
+        rms_scale: float = RMS_SCALE,
         row_blocks: int = 1,
     ) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "rms_scale": rms_scale}
@@ -113,6 +114,15 @@ class Muon(torch.optim.Optimizer):
         state["momentum"].mul_(group["momentum"]).add_(p.grad)
         direction = p.grad.add(state["momentum"], alpha=group["momentum"])
         return _oriented(direction.reshape(group["row_blocks"], -1, p.shape[1]), p, group)
+
+
+def torch_muon(params: list[torch.nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Muon:
+    """torch.optim.Muon whose updates are those of `Muon` up to bf16.
+
+    Its scale is 0.2 sqrt(max(rows, cols)); a rate larger by 0.4 / 0.2 makes up for it, and a decay smaller by as much.
+    """
+    factor = RMS_SCALE / 0.2
+    return torch.optim.Muon(params, lr=factor * lr, weight_decay=weight_decay / factor, adjust_lr_fn="match_rms_adamw")
 
 
 def _oriented(blocks: Tensor, p: Tensor, group: dict[str, Any]) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sgjepa.errors import InputError, unknown
-from sgjepa.muon import Muon
+from sgjepa.muon import Muon, torch_muon
 
 Kind: TypeAlias = Literal["muon", "adamw"]
 Gates: TypeAlias = Literal["together", "apart"]
@@ -72,6 +72,22 @@ def stacked_gates(model: nn.Module) -> dict[nn.Parameter, int]:
     return {p: len(p) // layer.hidden_size for layer in layers for p in layer.parameters() if p.dim() == 2}
 
 
+def muon_for(
+    device: str, matrices: list[nn.Parameter], gates: dict[nn.Parameter, int], cfg: OptimConfig
+) -> dict[str, torch.optim.Optimizer]:
+    """The Muon for a device, under its name: torch's on a GPU, ours elsewhere and wherever gates are taken apart.
+
+    The names differ because their momenta do: a run cannot change from one to the other.
+    """
+    if device == "cuda" and not gates:
+        return {"torch_muon": torch_muon(matrices, cfg.lr_matrix, cfg.weight_decay)}
+    groups = [
+        {"params": [p for p in matrices if gates.get(p, 1) == blocks], "row_blocks": blocks}
+        for blocks in sorted({gates.get(p, 1) for p in matrices})
+    ]
+    return {"muon": Muon(groups, lr=cfg.lr_matrix, weight_decay=cfg.weight_decay)}
+
+
 class Hybrid:
     """Muon and AdamW behind one step, zero_grad, state_dict and load_state_dict."""
 
@@ -83,16 +99,12 @@ class Hybrid:
         self.parameters = matrices + others
         self.clip = cfg.clip
         self.parts: dict[str, torch.optim.Optimizer] = {}
-        self.peak = {"muon": cfg.lr_matrix, "adamw": cfg.lr}
         if matrices:
-            groups = [
-                {"params": [p for p in matrices if gates.get(p, 1) == blocks], "row_blocks": blocks}
-                for blocks in sorted({gates.get(p, 1) for p in matrices})
-            ]
-            self.parts["muon"] = Muon(groups, lr=cfg.lr_matrix, weight_decay=cfg.weight_decay)
+            self.parts |= muon_for(matrices[0].device.type, matrices, gates, cfg)
         if others:
             # fused: four times faster than the loop over tensors, also on a CPU
             self.parts["adamw"] = torch.optim.AdamW(others, lr=cfg.lr, weight_decay=cfg.weight_decay, fused=True)
+        self.peak = {name: part.param_groups[0]["lr"] for name, part in self.parts.items()}
 
     def scale_rates(self, factor: float) -> None:
         """Set every learning rate to its peak times `factor`."""
@@ -121,6 +133,9 @@ class Hybrid:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken; rates are set anew by `scale_rates`."""
         if set(state) != set(self.parts):
-            raise InputError(f"the saved optimiser has {sorted(state)}, this one {sorted(self.parts)}")
+            raise InputError(
+                f"the saved optimiser has {sorted(state)}, this one {sorted(self.parts)}; "
+                f"a run goes on with the settings and on the kind of device it began with"
+            )
         for name, part in self.parts.items():
             part.load_state_dict(state[name])

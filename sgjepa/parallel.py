@@ -11,13 +11,19 @@ the loss, and the division by the number of ranks W makes the sum of the shares 
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeAlias, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from sgjepa.errors import InputError
+
 Group: TypeAlias = "dist.ProcessGroup | None"
+T = TypeVar("T")
+_PATIENCE = timedelta(hours=6)  # rank 0 may decode or encode a whole dataset while the others wait for it
 
 
 def start() -> Group:
@@ -27,7 +33,7 @@ def start() -> Group:
     if not dist.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
     return cast("dist.ProcessGroup", dist.group.WORLD)
 
 
@@ -40,6 +46,29 @@ def stop() -> None:
 def rank(group: Group) -> int:
     """This process's number in the group."""
     return 0 if group is None else dist.get_rank(group)
+
+
+def decided_by_first(work: Callable[[], T], group: Group) -> T:
+    """What `work` returns on rank 0, for every rank; the others wait for it. If it fails there, every rank says why."""
+    if group is None:
+        return work()
+    answer: list[Any] = [None, None]
+    if rank(group) == 0:
+        try:
+            answer[0] = work()
+        except (InputError, OSError) as error:
+            answer[1] = error
+    dist.broadcast_object_list(answer, group_src=0, group=group)
+    if answer[1] is not None:
+        raise answer[1]
+    return cast(T, answer[0])
+
+
+def first_before_others(work: Callable[[], T], group: Group) -> T:
+    """`work()` on rank 0, and then on the others, who find the files that it made."""
+    mine: list[T] = []
+    decided_by_first(lambda: mine.append(work()), group)
+    return mine[0] if mine else work()
 
 
 def average_gradients(parameters: list[nn.Parameter], group: Group) -> None:
@@ -81,6 +110,13 @@ def from_first_rank(x: Tensor, group: Group) -> Tensor:
     """Rank 0's x on every rank, written in place."""
     if group is not None:
         dist.broadcast(x, group_src=0, group=group)
+    return x
+
+
+def sum_over_ranks(x: Tensor, group: Group) -> Tensor:
+    """The sum of x over ranks, written in place."""
+    if group is not None:
+        dist.all_reduce(x, group=group)
     return x
 
 

@@ -1,7 +1,7 @@
 """The run directory and its rows: one JSON object a line, appended, read back as dicts.
 
 runs/<name>/
-  run.json        the resolved config and where it came from
+  run.json        the resolved config, the datasets' digests and where it came from
   rows.jsonl      everything measured, one record a line
   checkpoints/    what training needs to go on
   model.safetensors   the finished model
@@ -10,7 +10,7 @@ runs/<name>/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,29 @@ from sgjepa.errors import InputError, one_line
 CONFIG, ROWS = "run.json", "rows.jsonl"
 
 
-def check(folder: Path, settings: Any) -> None:
-    """Refuse a directory that holds something else; one with the very same settings, or none, is fine."""
+def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
+    """Refuse a directory that holds something else; one with the very same settings and data, or none, is fine.
+
+    data: the digest of each dataset that is there now.
+    """
     if (folder / CONFIG).is_file():
-        there = files.read_json(folder / CONFIG).get("config")
-        config.require_same(there, config.to_dict(settings), f"{folder} holds a run")
+        there = files.read_json(folder / CONFIG)
+        config.require_same(there.get("config"), config.to_dict(settings), f"{folder} holds a run")
+        for name, digest in data.items():
+            if (used := there.get("data", {}).get(name, digest)) != digest:
+                raise InputError(
+                    f"{folder} was trained on another dataset {name}: its digest was {used} and is now {digest}; "
+                    f"choose another --out, delete the run, or make that dataset again"
+                )
     elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
         raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
 
 
-def create(folder: Path, settings: Any) -> None:
-    """Make the directory, or accept one with the very same settings."""
-    check(folder, settings)
+def create(folder: Path, about: dict[str, Any]) -> None:
+    """Make the directory of a run, about which "config", "data" and "provenance" must be said; one that is there stays."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        files.write_json(folder / CONFIG, {"config": config.to_dict(settings), "provenance": files.provenance()})
+        files.write_json(folder / CONFIG, about)
 
 
 def append(folder: Path, records: list[dict[str, Any]]) -> None:

@@ -21,7 +21,7 @@ class Train:
     epochs: int
     batch: int  # stretches an update, over all processes
     frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
-    windows: int | None = None  # dense: how many windows of each stretch an update trains on, drawn anew; None: all
+    drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
     trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
     decoder: bool = False  # train a picture decoder beside the model, on detached latents
     chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
@@ -32,7 +32,7 @@ class Train:
     def __post_init__(self) -> None:
         if self.trains not in get_args(Trained):
             raise unknown("part to train", self.trains, get_args(Trained))
-        for name in ("epochs", "batch", "frames", "save_every", "windows", "chunk", "patience", "validation"):
+        for name in ("epochs", "batch", "frames", "save_every", "drawn", "chunk", "patience", "validation"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"Train.{name} must be at least 1, got {value}")

@@ -7,7 +7,6 @@ been (on a CPU with the same number of threads).
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa import checkpoint, losses, monitor, parallel, rows
+from sgjepa import checkpoint, config, files, losses, monitor, parallel, rows
 from sgjepa.data.windows import Together
 from sgjepa.errors import InputError
 from sgjepa.models.decoder import Decoder
@@ -25,7 +24,7 @@ from sgjepa.models.world import WorldModel
 from sgjepa.optim import Hybrid, OptimConfig, schedule
 from sgjepa.parallel import Group
 from sgjepa.run import Run
-from sgjepa.training_data import Tensors, encode, open_data, stretches_of, to_device, windows_of
+from sgjepa.training_data import Data, Tensors, batches, digests_there, encode, open_data, to_device, windows_of
 from sgjepa.training_log import TrainingLog
 
 _DECODED = 64  # frames a step that the decoder learns from
@@ -33,6 +32,7 @@ _WEIGHTS, _DROPOUT, _DIRECTIONS, _DECODING = 1, 2, 3, 4  # streams of random num
 _ENCODER = ("encoder.", "projector.", "control_", "law_")  # what a frozen encoder consists of, with its statistics
 _CALIBRATION = 16  # batches that BatchNorm's statistics are averaged over
 _HEALTH = 10  # steps between looks at the latents' spectrum
+_SETTLED = {"cpu": 1, "cuda": _HEALTH}  # steps between looks at the loss: each look waits for the device
 _DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 
 
@@ -52,59 +52,51 @@ class Learner(nn.Module):
 def train(run: Run, folder: Path, datasets: Path) -> Path:
     """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
 
-    datasets: where the run's datasets lie.
+    datasets: where the run's datasets lie. Of several processes, the first decides and writes.
     """
     group = parallel.start()
     first = parallel.rank(group) == 0
-    rows.check(folder, run)
-    if (folder / checkpoint.MODEL).is_file():
+    finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets), group)
+    if finished:
         return folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = _learner(run).to(device)
-    data = open_data(run, learner.model, datasets)
     parallel.share_batchnorm(learner, group)
     optimisers = _optimisers(run, learner)
-    per_epoch = len(data.train) // run.train.batch
-    if per_epoch == 0 or run.train.batch % parallel.world_size(group):
-        raise InputError(
-            f"a batch of {run.train.batch} stretches must fit into the {len(data.train)} there are "
-            f"and divide by the {parallel.world_size(group)} processes"
-        )
-    total = per_epoch * run.train.epochs
-    state: dict[str, Any] = {"step": 0, "best": None, "waited": 0}
-    if found := checkpoint.newest(folder):
-        saved, state = checkpoint.load(found, learner)
+    state: dict[str, Any] = {"step": 0, "best": None, "waited": 0, "seconds": 0.0}
+    if begun is not None:
+        saved, state = checkpoint.load(begun, learner)
         for name, optimiser in optimisers.items():
             optimiser.load_state_dict(saved[name])
+    data = open_data(run, learner.model, datasets, group)
+    per_epoch = _updates_an_epoch(run, data, group)
+    total = per_epoch * run.train.epochs
+    about = _about(run, learner.model, data, group)
     if first:
-        rows.create(folder, run)
+        rows.create(folder, about)
         rows.keep(folder, state["step"])
-    log = TrainingLog(folder, run.name, state["step"], total, first)
-    with log:
-        while state["step"] < total and not _gave_up(run, state):
-            step = state["step"]
-            batch = to_device(data.train.batch(stretches_of(run, len(data.train), step, group)), device)
+    with _log(run, folder, state, total, about, first) as log:
+        for step, batch in batches(run, data.train, state["step"], total, device, group):
+            if run.train.patience is not None and state["waited"] >= run.train.patience:
+                break
             torch.manual_seed(_mix(run.seed, step, _DROPOUT, parallel.rank(group)))
             _rates(run, optimisers, step, total)
-            parts = _update(run, learner, optimisers, batch, step, group)
-            if not all(math.isfinite(value) for value in parts.values()):
-                kept = checkpoint.newest(folder)
-                episodes = sorted(set(batch.episode.tolist()))
-                raise InputError(
-                    f"the loss or its gradient is not finite at step {step} (episodes {episodes}); "
-                    f"last good checkpoint: {kept or 'none'}; try a lower learning rate in another --out"
-                )
+            log.step(step + 1, _update(run, learner, optimisers, batch, step, group), batch.episode)
             state["step"] = step + 1
-            log.step(state["step"], parts, frames=run.train.batch * run.train.frames)
-            if state["step"] % per_epoch == 0:
+            validates = state["step"] % per_epoch == 0
+            saves = state["step"] % run.train.save_every == 0 or state["step"] == total
+            if validates or saves or step % _SETTLED[device.type] == 0:
+                log.settle()
+            if validates:
                 _calibrate(run, learner, data.train, device, group)
-                found_loss = _validate(run, learner, data.validation, device, group)
-                better = state["best"] is None or found_loss["loss"] < state["best"]
-                state |= {"best": found_loss["loss"], "waited": 0} if better else {"waited": state["waited"] + 1}
-                log.validation(state["step"], found_loss, getattr(run.model, "latent", None))
-            if first and (state["step"] % run.train.save_every == 0 or state["step"] == total):
+                found = _validate(run, learner, data.validation, device, group)
+                better = state["best"] is None or found["loss"] < state["best"]
+                state |= {"best": found["loss"], "waited": 0} if better else {"waited": state["waited"] + 1}
+                log.validation(state["step"], found, getattr(run.model, "latent", None))
+            if saves and first:
                 log.flush()
-                checkpoint.save(folder, learner, {n: o.state_dict() for n, o in optimisers.items()}, state)
+                state["seconds"] = log.seconds
+                checkpoint.save(folder, learner, {n: o.state_dict() for n, o in optimisers.items()}, state, about)
     if first:
         if learner.decoder is not None:
             checkpoint.save_weights(folder / "decoder.safetensors", learner.decoder)
@@ -114,8 +106,8 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
 
 def _update(
     run: Run, learner: Learner, optimisers: dict[str, Hybrid], batch: Tensors, step: int, group: Group
-) -> dict[str, float]:
-    """One step of gradient descent; returns the loss terms. With a number that is not finite, nothing is changed."""
+) -> dict[str, Tensor]:
+    """One step of gradient descent; returns the loss terms, which stay on the device."""
     learner.train()
     if run.train.trains == "predictor":
         _freeze(learner.model)
@@ -137,13 +129,14 @@ def _update(
             reconstruction = _reconstruction(learner.decoder, z, batch.frames, _mix(run.seed, step, _DECODING))
             total, parts = total + reconstruction, {**parts, "reconstruction": reconstruction.detach()}
     total.backward()  # type: ignore[no-untyped-call]
-    for optimiser in optimisers.values():
+    found = _over_ranks(parts, group)
+    for name, optimiser in optimisers.items():
         parallel.average_gradients(optimiser.parameters, group)
-    found = _numbers(parts, group) | {f"grad_norm_{name}": float(o.clip_gradients()) for name, o in optimisers.items()}
-    if all(math.isfinite(value) for value in found.values()):
-        for optimiser in optimisers.values():
-            optimiser.step()
-    return found | _health(z) if step % _HEALTH == 0 else found
+        found[f"grad_norm_{name}"] = optimiser.clip_gradients()
+        optimiser.step()
+    if step % _HEALTH == 0:
+        found |= {name: torch.tensor(value, device=z.device) for name, value in _health(z).items()}
+    return found
 
 
 def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int) -> Tensor:
@@ -202,14 +195,14 @@ def _validate(run: Run, learner: Learner, data: Together, device: torch.device, 
         z, c = encode(learner.model, batch, None)
         generator = torch.Generator(device).manual_seed(_mix(0, index, _DIRECTIONS))
         _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
-        terms.append(_numbers(parts, group) | _health(z))
+        terms.append({name: float(value) for name, value in _over_ranks(parts, group).items()} | _health(z))
     return {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
 
 
-def _numbers(parts: dict[str, Tensor], group: Group) -> dict[str, float]:
-    """Loss terms as numbers, means over all processes."""
+def _over_ranks(parts: dict[str, Tensor], group: Group) -> dict[str, Tensor]:
+    """Means of the loss terms over all processes."""
     values = parallel.all_reduce_mean(torch.stack(list(parts.values())).float(), group)
-    return dict(zip(parts, values.tolist(), strict=True))
+    return dict(zip(parts, values.unbind(), strict=True))
 
 
 def _health(z: Tensor) -> dict[str, float]:
@@ -217,7 +210,54 @@ def _health(z: Tensor) -> dict[str, float]:
     return monitor.latent_health(z) if z.dim() == 3 else {}
 
 
-# --- seeds, rates, parts -------------------------------------------------------------------------------------------
+# --- before and around the loop ------------------------------------------------------------------------------------
+
+
+def _look(run: Run, folder: Path, datasets: Path) -> tuple[bool, Path | None]:
+    """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else."""
+    rows.check(folder, run, digests_there(run, datasets))
+    if (folder / checkpoint.MODEL).is_file():
+        return True, None
+    checkpoint.remove_leftovers(folder)
+    return False, checkpoint.newest(folder)
+
+
+def _updates_an_epoch(run: Run, data: Data, group: Group) -> int:
+    count, ranks = len(data.train) // run.train.batch, parallel.world_size(group)
+    if count == 0 or run.train.batch % ranks:
+        raise InputError(
+            f"a batch of {run.train.batch} stretches must fit into the {len(data.train)} there are "
+            f"and divide by the {ranks} processes"
+        )
+    return count
+
+
+def _about(run: Run, model: WorldModel | DinoWM, data: Data, group: Group) -> dict[str, Any]:
+    """What run.json says, and in every checkpoint of the process that wrote it."""
+    frozen = model.name if isinstance(model, DinoWM) else None
+    if run.train.trains == "predictor" and frozen is None:
+        frozen = f"encoder of {run.init}"
+    machine = {"threads": torch.get_num_threads(), "processes": parallel.world_size(group)}
+    return {
+        "config": config.to_dict(run),
+        "data": data.digests,
+        "frozen_encoder": frozen,
+        "provenance": files.provenance() | machine,
+    }
+
+
+def _log(run: Run, folder: Path, state: dict[str, Any], total: int, about: dict[str, Any], active: bool) -> TrainingLog:
+    named = {"frozen_encoder": about["frozen_encoder"]} if about["frozen_encoder"] else {}
+    return TrainingLog(
+        folder,
+        run.name,
+        step=state["step"],
+        total=total,
+        frames=run.train.batch * run.train.frames,
+        seconds=state["seconds"],
+        constant=named,
+        active=active,
+    )
 
 
 def _mix(*numbers: int) -> int:
@@ -263,7 +303,3 @@ def _optimisers(run: Run, learner: Learner) -> dict[str, Hybrid]:
 def _rates(run: Run, optimisers: dict[str, Hybrid], step: int, total: int) -> None:
     for name, optimiser in optimisers.items():
         optimiser.scale_rates(schedule(step, total, _DECODER if name == "decoder" else run.optim))
-
-
-def _gave_up(run: Run, state: dict[str, Any]) -> bool:
-    return run.train.patience is not None and state["waited"] >= run.train.patience

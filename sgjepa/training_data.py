@@ -1,9 +1,15 @@
-"""What a training reads: stretches of episodes, in an order that is a function of seed and step."""
+"""What a training reads: stretches of episodes, in an order that is a function of seed and step.
+
+Of several processes, the first makes what has to be made, and all map the same files: a frame is decoded once, and held once
+in the memory of a machine.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +17,11 @@ import torch
 from torch import Tensor
 
 from sgjepa import parallel
-from sgjepa.data.store import Dataset, fit_normalisers, open_dataset, split_episodes
+from sgjepa.data.manifest import MANIFEST, read_manifest
+from sgjepa.data.store import Dataset, Split, fit_normalisers, open_dataset, split_episodes
 from sgjepa.data.windows import Batch, Clips, Together
 from sgjepa.errors import InputError
-from sgjepa.latents import cached_latents
+from sgjepa.latents import cached_latents, trained_latents
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.world import WorldModel
 from sgjepa.parallel import Group
@@ -23,10 +30,11 @@ from sgjepa.run import Run
 
 @dataclass(frozen=True)
 class Data:
-    """Stretches of training and of validation episodes."""
+    """Stretches of training and of validation episodes, and the digest of each dataset by name."""
 
     train: Together
     validation: Together
+    digests: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -41,39 +49,88 @@ class Tensors:
 
 def to_device(batch: Batch, device: torch.device) -> Tensors:
     """NumPy to torch."""
-    frames, control, law = (torch.from_numpy(x).to(device) for x in (batch.frames, batch.control, batch.law))
+    return _move(_tensors(batch, device), device)
+
+
+def _tensors(batch: Batch, device: torch.device) -> Tensors:
+    """Still in main memory; for a GPU in pages from which it copies while it computes."""
+    found = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
+    frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in found)
     return Tensors(frames, control, law, batch.episode)
 
 
+def _move(batch: Tensors, device: torch.device) -> Tensors:
+    frames, control, law = (x.to(device, non_blocking=True) for x in (batch.frames, batch.control, batch.law))
+    return Tensors(frames, control, law, batch.episode)
+
+
+def batches(
+    run: Run, data: Together, start: int, total: int, device: torch.device, group: Group
+) -> Iterator[tuple[int, Tensors]]:
+    """Steps start .. total - 1, each with its batch, which a thread makes ready during the step before.
+
+    What is in a batch depends on the step alone, so nothing is lost or doubled when a run stops and goes on.
+    """
+
+    def ready(step: int) -> Tensors:
+        return _tensors(data.batch(stretches_of(run, len(data), step, group)), device)
+
+    with ThreadPoolExecutor(1, "batches") as thread:
+        coming = thread.submit(ready, start)
+        for step in range(start, total):
+            batch = coming.result()
+            if step + 1 < total:
+                coming = thread.submit(ready, step + 1)
+            yield step, _move(batch, device)
+
+
 def encode(model: WorldModel | DinoWM, batch: Tensors, chunk: int | None) -> tuple[Tensor, Tensor]:
-    """z (B, T, ...) and c (B, T, D). Frames that are not bytes are latents already, from a frozen encoder's cache."""
+    """z (B, T, ...) and c (B, T, D). Frames that are not bytes are latents already, of an encoder that stays as it is."""
     z = model.encode(batch.frames, chunk) if batch.frames.dtype == torch.uint8 else batch.frames.float()
     return z, model.condition(batch.control, batch.law)
 
 
-def open_data(run: Run, model: WorldModel | DinoWM, datasets: Path) -> Data:
+def open_data(run: Run, model: WorldModel | DinoWM, datasets: Path, group: Group = None) -> Data:
     """Open the datasets, split by episode, fit the normalisers on training episodes, decode (or encode) every frame once."""
-    opened = [_open(datasets / name) for name in run.data]
+    first = parallel.rank(group) == 0
+    opened = parallel.first_before_others(lambda: [_open(datasets / name, verify=first) for name in run.data], group)
+    keep = "auto" if group is None else "disk"
     parts: dict[str, list[Clips]] = {"train": [], "validation": []}
     controls, laws = [], []
     for found in opened:
         train_episodes, validation_episodes = split_episodes(found.train.episodes, seed=run.split_seed)
         controls.append(found.train.control[train_episodes])
         laws.append(found.train.law[train_episodes])
-        content = cached_latents(model, found.train) if isinstance(model, DinoWM) else None
+        content = _content(run, model, found.train, group)
         for name, episodes in (("train", train_episodes), ("validation", validation_episodes)):
-            parts[name].append(Clips(found.train, episodes, run.train.frames, content=content))
+            clips = partial(Clips, found.train, episodes, run.train.frames, keep, content)
+            parts[name].append(parallel.first_before_others(clips, group))
     scores = fit_normalisers(np.concatenate(controls), np.concatenate(laws))
     if run.init is None:  # a model that was trained before keeps the statistics it knows
         model.normalise(scores.control, scores.law)
-    return Data(Together(parts["train"]), Together(parts["validation"]))
+    digests = {name: found.manifest.digest for name, found in zip(run.data, opened, strict=True)}
+    return Data(Together(parts["train"]), Together(parts["validation"]), digests)
 
 
-def _open(path: Path) -> Dataset:
+def _content(run: Run, model: WorldModel | DinoWM, split: Split, group: Group) -> np.ndarray | None:
+    """Latents in place of frames, if the encoder does not change; None: the frames."""
+    if isinstance(model, DinoWM):
+        return parallel.first_before_others(partial(cached_latents, model, split), group)
+    if run.train.trains == "predictor" and not run.train.decoder:  # a decoder learns from the frames
+        return trained_latents(model, split, group)
+    return None
+
+
+def digests_there(run: Run, datasets: Path) -> dict[str, str]:
+    """The digests of those datasets of the run that are there, from their manifests; nothing else is read."""
+    return {name: read_manifest(datasets / name).digest for name in run.data if (datasets / name / MANIFEST).is_file()}
+
+
+def _open(path: Path, verify: bool) -> Dataset:
     if not path.exists():
         world, _, size = path.name.rpartition("-")
         raise InputError(f"{path} does not exist; make it: sgjepa data {world or 'WORLD'} --size {size or 'SIZE'}")
-    return open_dataset(path)
+    return open_dataset(path, verify)
 
 
 def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
@@ -92,8 +149,8 @@ def _order(seed: int, epoch: int, count: int) -> np.ndarray:
 
 def windows_of(run: Run, step: int) -> list[int] | None:
     """First frames of the windows drawn from every stretch of this step; None for all."""
-    if run.train.windows is None:
+    if run.train.drawn is None:
         return None
     count = run.train.frames - run.history - run.loss.steps + 1
-    drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.windows]
+    drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.drawn]
     return sorted(drawn.tolist())

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from sgjepa import monitor, rows
+from sgjepa import checkpoint, monitor, rows
+from sgjepa.errors import InputError
 from sgjepa.progress import progress
 
 _SHOWN = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
 
 
 class TrainingLog:
-    """Active on the first process only. Rows reach the disk with every validation and every 200 steps."""
+    """Writes on the first process only. Rows reach the disk with every validation, every checkpoint and every 200 steps.
 
-    def __init__(self, folder: Path, name: str, step: int, total: int, active: bool):
+    frames: of an update     constant: what every row says     seconds: trained before, by the checkpoint gone on from
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        step: int,
+        total: int,
+        frames: int,
+        seconds: float,
+        constant: dict[str, Any],
+        active: bool,
+    ):
         self.folder, self.active = folder, active
-        self._began = self._since = time.perf_counter()
+        self._frames, self._constant = frames, constant
+        self._since = time.perf_counter()
+        self._began = self._since - seconds
+        self._waiting: list[tuple[int, dict[str, Tensor], np.ndarray]] = []
         self._records: list[dict[str, Any]] = []
         self._warned: set[str] = set()
         self._seen: dict[str, float] = {}  # the newest value of each term
@@ -36,17 +58,38 @@ class TrainingLog:
             self._bar.close()
             self._board.close()
 
-    def step(self, step: int, parts: dict[str, float], frames: int) -> None:
-        """Note the loss terms of one update that trained on so many frames."""
-        if not self.active:
+    @property
+    def seconds(self) -> float:
+        """Trained so far, validation included; not what was lost when a run was killed after its last checkpoint."""
+        return round(time.perf_counter() - self._began, 2)
+
+    def step(self, step: int, parts: dict[str, Tensor], episodes: np.ndarray) -> None:
+        """Keep an update's loss terms where they are, on the device; to read them would be to wait for it."""
+        self._waiting.append((step, parts, episodes))
+
+    def settle(self) -> None:
+        """Read all terms that wait, at once, and note them. A number that is not finite ends the run, on every process."""
+        if not self._waiting:
             return
+        values = iter(torch.cat([torch.stack(list(parts.values())) for _, parts, _ in self._waiting]).tolist())
         now = time.perf_counter()
-        parts = {**parts, "frames_per_second": frames / (now - self._since)}
-        self._since = now
-        self._seen |= parts
-        self._bar.set_postfix({name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}, refresh=False)
-        self._bar.update(1)
-        self._note(step, parts, "train")
+        speed = self._frames * len(self._waiting) / (now - self._since)
+        waiting, self._waiting, self._since = self._waiting, [], now
+        for step, parts, episodes in waiting:
+            found = {name: next(values) for name in parts}
+            if not all(math.isfinite(value) for value in found.values()):
+                numbers = sorted(set(episodes.tolist()))
+                raise InputError(
+                    f"the loss or its gradient is not finite at step {step - 1} (episodes {numbers}); "
+                    f"last good checkpoint: {checkpoint.newest(self.folder) or 'none'}; "
+                    f"try a lower learning rate in another --out"
+                )
+            if self.active:
+                self._note(step, {**found, "frames_per_second": speed}, "train")
+        if self.active:
+            shown = {name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}
+            self._bar.set_postfix(shown, refresh=False)
+            self._bar.update(len(waiting))
         if len(self._records) >= 200:
             self.flush()
 
@@ -69,7 +112,9 @@ class TrainingLog:
             self._records = []
 
     def _note(self, step: int, parts: dict[str, float], split: str) -> None:
-        seconds = round(time.perf_counter() - self._began, 2)  # of this process, validation included
-        self._records.append({"stage": "train", "split": split, "step": step, "seconds": seconds, **parts})
+        if split == "train":
+            self._seen |= parts
+        about = {"stage": "train", "split": split, "step": step, "seconds": self.seconds}
+        self._records.append({**about, **self._constant, **parts})
         for name, value in parts.items():
             self._board.add_scalar(f"{split}/{name}", value, step)

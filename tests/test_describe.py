@@ -19,13 +19,37 @@ from sgjepa.models.frozen import MobileNetV2
 from sgjepa.recipes.worlds import RECIPES, recipe
 from sgjepa.training_data import windows_of
 
-PAPER = {"square_gru": 22_251_243, "square_ssm": 22_607_595, "square_lewm": 22_656_488}
+PAPER = {
+    "square_gru": 22_251_243,
+    "square_ssm": 22_607_595,
+    "square_lewm": 22_656_488,
+    "square_transformer": 22_656_488,
+    "square_transformer_adaln_1": 22_656_488,
+    "square_transformer_input_concat": 22_660_100,
+    "square_transformer_block_concat": 22_651_892,
+    "triangle_square_gru": 22_251_243,
+    "triangle_square_gru_small": 38_686_635,
+}
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_papers_models_have_the_papers_size(name: str) -> None:
     found = parameters(outline(recipe(name, "paper")))
     assert found["total"] == PAPER[name]
+
+
+def test_the_larger_encoder_is_vit_small() -> None:
+    tiny, small = (parameters(outline(recipe(f"triangle_square_{m}", "paper"))) for m in ("gru", "gru_small"))
+    block = 4 * 384 * 385 + 384 * 1536 + 1536 + 1536 * 384 + 384 + 2 * 2 * 384  # attention, MLP, two norms
+    assert small["encoder"] == 12 * block + (3 * 8 * 8 + 1) * 384 + (16 * 16 + 1) * 384 + 384 + 2 * 384
+    assert tiny["predictor"] == small["predictor"]
+
+
+@pytest.mark.parametrize("name", ["square_transformer_block_concat", "triangle_square_gru_small"])
+def test_a_variant_is_described(name: str) -> None:
+    found = describe(recipe(name, "mini"))
+    assert sum(row["parameters"] * row["repeats"] for row in found["layers"]) == found["parameters"]["total"]
+    assert found["windows"]["stretches_an_epoch"] == (3600 if "triangle" in name else 1800)
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])

@@ -111,7 +111,15 @@ def test_state_dict_and_config_make_the_same_model(folder: Path) -> None:
 
 
 def test_name_says_what_is_inside(folder: Path) -> None:
-    assert DinoWM(config(folder)).name == f"DINOv2 {folder}"
+    assert DinoWM(config(folder)).name == f"DINOv2 ViT-24/14 from {folder}"
+
+
+def test_the_hubs_small_dinov2_is_called_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    settings = transformers.Dinov2Config(hidden_size=384, num_hidden_layers=1, num_attention_heads=6, patch_size=14)
+    net = transformers.Dinov2Model(settings)
+    monkeypatch.setattr(transformers.Dinov2Model, "from_pretrained", lambda *_, **__: (net, {"missing_keys": []}))
+    assert DINOv2().build().name == "DINOv2 ViT-S/14"
 
 
 def test_missing_dinov2_weights_are_explained(folder: Path) -> None:
@@ -167,7 +175,7 @@ def test_mobilenet_gives_sixty_four_normalised_tokens_of_ninety_six() -> None:
     assert tokens.shape == (2, encoder.patches, encoder.channels) == (2, 64, 96)
     torch.testing.assert_close(tokens.mean(-1), torch.zeros(2, 64), atol=1e-4, rtol=0)
     torch.testing.assert_close(tokens.std(-1, correction=0), torch.ones(2, 64), atol=1e-3, rtol=0)
-    assert encoder.name == "frozen MobileNetV2"
+    assert encoder.name == "MobileNetV2 (ImageNet)"
 
 
 @needs_mobilenet
@@ -201,5 +209,5 @@ def test_mobilenet_drives_the_same_predictor_and_keeps_its_statistics() -> None:
     z = model.train().encode(frames(2, 3))
     c = model.condition(torch.empty(2, 4, 0), torch.randn(2, 1))
     assert rollout(model.eval(), z, c, steps=2, history=3).shape == (2, 5, 4, 96)
-    assert model.name == "frozen MobileNetV2"
+    assert model.name == "MobileNetV2 (ImageNet)"
     torch.testing.assert_close(dict(model.encoder.state_dict()), before, rtol=0, atol=0)

@@ -7,8 +7,8 @@ from torch import nn
 
 from sgjepa import config
 from sgjepa.errors import InputError
-from sgjepa.muon import Muon, newton_schulz, newton_schulz_reference
-from sgjepa.optim import Hybrid, OptimConfig, schedule, split_parameters, stacked_gates
+from sgjepa.muon import Muon, newton_schulz, newton_schulz_reference, torch_muon
+from sgjepa.optim import Hybrid, OptimConfig, muon_for, schedule, split_parameters, stacked_gates
 
 SHAPES = [(24, 24), (48, 24), (24, 48), (96, 24), (24, 100), (1, 30), (24, 48)]
 
@@ -102,11 +102,11 @@ def test_an_updates_root_mean_square_does_not_depend_on_shape(shape):
 
 
 def test_muon_follows_torchs_own():
-    """torch's has 0.2 in place of 0.4 and runs in bf16: doubled lr, halved decay, within 3 % of the way gone."""
+    """With the same settings, at other rates too: torch's runs in bf16, so within 3 % of the way gone."""
     ours, theirs = with_gradients(), with_gradients()
     start = [p.detach().clone() for p in ours]
     own = Muon(ours, lr=1e-3, weight_decay=0.1)
-    other = torch.optim.Muon(theirs, lr=2e-3, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
+    other = torch_muon(theirs, lr=1e-3, weight_decay=0.1)
     for seed in range(4):
         for a, b, grad in zip(ours, theirs, matrices(seed=10 + seed), strict=True):
             a.grad, b.grad = grad.clone(), grad.clone()
@@ -114,6 +114,29 @@ def test_muon_follows_torchs_own():
         other.step()
     for a, b, old in zip(ours, theirs, start, strict=True):
         assert (a - b).norm() < 0.03 * (a - old).norm()
+
+
+def test_a_gpu_takes_torchs_muon_and_a_cpu_ours():
+    model = Small()
+    matrices, _ = split_parameters(model)
+    cfg = OptimConfig(lr_matrix=0.01, weight_decay=0.1)
+    on_gpu, on_cpu = muon_for("cuda", matrices, {}, cfg), muon_for("cpu", matrices, {}, cfg)
+    assert isinstance(on_gpu["torch_muon"], torch.optim.Muon)
+    assert isinstance(on_cpu["muon"], Muon)
+    apart = muon_for("cuda", matrices, stacked_gates(model), cfg)
+    assert isinstance(apart["muon"], Muon), "torch's knows no blocks of rows"
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_torchs_decay_is_ours(decay):
+    """Without a gradient's direction only the decay is left, which no bf16 touches."""
+    ours, theirs = with_gradients(), with_gradients()
+    for p in ours + theirs:
+        p.grad.zero_()
+    Muon(ours, lr=1e-2, weight_decay=decay).step()
+    torch_muon(theirs, lr=1e-2, weight_decay=decay).step()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_gates_apart_are_updated_as_separate_matrices():

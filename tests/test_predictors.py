@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sgjepa.errors import InputError
 from sgjepa.models.gru import GRU
 from sgjepa.models.ssm import SSM, SelectiveSSM, scan, scan_reference
-from sgjepa.models.transformer import VARIANTS, Transformer
+from sgjepa.models.transformer import VARIANTS, Transformer, variant
 
 torch.set_num_threads(1)
 
@@ -57,6 +57,19 @@ def test_parameter_counts_are_the_papers() -> None:
 def test_conditioning_variants_are_matched_in_size() -> None:
     millions = {name: round(count(config) / 1e6, 2) for name, config in VARIANTS.items()}
     assert millions == {"adaln_0": 14.98, "adaln_0.1": 14.98, "adaln_1": 14.98, "input_concat": 14.98, "block_concat": 14.97}
+
+
+def test_variants_follow_from_their_size() -> None:
+    """The rule that sizes a variant gives the paper's widths, and equal counts for a small predictor too."""
+    for name, config in VARIANTS.items():
+        assert variant(name, Transformer(), latent=256) == config
+    small = Transformer(depth=3, heads=4, head_dim=32, mlp=256)
+    counts = []
+    for name in VARIANTS:
+        with torch.device("meta"):
+            predictor = variant(name, small, latent=64).build(latent=64, history=10)
+        counts.append(sum(p.numel() for p in predictor.parameters()))
+    assert max(counts) < 1.01 * min(counts)
 
 
 @every_predictor

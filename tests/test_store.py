@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import small
 
 from sgjepa.data import store
+from sgjepa.data.collect import collect
 from sgjepa.data.store import fit_normalisers, open_dataset, split_episodes
 from sgjepa.data.windows import Clips
 from sgjepa.errors import InputError
@@ -73,16 +75,34 @@ def test_each_frame_is_decoded_once(copied: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_memory_map_is_made_once_and_found_again(copied: Path) -> None:
     first = Clips(open_dataset(copied).train, np.arange(30), length=64, keep="disk").batch(np.arange(30)).frames
-    made = (copied / "train.frames.npy").stat().st_mtime_ns
+    made = next(copied.glob("train.frames-*.npy")).stat().st_mtime_ns
     again = Clips(open_dataset(copied).train, np.arange(30), length=64, keep="disk").batch(np.arange(30)).frames
     assert np.array_equal(first, again)
-    assert (copied / "train.frames.npy").stat().st_mtime_ns == made
+    assert next(copied.glob("train.frames-*.npy")).stat().st_mtime_ns == made
 
 
 def test_a_memory_map_of_other_frames_is_refused(copied: Path) -> None:
-    np.save(copied / "train.frames.npy", np.zeros((1, 64, 32, 32, 3), np.uint8))
-    with pytest.raises(InputError, match=r"train\.frames\.npy holds other frames"):
+    split = open_dataset(copied).train
+    np.save(copied / f"train.frames-{split.digest}.npy", np.zeros((1, 64, 32, 32, 3), np.uint8))
+    with pytest.raises(InputError, match=r"train\.frames-\w+\.npy holds other frames"):
+        Clips(split, np.arange(3), length=25, keep="disk")
+
+
+@pytest.mark.parametrize("length", [0, 60, 5000])
+def test_a_damaged_memory_map_is_one_line(copied: Path, length: int) -> None:
+    Clips(open_dataset(copied).train, np.arange(3), length=25, keep="disk")
+    (path,) = copied.glob("train.frames-*.npy")
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(InputError, match=r"train\.frames-\w+\.npy is damaged \(.*\); delete that file"):
         Clips(open_dataset(copied).train, np.arange(3), length=25, keep="disk")
+
+
+def test_a_dataset_made_again_has_the_same_digest_and_another_seed_another(finished: Path, tmp_path: Path) -> None:
+    before = open_dataset(finished).manifest.digest
+    again = collect(small(), tmp_path / "again", workers=1)
+    other = collect(small(seed=1), tmp_path / "other", workers=1)
+    assert open_dataset(again).manifest.digest == before
+    assert open_dataset(other).manifest.digest != before
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ import torch
 from conftest import small
 from safetensors.torch import load_file
 
-from sgjepa import checkpoint, config, losses, rows
+from sgjepa import checkpoint, cli, config, losses, rows
 from sgjepa.data.collect import collect
+from sgjepa.data.store import open_dataset
 from sgjepa.errors import InputError
 from sgjepa.losses import OneStepLoss, RolloutLoss
 from sgjepa.models.dino import DinoConfig
@@ -27,7 +29,7 @@ from sgjepa.models.encoder import ViT
 from sgjepa.models.frozen import MobileNetV2
 from sgjepa.models.gru import GRU
 from sgjepa.models.transformer import Transformer
-from sgjepa.models.world import ModelConfig
+from sgjepa.models.world import ModelConfig, WorldModel
 from sgjepa.optim import OptimConfig
 from sgjepa.recipes.worlds import RECIPES, recipe
 from sgjepa.run import Run, Train
@@ -47,7 +49,7 @@ RUN = Run(
         history=4,
     ),
     loss=RolloutLoss(steps=2, windows="dense", flatten=True, sigreg=0.05),
-    train=Train(epochs=2, batch=3, frames=12, windows=3, validation=2, save_every=7),
+    train=Train(epochs=2, batch=3, frames=12, drawn=3, validation=2, save_every=7),
     optim=OptimConfig(lr_matrix=1e-3, lr=1e-3),
 )
 
@@ -107,6 +109,8 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
         process.wait()
     assert kills > 0
     assert same(folder, trained)
+    kept = {path.name for path in checkpoint.newest(folder).iterdir()}  # type: ignore[union-attr]
+    assert "learner.safetensors" in kept, "its keys are the learner's; a run's model.safetensors has the model's"
     steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 19)), "every update has exactly one row"
 
@@ -133,6 +137,91 @@ def test_a_loaded_run_answers_like_the_trained_one(trained: Path) -> None:
     z = model.encode(frames)
     c = model.condition(torch.zeros(1, 3, 2), torch.full((1, 1), 4.0))
     assert torch.isfinite(model.predict(z, c)).all()
+
+
+def train_until(count: int, run: Run, folder: Path, datasets: Path) -> None:
+    """Train, and be interrupted when the loss is asked for the time number `count`."""
+    real, calls = losses.compute, []
+
+    def interrupted(*arguments: object, **keywords: object) -> object:
+        calls.append(1)
+        if len(calls) == count:
+            raise KeyboardInterrupt
+        return real(*arguments, **keywords)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(losses, "compute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(run, folder, datasets)
+
+
+@pytest.fixture
+def halted(fitting: Run, finished: Path, tmp_path: Path) -> Path:
+    """A run that stopped after its first checkpoint, that of step 7."""
+    (tmp_path / "data").mkdir()
+    shutil.copytree(finished, tmp_path / "data" / "square")
+    train_until(9, fitting, tmp_path / "halted", tmp_path / "data")
+    return tmp_path / "halted"
+
+
+def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trained: Path) -> None:
+    place = checkpoint.newest(halted)
+    assert place is not None
+    state = json.loads((place / "state.json").read_text())
+    assert state["seconds"] > 0
+    (place / "state.json").write_text(json.dumps({**state, "seconds": 1000.0}))
+    train(fitting, halted, halted.parent / "data")
+    seconds = [row["seconds"] for row in rows.read(halted) if row["split"] == "train"]
+    assert max(seconds[:7]) < 1000 <= min(seconds[7:])
+    assert same(halted, trained)
+
+
+def test_a_checkpoint_says_where_it_came_from(fitting: Run, halted: Path) -> None:
+    place = checkpoint.newest(halted)
+    assert place is not None
+    about = json.loads((place / "run.json").read_text())
+    assert config.from_dict(Run, about["config"]) == fitting
+    assert about["data"] == {"square": open_dataset(halted.parent / "data" / "square").manifest.digest}
+    assert about["provenance"]["threads"] == torch.get_num_threads()
+    assert about["provenance"]["libraries"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_dataset_made_anew_is_noticed(fitting: Run, halted: Path, done: bool) -> None:
+    data = halted.parent / "data"
+    if done:
+        train(fitting, halted, data)
+    shutil.rmtree(data / "square")
+    collect(small(seed=1), data / "square", workers=1)
+    with pytest.raises(InputError, match=r"was trained on another dataset square: its digest was \w+ and is now \w+"):
+        train(fitting, halted, data)
+    shutil.rmtree(data / "square")
+    collect(small(), data / "square", workers=1)  # the same again, byte for byte
+    train(fitting, halted, data)
+
+
+def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(fitting: Run, halted: Path) -> None:
+    (halted / "checkpoints" / ".step-0000009.abc.tmp").mkdir()
+    (halted / ".run.json.abc.tmp").write_text("{")
+    (halted / ".model.safetensors.abc.tmp").write_bytes(b"half")
+    train(fitting, halted, halted.parent / "data")
+    assert not list(halted.rglob(".*"))
+
+
+def test_a_run_that_is_not_finished_is_no_start_for_another(fitting: Run, halted: Path) -> None:
+    with pytest.raises(InputError, match="has no finished model; run its `sgjepa train` command again first"):
+        train(replace(fitting, init=str(halted)), halted.parent / "next", halted.parent / "data")
+
+
+def test_reading_the_loss_now_and_then_changes_nothing(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the loss terms stay there for ten updates."""
+    monkeypatch.setattr("sgjepa.train._SETTLED", {"cpu": 10})
+    folder = train(fitting, tmp_path / "seldom", finished.parent)
+    assert same(folder, trained)
+    seldom, often = ([(r["step"], r["split"], r["loss"]) for r in rows.read(f)] for f in (folder, trained))
+    assert seldom == often
 
 
 # --- learning ------------------------------------------------------------------------------------------------------
@@ -172,6 +261,25 @@ def test_the_predictor_can_be_trained_alone(fitting: Run, finished: Path, traine
     assert not torch.equal(before["predictor.input.weight"], after["predictor.input.weight"])
 
 
+def test_a_frozen_encoder_sees_each_frame_once(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the losses are those of encoding at every step."""
+    alone = replace(fitting, seed=3, init=str(trained), train=replace(fitting.train, trains="predictor"))
+    with monkeypatch.context() as patch:
+        patch.setattr("sgjepa.training_data.trained_latents", lambda *_: None)
+        every = train(alone, tmp_path / "every", finished.parent)
+    seen: list[int] = []
+    real = WorldModel._see
+    monkeypatch.setattr(WorldModel, "_see", lambda model, frames: seen.append(len(frames)) or real(model, frames))
+    once = train(alone, tmp_path / "once", finished.parent)
+    assert sum(seen) == 30 * 64
+    for term in ("loss", "rollout", "sigreg"):
+        one, other = ([row[term] for row in rows.read(folder)] for folder in (once, every))
+        assert one == pytest.approx(other, rel=1e-4)
+    assert {row["frozen_encoder"] for row in rows.read(once)} == {f"encoder of {trained}"}
+
+
 def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path
 ) -> None:
@@ -185,22 +293,10 @@ def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(
 
 
 def test_rows_are_not_doubled_when_a_run_ends_before_its_first_checkpoint(
-    fitting: Run, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fitting: Run, finished: Path, tmp_path: Path
 ) -> None:
     late = replace(fitting, train=replace(fitting.train, save_every=1000))
-    real = losses.compute
-    calls = []
-
-    def interrupted(*arguments: object, **keywords: object) -> object:
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return real(*arguments, **keywords)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(losses, "compute", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(late, tmp_path / "late", finished.parent)
-    monkeypatch.setattr(losses, "compute", real)
+    train_until(6, late, tmp_path / "late", finished.parent)
     train(late, tmp_path / "late", finished.parent)
     steps = [row["step"] for row in rows.read(tmp_path / "late") if row["split"] == "train"]
     assert steps == list(range(1, 19))
@@ -250,38 +346,59 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     train(replace(dino, seed=1), tmp_path / "again", tmp_path)
     assert cached[0].stat().st_mtime_ns == made, "features were computed twice"
     _, model = checkpoint.load_run(folder)
-    assert model.name == "frozen MobileNetV2"  # type: ignore[union-attr]
+    assert model.name == "MobileNetV2 (ImageNet)"  # type: ignore[union-attr]
+    assert json.loads((folder / rows.CONFIG).read_text())["frozen_encoder"] == "MobileNetV2 (ImageNet)"
+    assert {row["frozen_encoder"] for row in rows.read(folder)} == {"MobileNetV2 (ImageNet)"}
     cached[0].unlink()
 
 
 # --- several processes ---------------------------------------------------------------------------------------------
 
 
-def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path) -> None:
-    """torchrun with 2 gloo processes, half the batch each. Dropout is off: its masks belong to a process."""
-    assert isinstance(fitting.model, ModelConfig)
-    still = replace(fitting.model, predictor=GRU(depth=1, width=16, mlp=16, dropout=0.0))
-    run = replace(fitting, model=still, train=replace(fitting.train, epochs=1, batch=4))
-    alone = train(run, tmp_path / "alone", finished.parent)
-    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(run)))
-    (tmp_path / "go.py").write_text(KILLED)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        str(tmp_path / "go.py"),
-    ]
-    done = subprocess.run(
-        [*command, str(tmp_path / "run.json"), str(tmp_path / "two"), str(finished.parent)],
+COUNTED = """
+import os
+from sgjepa.data.store import Split
+real = Split.pixels
+def counted(self, numbers, out=None):
+    with open(f"{sys.argv[2]}.rank{os.environ['RANK']}", "a") as file:
+        print(*numbers, file=file)
+    return real(self, numbers, out)
+Split.pixels = counted
+"""
+
+
+def in_two_processes(run: Run, folder: Path, datasets: Path) -> subprocess.CompletedProcess[str]:
+    """torchrun with 2 gloo processes; each writes the episodes it decodes to FOLDER.rankN."""
+    settings, script = folder.with_suffix(".json"), folder.with_suffix(".py")
+    settings.write_text(json.dumps(config.to_dict(run)))
+    script.write_text(KILLED.replace("run = ", COUNTED + "run = "))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    return subprocess.run(
+        [*launch, str(script), str(settings), str(folder), str(datasets)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def decoded(folder: Path, rank: int) -> list[int]:
+    path = folder.with_name(f"{folder.name}.rank{rank}")
+    return sorted(map(int, path.read_text().split())) if path.exists() else []
+
+
+def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    """Half the batch each. Dropout is off: its masks belong to a process."""
+    assert isinstance(fitting.model, ModelConfig)
+    still = replace(fitting.model, predictor=GRU(depth=1, width=16, mlp=16, dropout=0.0))
+    run = replace(fitting, model=still, train=replace(fitting.train, epochs=1, batch=4))
+    alone = train(run, tmp_path / "alone", finished.parent)
+    (tmp_path / "data").mkdir()
+    shutil.copytree(finished, tmp_path / "data" / "square")  # the memory map goes beside the dataset
+    done = in_two_processes(run, tmp_path / "two", tmp_path / "data")
     assert done.returncode == 0, done.stderr[-2000:]
+    assert decoded(tmp_path / "two", 0) == list(range(30)), "a frame was decoded twice, or not at all"
+    assert decoded(tmp_path / "two", 1) == [], "the second process did not take the first one's memory map"
     one, two = ([r for r in rows.read(f) if r["split"] == "train"] for f in (alone, tmp_path / "two"))
     assert two[0]["sigreg"] == pytest.approx(one[0]["sigreg"], rel=1e-5), "SIGReg does not see the whole batch"
     assert two[0]["rollout"] == pytest.approx(one[0]["rollout"], rel=1e-5), "the row tells of one process only"
@@ -292,13 +409,50 @@ def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path
         torch.testing.assert_close(weights(tmp_path / "two")[name], weights(alone)[name], rtol=1e-2, atol=1e-3)
 
 
+def test_two_processes_go_on_from_the_checkpoint_that_the_first_finds(fitting: Run, halted: Path) -> None:
+    """And agree that a finished run is finished."""
+    even = replace(fitting, train=replace(fitting.train, batch=2, save_every=7))
+    folder, data = halted.parent / "even", halted.parent / "data"
+    train_until(9, even, folder, data)
+    done = in_two_processes(even, folder, data)
+    assert done.returncode == 0, done.stderr[-2000:]
+    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    assert steps == list(range(1, 27))
+    about = json.loads((checkpoint.newest(folder) / "run.json").read_text())  # type: ignore[operator]
+    assert about["provenance"]["processes"] == 2
+    assert in_two_processes(even, folder, data).returncode == 0
+
+
+def test_two_processes_share_the_frozen_encoding(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
+    """Of an encoder that a run trained, half of the episodes each."""
+    frozen = replace(fitting.train, trains="predictor", batch=2, epochs=1)
+    done = in_two_processes(replace(fitting, init=str(trained), train=frozen), tmp_path / "two", finished.parent)
+    assert done.returncode == 0, done.stderr[-2000:]
+    shares = [decoded(tmp_path / "two", rank) for rank in range(2)]
+    assert sorted(shares[0] + shares[1]) == list(range(30))
+    assert min(len(share) for share in shares) > 10
+
+
+def test_two_processes_say_why_the_first_refused(fitting: Run, halted: Path) -> None:
+    done = in_two_processes(replace(fitting, seed=9), halted, halted.parent / "data")
+    assert done.returncode != 0
+    assert "holds a run with seed = 0, not 9" in done.stderr
+
+
 # --- failure -------------------------------------------------------------------------------------------------------
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_episodes(fitting: Run, finished: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_stops_with_the_episodes(
+    fitting: Run, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wild = replace(fitting, optim=replace(fitting.optim, kind="adamw", lr=1e30, clip=1e30, warmup=0.0))
-    with pytest.raises(InputError, match=r"is not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "):
+    words = r"is not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "
+    with pytest.raises(InputError, match=words) as at_once:
         train(wild, tmp_path / "wild", finished.parent)
+    monkeypatch.setattr("sgjepa.train._SETTLED", {"cpu": 10})  # found later, the same step is named
+    with pytest.raises(InputError, match=words) as later:
+        train(wild, tmp_path / "later", finished.parent)
+    assert str(later.value).split(";")[0] == str(at_once.value).split(";")[0]
 
 
 @pytest.mark.parametrize(
@@ -349,6 +503,32 @@ def test_methods_that_are_compared_have_the_same_budget_at_mini_size(world: str)
     assert len({(run.train, run.optim, run.data, run.history) for run in runs}) == 1
 
 
+def test_shapes_that_are_trained_on_together_are_one_recipe() -> None:
+    for size in ("mini", "paper"):
+        run = recipe("triangle_square_gru", size)
+        assert run.data == (f"right_triangle-{size}", f"square-{size}")
+        assert replace(run, name="square_gru", data=(f"square-{size}",)) == recipe("square_gru", size)
+    larger = recipe("triangle_square_pentagon_gru_small", "paper")
+    assert isinstance(larger.model, ModelConfig)
+    assert (larger.model.encoder.width, larger.model.encoder.heads, len(larger.data)) == (384, 6, 3)
+
+
+def test_the_command_line_trains_on_the_datasets_it_is_given(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Run] = []
+    monkeypatch.setattr("sgjepa.train.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.files.read_json", lambda _: {})
+    assert cli.main(["train", "square_gru", "--data", "a", "--data", "b", "--out", str(tmp_path)]) == 0
+    assert asked[0].data == ("a", "b")
+
+
+def test_an_unknown_recipe_is_told_the_worlds_and_methods() -> None:
+    with pytest.raises(InputError, match=r"did you mean triangle_square_gru\?.*worlds: square.*methods: gru") as error:
+        recipe("triangle_squar_gru", "mini")
+    assert "\n" not in str(error.value)
+
+
 def test_paper_recipes_are_the_papers_table() -> None:
     for world, weight in [("square", 0.72), ("approach_ball", 0.18), ("arm_paddle_ball", 0.72), ("franka_basket", 0.09)]:
         run = recipe(f"{world}_gru", "paper")
@@ -356,3 +536,10 @@ def test_paper_recipes_are_the_papers_table() -> None:
         assert (run.loss.steps, run.loss.discount, run.loss.sigreg) == (5, 0.95, weight)
         assert (run.train.epochs, run.train.batch, run.history) == (20, 64, 20)
         assert (run.optim.lr_matrix, run.optim.lr, run.optim.weight_decay) == (1e-4, 5e-5, 1e-3)
+
+
+@pytest.mark.parametrize(("method", "weight"), [("gru", 0.72), ("lewm", 0.09)])
+def test_the_mini_weight_of_sigreg_is_the_papers_for_the_frames_of_a_batch(method: str, weight: float) -> None:
+    """The statistic grows with the samples of its test: 64 in the paper, all frames of a batch at mini size."""
+    run = recipe(f"square_{method}", "mini")
+    assert run.loss.sigreg * run.train.batch * run.train.frames == pytest.approx(weight * 64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ class PartSummary:
     laws: dict[str, LawSummary]
     sha256: dict[str, str]
 
+    @property
+    def digest(self) -> str:
+        """Twelve digits for what the data files hold. Their names, and Lance's own files, differ from time to time."""
+        content = sorted(digest for name, digest in self.sha256.items() if name.startswith("data/"))
+        return hashlib.sha256("".join(content).encode()).hexdigest()[:12]
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -50,6 +57,12 @@ class Manifest:
     @property
     def frames(self) -> int:
         return sum(part.frames for part in self.parts.values())
+
+    @property
+    def digest(self) -> str:
+        """Twelve digits for what all parts hold: a dataset made again from the same settings has the same."""
+        content = "".join(self.parts[name].digest for name in sorted(self.parts))
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

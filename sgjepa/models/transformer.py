@@ -7,7 +7,7 @@ block_concat   the condition joins the input of both halves of every block
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,20 @@ VARIANTS = {
     "input_concat": Transformer(condition="input_concat", mlp=2776, gate_init=0.1),
     "block_concat": Transformer(condition="block_concat", mlp=2304, gate_init=0.1),
 }
+
+
+def variant(name: str, like: Transformer, latent: int) -> Transformer:
+    """`like` with the conditioning of that variant, and an MLP that keeps the number of parameters, to a multiple of 8.
+
+    At the paper's size this gives the paper's widths.
+    """
+    chosen = VARIANTS[name]
+    if chosen.condition == "adaln":
+        return replace(like, gate_init=chosen.gate_init)
+    modulation, join = 6 * latent * (latent + 1), latent * (2 * latent + 1)  # parameters of each
+    joins = 2 if chosen.condition == "block_concat" else 1 / like.depth  # a block
+    mlp = like.mlp + (modulation - joins * join) / (2 * latent + 1)
+    return replace(like, condition=chosen.condition, gate_init=chosen.gate_init, mlp=8 * round(mlp / 8))
 
 
 class TransformerPredictor(nn.Module):

@@ -1,22 +1,25 @@
 """World-model recipes: the paper's configuration table and its baselines, at two sizes.
 
+A recipe is WORLD_METHOD; a world may be several shapes that are trained on together, for the study of transfer to a new one.
 `paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
 whole episodes encoded once, and the same number of updates on the same data for every method that is compared.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from sgjepa.errors import unknown
+from sgjepa.errors import InputError, unknown
 from sgjepa.losses import OneStepLoss, RolloutLoss
 from sgjepa.models import encoder
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.frozen import DINOv2, MobileNetV2
 from sgjepa.models.gru import GRU
 from sgjepa.models.ssm import SSM
-from sgjepa.models.transformer import Transformer
+from sgjepa.models.transformer import VARIANTS, Transformer, variant
 from sgjepa.models.world import ModelConfig
 from sgjepa.optim import OptimConfig
 from sgjepa.recipes.datasets import SIZES
@@ -33,14 +36,32 @@ _PAPER = {
     "arm_paddle_ball": (5, 256, 16, 0.72),
     "franka_basket": (5, 256, 16, 0.09),
 }
+# the paper's training sets for the transfer to the house
+_TOGETHER = {
+    "triangle_square": ("right_triangle", "square"),
+    "triangle_square_pentagon": ("right_triangle", "square", "pentagon"),
+}
+WORLDS = {**{world: (world,) for world in _PAPER}, **_TOGETHER}
+_PAPER_BATCH = 64
 _SMALL = {"depth": 2, "width": 128, "mlp": 256}
 
 
 def gru(world: str, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
     if size == "mini":
-        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_flat(_PAPER[world][3]), windows="dense", flatten=True))
+        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=_PAPER[world][3], windows="dense", flatten=True))
     return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
+
+
+def gru_small(world: str, size: str) -> Run:
+    """The same with an encoder of twice the width and heads: the paper's ViT-Small."""
+    base = gru(world, size)
+    assert isinstance(base.model, ModelConfig)
+    vit = base.model.encoder
+    wider = replace(vit, width=2 * vit.width, heads=2 * vit.heads)
+    if size == "paper":
+        wider = encoder.small(vit.image_size, vit.patch)
+    return replace(base, name=f"{world}_gru_small", model=replace(base.model, encoder=wider))
 
 
 def ssm(world: str, size: str) -> Run:
@@ -51,18 +72,19 @@ def ssm(world: str, size: str) -> Run:
     return replace(base, name=f"{world}_ssm", model=replace(base.model, predictor=predictor))
 
 
-def transformer(world: str, size: str) -> Run:
-    """SG-JEPA with the Transformer that LeWM has."""
+def transformer(world: str, size: str, conditioning: str = "adaln_0") -> Run:
+    """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
     predictor = _mini_transformer() if size == "mini" else Transformer()
     base = gru(world, size)
     assert isinstance(base.model, ModelConfig)
+    predictor = variant(conditioning, predictor, base.model.latent)
     return replace(base, name=f"{world}_transformer", model=replace(base.model, predictor=predictor))
 
 
 def lewm(world: str, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     if size == "mini":
-        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=_flat(0.09), windows="dense", flatten=True))
+        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=0.09, windows="dense", flatten=True))
     return _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
 
 
@@ -91,7 +113,7 @@ def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutL
         data=(f"{world}-paper",),
         model=model,
         loss=loss,
-        train=Train(epochs=20, batch=64, frames=model.history + loss.steps),
+        train=Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps),
     )
 
 
@@ -106,19 +128,20 @@ def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLo
         condition_width=128,
         history=10,
     )
+    train = Train(epochs=6, batch=8, frames=64, drawn=8, validation=8)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-mini",),
         model=model,
-        loss=loss,
-        train=Train(epochs=6, batch=8, frames=64, windows=8, validation=8),
+        loss=replace(loss, sigreg=_flat(loss.sigreg, train)),
+        train=train,
         optim=OptimConfig(lr_matrix=2e-3, lr=1e-3),
     )
 
 
-def _flat(weight: float) -> float:
-    """The paper's weight for SIGReg over a batch of 64, for one test over 8 x 64 frames: the statistic grows with them."""
-    return weight * 64 / 512
+def _flat(weight: float, train: Train) -> float:
+    """The paper's weight, for tests over a batch of 64, for one test over all frames: the statistic grows with them."""
+    return weight * _PAPER_BATCH / (train.batch * train.frames)
 
 
 def _mini_transformer() -> Transformer:
@@ -127,12 +150,14 @@ def _mini_transformer() -> Transformer:
 
 METHODS: dict[str, Callable[[str, str], Run]] = {
     "gru": gru,
+    "gru_small": gru_small,
     "ssm": ssm,
     "transformer": transformer,
+    **{f"transformer_{name}": partial(transformer, conditioning=name) for name in VARIANTS if name != "adaln_0"},
     "lewm": lewm,
     "dino": dino,
 }
-RECIPES = {f"{world}_{method}": (world, make) for world in _PAPER for method, make in METHODS.items()}
+RECIPES = {f"{name}_{method}": (worlds, make) for name, worlds in WORLDS.items() for method, make in METHODS.items()}
 
 
 def recipe(name: str, size: str) -> Run:
@@ -140,6 +165,9 @@ def recipe(name: str, size: str) -> Run:
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    world, make = RECIPES[name]
-    return make(world, size)
+        near = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        choices = f"worlds: {', '.join(WORLDS)}; methods: {', '.join(METHODS)}"
+        raise InputError(f"unknown recipe '{name}'{hint}; a recipe is WORLD_METHOD, {choices}")
+    worlds, make = RECIPES[name]
+    return replace(make(worlds[0], size), name=name, data=tuple(f"{world}-{size}" for world in worlds))

@@ -1,0 +1,83 @@
+"""The cache of a frozen encoder's latents: named after all that decides them, and never trusted when it is damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sgjepa.data.store import Split, open_dataset
+from sgjepa.errors import InputError
+from sgjepa.latents import cached_latents, weights_digest
+from sgjepa.models.dino import DinoConfig, DinoWM
+from sgjepa.models.frozen import DINOv2
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> DinoWM:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    settings = transformers.Dinov2Config(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, mlp_ratio=1, image_size=28, patch_size=14
+    )
+    transformers.Dinov2Model(settings).save_pretrained(tmp_path / "dinov2")
+    encoder = DINOv2(str(tmp_path / "dinov2"), image_size=28)
+    return DinoWM(DinoConfig(encoder, controls=2, laws=1, depth=1, heads=1, head_dim=4, mlp=8, history=3))
+
+
+@pytest.fixture
+def split(copied: Path) -> Split:
+    return open_dataset(copied).train
+
+
+def files(split: Split) -> list[Path]:
+    return sorted(split.folder.parent.glob("train.latents-*.npy"))
+
+
+def test_latents_are_the_encoders_and_made_once(model: DinoWM, split: Split) -> None:
+    latents = cached_latents(model, split)
+    expected = model.encode(torch.from_numpy(split.pixels(np.array([7]))))[0]
+    np.testing.assert_allclose(latents[7], expected.numpy(), atol=2e-3)
+    made = files(split)[0].stat().st_mtime_ns
+    cached_latents(model, split)
+    assert [path.stat().st_mtime_ns for path in files(split)] == [made]
+
+
+def test_other_weights_settings_or_data_have_another_file(model: DinoWM, split: Split) -> None:
+    cached_latents(model, split)
+    with torch.no_grad():  # the same folder name, other weights
+        next(model.encoder.net.parameters()).add_(1.0)
+    cached_latents(model, split)
+    assert len(files(split)) == 2
+    model.config = replace(model.config, encoder=replace(model.config.encoder, weights="elsewhere"))
+    cached_latents(model, split)
+    assert len(files(split)) == 3
+    split.digest = "another"
+    cached_latents(model, split)
+    assert len(files(split)) == 4
+
+
+def test_a_buffer_is_part_of_the_weights_digest() -> None:
+    one, other = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
+    assert weights_digest(one) == weights_digest(other)
+    other.running_mean += 1  # type: ignore[operator]
+    assert weights_digest(one) != weights_digest(other)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an array at all"])
+def test_a_foreign_file_is_one_line(model: DinoWM, split: Split, content: bytes) -> None:
+    cached_latents(model, split)
+    files(split)[0].write_bytes(content)
+    with pytest.raises(InputError, match=r"train\.latents-\w+\.npy is damaged \(.*\); delete that file"):
+        cached_latents(model, split)
+
+
+def test_a_truncated_file_is_one_line(model: DinoWM, split: Split) -> None:
+    cached_latents(model, split)
+    (path,) = files(split)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="is damaged"):
+        cached_latents(model, split)
