@@ -24,7 +24,7 @@ from sgjepa.training_data import updates_there
 
 METHODS = ("gru", "lewm", "dino")
 QUICK_EPISODES = (400, 100)  # training and test
-QUICK_UPDATES = 120
+QUICK_EPOCHS = 3
 
 
 def make_data(out: Path, quick: bool, workers: int | None) -> Dataset:
@@ -57,7 +57,7 @@ def runs(quick: bool, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Ru
             run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(quick),))
             train = replace(run.train, decoder=method != "dino")
             if quick:
-                train = replace(train, epochs=1, updates=QUICK_UPDATES)
+                train = replace(train, epochs=QUICK_EPOCHS)
             found.append(replace(run, train=train))
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from test_train import RUN
 
-from sgjepa import cli, files, rows
+from sgjepa import cli, files
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.losses import OneStepLoss
 from sgjepa.models.transformer import Transformer
@@ -166,16 +166,6 @@ def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None
         assert run.name in page.words
         assert f"{cost(load_evaluations(run)[0]).seconds:,.0f} s" in page.words
     assert f"torch {about['provenance']['libraries']['torch']}" in page.words
-
-
-def test_seconds_of_a_run_that_was_interrupted_add_up(runs: list[Path], tmp_path: Path) -> None:
-    copy = shutil.copytree(runs[0], tmp_path / "copy")
-    (copy / rows.ROWS).write_text("")
-    rows.append(
-        copy, [{"stage": "train", "split": "train", "step": s, "seconds": t} for s, t in ((1, 5.0), (2, 9.0), (3, 4.0))]
-    )
-    found = cost(load_evaluations(copy)[0])
-    assert (found.steps, found.seconds) == (3, 13.0)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

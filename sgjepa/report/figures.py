@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -84,18 +85,16 @@ def _panel(
 ) -> Iterator[Any]:
     """An axis to draw on; closing it makes the files' bytes."""
     with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = Figure(figsize=size, dpi=144, layout="constrained")
+        canvas: Any = FigureCanvasAgg(figure)
         yield figure.add_subplot()
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, for both files
-        files = {}
-        for kind in ("svg", "png"):
-            out = io.BytesIO()
-            metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(out, format=kind, dpi=144, metadata=metadata, facecolor="white")
-            files[kind] = out.getvalue()
-    pictures.append(Picture(name, alt, files["svg"], files["png"], **how))
+        figure.set_layout_engine("none")  # laid out once; savefig would do it again for each file
+        png, svg = io.BytesIO(), io.BytesIO()
+        canvas.print_png(png, metadata={"Software": None})
+        vector: Any = FigureCanvasSVG(figure)
+        vector.print_svg(svg, metadata={"Date": None})
+    pictures.append(Picture(name, alt, svg.getvalue(), png.getvalue(), **how))
 
 
 def _legend(axis: Any, handles: list[Any] | None = None) -> None:

@@ -48,16 +48,11 @@ def curves(method: Method, term: str) -> list[np.ndarray]:
 
 
 def cost(one: Evaluation) -> Cost:
-    """Seconds restart with every process that went on: the runs between restarts are added up."""
+    """Rows count the seconds of all processes that went on with the run."""
     about = files.read_json(one.run / rows.CONFIG)
-    total = last = 0.0
-    steps = 0
-    for record in rows.read(one.run):
-        if record.get("stage") == "train":
-            if record["seconds"] < last:
-                total += last
-            last, steps = record["seconds"], max(steps, record["step"])
-    return Cost(one.about["run"], one.about["seed"], steps, total + last, about["config"], about["provenance"])
+    records = [record for record in rows.read(one.run) if record.get("stage") == "train"]
+    steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
+    return Cost(one.about["run"], one.about["seed"], steps, seconds, about["config"], about["provenance"])
 
 
 def budget_words(costs: Sequence[Cost]) -> str:
