@@ -21,6 +21,7 @@ def main() -> None:
 
 
 def planar() -> None:
+    """One row a world."""
     frames, labels = [], []
     for world, gravity in SHOWN.items():
         frames.append(episode.simulate(ENVS[world](), seed=7, law={"gravity": gravity}).frames)
@@ -29,6 +30,7 @@ def planar() -> None:
 
 
 def ball() -> None:
+    """One row a gravity."""
     env = ENVS["approach_ball"](image_size=128)
     frames = [episode.simulate(env, seed=3, law={"gravity": gravity}).frames for gravity in BALL]
     save("approach_ball.png", frames, [f"approach ball\ng = {gravity:g} m/s^2" for gravity in BALL])
@@ -36,6 +38,7 @@ def ball() -> None:
 
 
 def save(name: str, frames: list[np.ndarray], labels: list[str]) -> None:
+    """A contact sheet in the folder of images."""
     OUT.mkdir(exist_ok=True)
     preview.contact_sheet(np.stack(frames), labels, "").save(OUT / name, optimize=True)
     print(OUT / name)
