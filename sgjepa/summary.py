@@ -171,6 +171,7 @@ def methods(evaluations: Sequence[Evaluation]) -> list[Method]:
 def _recipe(one: Evaluation) -> str:
     """The settings that training seeds share."""
     settings = files.read_json(one.run / rows.CONFIG)["config"]
+    settings["train"].pop("decoder", None)  # it changes nothing in the model
     return json.dumps({key: value for key, value in settings.items() if key not in ("seed", "init")}, sort_keys=True)
 
 
