@@ -26,6 +26,7 @@ class Train:
     trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
     decoder: bool = False  # train a picture decoder beside the model, on detached latents
     decoder_width: int = 256  # channels of its first map; the paper's
+    decoder_frames: int = 64  # it learns from so many frames of an update
     chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
     patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
     validation: int | None = None  # at most so many batches of validation an epoch; None: all

@@ -37,7 +37,6 @@ from sgjepa.training_data import (
 )
 from sgjepa.training_log import TrainingLog
 
-_DECODED = 64  # frames a step that the decoder learns from
 _WEIGHTS, _DROPOUT, _DIRECTIONS, _DECODING = 1, 2, 3, 4  # streams of random numbers
 _ENCODER = ("encoder.", "projector.", "control_", "law_")  # what a frozen encoder consists of, with its statistics
 _CALIBRATION = 16  # batches that BatchNorm's statistics are averaged over
@@ -137,7 +136,8 @@ def _update(
             group=group,
         )
         if learner.decoder is not None:
-            reconstruction = _reconstruction(learner.decoder, z, batch.frames, _mix(run.seed, step, _DECODING))
+            seed, count = _mix(run.seed, step, _DECODING), run.train.decoder_frames
+            reconstruction = _reconstruction(learner.decoder, z, batch.frames, seed, count)
             total, parts = total + reconstruction, {**parts, "reconstruction": reconstruction.detach()}
     total.backward()  # type: ignore[no-untyped-call]
     found = _over_ranks(parts, group)
@@ -150,10 +150,10 @@ def _update(
     return found
 
 
-def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int) -> Tensor:
+def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int, decoded: int) -> Tensor:
     """Mean squared error of decoded pictures on some frames of the batch; z is detached inside the decoder."""
     count = z.shape[0] * z.shape[1]
-    chosen = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:_DECODED]).to(z.device)
+    chosen = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:decoded]).to(z.device)
     picture = decoder(z.flatten(0, 1)[chosen][None])[0]
     return F.mse_loss(picture.float(), frames.flatten(0, 1)[chosen].float() / 255)
 

@@ -18,14 +18,14 @@ class Decoder(nn.Module):
     The latents are detached: the decoder can be trained beside a world model and leaves it untouched.
     """
 
-    def __init__(self, latent: int, image_size: int, channels: int = 256, minimum: int = 32):
+    def __init__(self, latent: int, image_size: int, channels: int = 256):
         super().__init__()
         doublings = (image_size // _SIDE).bit_length() - 1
         if image_size != _SIDE << max(doublings, 0):
             raise InputError(
                 f"the decoder doubles a map of {_SIDE}: pictures can be 8, 16, 32, ... pixels, got {image_size}"
             )
-        widths = [max(minimum, channels >> i) for i in range(doublings + 1)]
+        widths = [max(channels // 8, channels >> i) for i in range(doublings + 1)]
         self.input = nn.Linear(latent, widths[0] * _SIDE**2)
         self.first = ResidualBlock(widths[0])
         self.stages = nn.ModuleList(Stage(a, b) for a, b in pairwise(widths))

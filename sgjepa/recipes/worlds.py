@@ -131,7 +131,7 @@ def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLo
         condition_width=128,
         history=10,
     )
-    train = Train(epochs=3, batch=8, frames=64, drawn=8, validation=8, decoder_width=48)
+    train = Train(epochs=3, batch=8, frames=64, drawn=8, validation=8, decoder_width=64, decoder_frames=16)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-mini",),
