@@ -91,14 +91,14 @@ def evaluate(
     folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: PredictConfig, split: str
 ) -> tuple[Table, dict[str, Any]]:
     """The table of errors, and scores of the run. split: "test", or the training split's "validation" episodes."""
-    fitted = fit_to(folder, run, model, dataset, cfg.probe)
     part, numbers = _episodes(run, dataset, split)
-    steps = cfg.steps or part.frames - cfg.context
-    if not fitted.config.window <= cfg.context or cfg.context + steps > part.frames or cfg.context < run.history:
+    steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
+    if steps < 1 or cfg.context + steps > part.frames or cfg.context < max(run.history, cfg.probe.window):
         raise InputError(
             f"{cfg.context} context frames and {steps} predictions do not fit: an episode has {part.frames} frames, "
-            f"the model sees {run.history}, the probe {fitted.config.window}"
+            f"the model sees {run.history}, the probe {cfg.probe.window}"
         )
+    fitted = fit_to(folder, run, model, dataset, cfg.probe)
     latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
     tables, final = [], []
@@ -148,7 +148,7 @@ def forecast(
 
     z (B, T, ...): true latents; the rollout is given z[:, :context] alone.
     """
-    c = model.condition(torch.from_numpy(control), torch.from_numpy(law))
+    c = model.condition(torch.tensor(control), torch.tensor(law))
     rolled = rollout(model, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
     # (B * steps, H, ...): every window of true latents that ends before a predicted frame
@@ -161,7 +161,7 @@ def forecast(
         "true": (fitted.read(features["true"]), None),
     }
     # the newest frame of each probe window is the prediction, the older ones are true
-    windows = stack(features["true"], fitted.config.window)
+    windows = stack(features["true"], fitted.config.window).clone()  # windows overlap: without it, so would what is written
     newest = model.features(stepped)
     windows[:, 1:, -newest.shape[2] :] = newest
     found["one_step"] = (fitted.read_windows(windows), _latent_error(stepped, true[:, context:], 0))

@@ -40,7 +40,7 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     wanted = [law.min(), law[np.abs(law - training).argmin()], law.max()]
     numbers = np.array([np.flatnonzero(law == value)[0] for value in wanted])
     z = torch.from_numpy(np.array(encoded(folder, model, dataset, "test")[numbers]))
-    c = model.condition(torch.from_numpy(part.control[numbers]), torch.from_numpy(part.law[numbers]))
+    c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
     decoded = (decoder.eval()(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
     truth = part.pixels(numbers)[:, context:]

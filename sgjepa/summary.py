@@ -29,6 +29,9 @@ LABELS = {
     "transformer": "SG-JEPA (Transformer)",
     "lewm": "LeWM",
     "dino": "DINO-WM",
+    "gru_constant_rollout": "GRU, constant law, rollout",
+    "gru_given_one_step": "GRU, law given, one step",
+    "gru_constant_one_step": "GRU, constant law, one step",
 }
 
 
@@ -43,7 +46,8 @@ class Evaluation:
     @property
     def label(self) -> str:
         """The method as the paper calls it; a frozen encoder is named."""
-        method = LABELS.get(self.about["name"].rpartition("_")[2], self.about["name"])
+        name = self.about["name"].removeprefix(f"{self.about['world']}_")
+        method = LABELS.get(name, self.about["name"])
         return f"{method}, {self.about['encoder']}" if self.about["encoder"] else method
 
     @property

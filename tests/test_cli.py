@@ -17,6 +17,14 @@ from sgjepa import cli
 
 ROOT = Path(__file__).parent.parent
 STAGES = ["doctor", "demo", "data", "preview", "coverage", "describe", "train", "probe", "predict", "report", "study"]
+ELSEWHERE = (
+    "demo",
+    "train",
+    "probe",
+    "predict",
+    "report",
+    "study",
+)  # they take minutes, and run small in tests of their own
 
 
 def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +77,7 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
     assert any(command.startswith("sgjepa data square") for command in commands)
     for command in dict.fromkeys(commands):
         _, *arguments = shlex.split(command)
-        if "paper" in arguments or arguments[0] in ("train", "report"):  # they run in test_train.py and test_report.py
+        if "paper" in arguments or arguments[0] in ELSEWHERE:
             assert cli._parser().parse_args(arguments).run, command
             continue
         done = subprocess.run(
@@ -78,17 +86,19 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-def test_the_demo_makes_what_it_says_and_goes_on(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--out", str(workplace / "datasets")]) == 0
+def test_data_prints_what_its_manifest_holds(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = workplace / "few" / "square-mini"
+    arguments = ["data", "square", "--train-episodes", "20", "--test-episodes", "25", "--out", str(out)]
+    assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    assert "2000 train, 500 test episodes, 160000 frames" in text
-    manifest = json.loads((workplace / "datasets/square-mini/manifest.json").read_text())
-    for part in manifest["parts"].values():  # every printed number is in the file
+    assert "20 train, 25 test episodes, 2880 frames" in text
+    for part in json.loads((out / "manifest.json").read_text())["parts"].values():  # every printed number is in the file
         found = part["laws"]["gravity"]
         assert f"mean {found['mean']:.3f}, std {found['std']:.3f}" in text
-    with Image.open(workplace / "datasets/square-mini/preview/preview.webp") as film:
+    assert cli.main(["preview", str(out)]) == 0
+    with Image.open(out / "preview/preview.webp") as film:
         assert film.n_frames == 64
-    with Image.open(workplace / "datasets/square-mini/preview/contact_sheet.png") as sheet:
+    with Image.open(out / "preview/contact_sheet.png") as sheet:
         picture = np.asarray(sheet)
     assert (np.abs(picture.astype(int)[..., 0] - picture[..., 1]) > 80).sum() > 5000, "the sheet shows no red body"
 

@@ -253,7 +253,7 @@ def test_decoder_returns_pictures_and_leaves_the_world_model_untouched() -> None
     z = model.encode(frames(2, 4))
     z.square().mean().backward(retain_graph=True)
     before = copy.deepcopy([p.grad for p in model.parameters()])
-    decoder = Decoder(latent=12, image_size=32, channels=16, minimum=8)
+    decoder = Decoder(latent=12, image_size=32, channels=16)
     picture = decoder(z)
     assert picture.shape == (2, 4, 32, 32, 3)
     assert 0 <= picture.min() <= picture.max() <= 1
@@ -263,7 +263,7 @@ def test_decoder_returns_pictures_and_leaves_the_world_model_untouched() -> None
         assert (parameter.grad is None and gradient is None) or torch.equal(parameter.grad, gradient)
 
 
-def test_decoder_widths_halve_down_to_the_minimum() -> None:
+def test_decoder_widths_halve_down_to_an_eighth() -> None:
     with torch.device("meta"):
         decoder = Decoder(latent=256, image_size=256)
     assert [stage.conv.out_channels for stage in decoder.stages] == [128, 64, 32, 32, 32]

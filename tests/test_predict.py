@@ -192,12 +192,28 @@ def untrained_probe(features: int) -> Fitted:
 
 def test_a_perfect_model_has_no_excess_error() -> None:
     z = torch.randn(6, 64, 8)
+    before = z.clone()
     control, law = np.zeros((6, 64, 2), np.float32), np.zeros((6, 1), np.float32)
     found = forecast(Perfect(z), untrained_probe(8), z, control, law, context=20, steps=44, history=4)
     for source in ("predicted", "one_step"):
         states, latent_error = found[source]
         assert np.array_equal(states, found["true"][0])
         assert (latent_error == 0).all()
+    assert torch.equal(z, before)
+
+
+def test_a_one_step_prediction_is_read_beside_true_frames(data: Dataset) -> None:
+    torch.manual_seed(0)
+    model = checkpoint.build(RUN.model).eval()
+    with torch.no_grad():
+        z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))))
+        c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
+        fifth = model.predict(z[:, 20:24], c[:, 20:24])[:, -1:]  # frame 24 from the true frames 20 to 23
+        window = torch.cat([z[:, 21:24], fifth], dim=1)
+    probe = untrained_probe(RUN.model.latent)
+    found = forecast(model, probe, z, data.test.control[:3], data.test.law[:3], context=20, steps=9, history=4)
+    assert np.allclose(found["one_step"][0][:, 5], probe.read(window)[:, 0], atol=1e-5)
+    assert found["one_step"][1].min() > 0
 
 
 MODELS = {
@@ -215,7 +231,7 @@ def test_horizon_h_is_frame_context_minus_one_plus_h(kind: str, data: Dataset) -
     model: WorldModel | DinoWM = checkpoint.build(MODELS[kind]).eval()
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))), 64)
-        c = model.condition(torch.from_numpy(data.test.control[:3]), torch.from_numpy(data.test.law[:3]))
+        c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
         first = model.predict(z[:, 16:20], c[:, 16:20])[:, -1:]
         window = model.features(torch.cat([z[:, 17:20], first], dim=1))
     probe = untrained_probe(window.shape[2])
@@ -385,8 +401,9 @@ def test_bad_input_gets_one_clear_line(
     )
     assert "do not fit" in refuse(capsys, "predict", str(run_folder), "--dataset", str(finished), "--context", "70")
     ball = collect(replace(small("approach_ball"), train=replace(small().train, episodes=8)), tmp_path / "ball", workers=1)
-    assert "dataset of another world" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball))
     large = collect(small(image_size=48), tmp_path / "large", workers=1)
+    capsys.readouterr()
+    assert "dataset of another world" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball))
     assert "pictures of 48 pixels" in refuse(capsys, "predict", str(run_folder), "--dataset", str(large))
 
 

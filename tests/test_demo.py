@@ -1,0 +1,117 @@
+"""The demo and a study, small but whole: data, several trainings side by side, evaluations, a page; killed, they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_train import RUN
+
+from sgjepa import cli, demo, files
+from sgjepa.errors import InputError
+from sgjepa.experiment import Chain, run_chains
+from sgjepa.losses import OneStepLoss
+from sgjepa.studies import factorial
+
+SMALL = """
+import sys
+from sgjepa import cli, demo
+demo.QUICK_EPISODES, demo.QUICK_EPOCHS = (40, 25), 1
+if __name__ == "__main__":
+    sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small demo that was killed in the middle of its trainings, and then run again to its end."""
+    folder = tmp_path_factory.mktemp("demo")
+    script = folder / "small.py"
+    script.write_text(SMALL)
+    command = [sys.executable, str(script), str(folder / "demo")]
+    first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    rows = folder / "demo/runs/square_lewm-quick-seed0/run.json"
+    for _ in range(1200):
+        if rows.exists() or first.poll() is not None:
+            break
+        time.sleep(0.1)
+    assert first.poll() is None, first.communicate()[0]
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (folder / "out.txt").write_text(done.stdout)
+    return folder
+
+
+def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
+    text = (place / "out.txt").read_text()
+    page = place / "demo/report-quick/index.html"
+    assert str(page) in text
+    assert page.stat().st_size > 100_000
+    answer = (page.parent / "answer.txt").read_text().splitlines()
+    assert all(line in text for line in answer)
+    assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
+    assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
+
+
+def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
+    configs = [files.read_json(run / "run.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
+    assert len(configs) == 3
+    for key in ("epochs", "batch", "frames", "drawn", "updates"):
+        assert len({json.dumps(c["train"][key]) for c in configs}) == 1, key
+    assert len({json.dumps(c["data"]) for c in configs}) == 1
+    assert len({json.dumps(c["optim"]) for c in configs}) == 1
+
+
+def test_a_second_demo_does_nothing_twice(place: Path) -> None:
+    models = sorted((place / "demo/runs").glob("*/model.safetensors"))
+    before = [path.stat().st_mtime_ns for path in models]
+    done = subprocess.run(
+        [sys.executable, str(place / "small.py"), str(place / "demo")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.stat().st_mtime_ns for path in models] == before
+
+
+def test_the_factorial_differs_in_nothing_but_its_factors() -> None:
+    cells = {name: factorial.cell(name, "mini") for name in factorial.CELLS}
+    base = cells["given_rollout"]
+    for name, run in cells.items():
+        law, loss = name.split("_", 1)
+        assert run.model.blind == (law == "constant")
+        assert isinstance(run.loss, OneStepLoss) == (loss == "one_step")
+        assert (run.loss.sigreg, run.loss.flatten, run.loss.windows) == (base.loss.sigreg, True, "dense")
+        assert replace(run.model, blind=False) == base.model
+        assert (run.train, run.optim, run.data, run.split_seed) == (base.train, base.optim, base.data, base.split_seed)
+
+
+def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
+    arguments = ["study", "factorial", "--updates", "1", "--datasets", str(tmp_path / "datasets")]
+    assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
+    page = (tmp_path / "study/report/index.html").read_text()
+    for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
+        assert name in page
+
+
+def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Path) -> None:
+    unfit = replace(RUN, name="unfit", model=replace(RUN.model, controls=3), train=replace(RUN.train, epochs=1))
+    with pytest.raises(InputError, match=r"unfit-run: .*control"):
+        run_chains([Chain(unfit, tmp_path / "unfit-run", 9)], finished.parent)
+
+
+def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 2
+    assert "--seeds must be at least 1" in capsys.readouterr().err
+    assert cli.main(["study", "astrology"]) == 2
+    assert "unknown study 'astrology'" in capsys.readouterr().err
+    assert demo.METHODS[0] == "gru"
