@@ -53,13 +53,15 @@ def drawing_backends() -> dict[str, str]:
     Each draws a test frame in a process of its own: none can harm us, and one that was just installed is found.
     """
     report = {}
+    # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
+    clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
     for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
         if name in gl.PROBES and not gl.PROBES[name]():
             report[name] = "library not found or no device"
             continue
-        code = "from sgjepa.envs import gl; gl.choose(); print(gl.prove())"
+        code = "from sgjepa.envs import gl; print(gl.prove())"
         done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code], env={**clean, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
         )
         lines = (done.stderr.strip() or "no message").splitlines()
         report[name] = (

@@ -3,13 +3,14 @@
 row t:   pixels[t], state[t]   the frame and exactly the state it shows
          control[t]            acts between frame t and t + 1; the last row's drives nothing
          one column a law      constant over the episode; the paper's action is [control; law]
+         one column a record   what else the world records at a frame: `World.records`
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from sgjepa.data.codec import Codec
 from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.errors import unknown
 from sgjepa.laws import LAWS
 
 FORMAT = "sgjepa-1"
@@ -34,8 +36,13 @@ COLUMNS = {
     "phys": "constants of the episode, in the order of `phys`",
     "source_episode_index": "number that, with the seed and the split, fixes the episode in datasets of any size",
     "task": "the world's name",
-    "episode_metadata": "JSON: seed for reset, laws, success",
+    "episode_metadata": "JSON: seed for reset, laws, success, labels",
 }
+
+
+def columns_of(controls: int) -> dict[str, str]:
+    """The columns every dataset has; a world with 0 controls has no such column."""
+    return {name: about for name, about in COLUMNS.items() if controls or name != "control"}
 
 
 @dataclass(frozen=True)
@@ -49,17 +56,20 @@ class Episode:
     law: dict[str, float]
     success: bool
     seed: int
+    records: dict[str, np.ndarray] = field(default_factory=dict)  # (T, R) float32 each
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 def simulate(env: Env, seed: int, law: Mapping[str, float]) -> Episode:
     """One episode of the environment under its own demonstrator."""
     frame, _ = env.reset(seed=seed, options={"law": dict(law)})
-    frames, states, controls = [frame], [env.state()], [env.expert()]
+    frames, states, controls, records = [frame], [env.state()], [env.expert()], [env.records()]
     for _ in range(env.world.frames - 1):
         frame, *_ = env.step(controls[-1])
         frames.append(frame)
         states.append(env.state())
         controls.append(env.expert())
+        records.append(env.records())
     return Episode(
         frames=np.stack(frames),
         state=np.stack(states).astype(np.float32),
@@ -68,7 +78,15 @@ def simulate(env: Env, seed: int, law: Mapping[str, float]) -> Episode:
         law=dict(env.law),
         success=env.success(),
         seed=seed,
+        records={name: np.stack([r[name] for r in records]).astype(np.float32) for name in env.world.records},
+        labels={name: _known(env.world, name, env.labels()[name]) for name in env.world.labels},
     )
+
+
+def _known(world: World, label: str, word: str) -> str:
+    if word not in world.labels[label]:
+        raise unknown(f"{label} of {world.name}", word, world.labels[label])
+    return word
 
 
 def schema(
@@ -85,10 +103,11 @@ def schema(
         ("split_id", pa.int8()),
         ("pixels", pa.binary()),
         ("state", vector(world.state)),
-        ("control", vector(world.control)),
+        *([("control", vector(world.control))] if world.control else []),  # Lance has no vectors that are 0 wide
         *((name, pa.float32()) for name in law_names),
         ("reward", pa.float32()),
         ("phys", vector(world.phys)),
+        *((name, vector(quantities)) for name, quantities in world.records.items()),
         ("source_episode_index", pa.int32()),
         ("task", pa.string()),
         ("episode_metadata", pa.string()),
@@ -102,10 +121,16 @@ def schema(
         "pixels_shape": [image_size, image_size, 3],
         "codec": codec.name,
         "codec_about": codec.about,
-        "columns": {**COLUMNS, **{name: f"law in {LAWS[name].unit}, constant over the episode" for name in law_names}},
+        "columns": {
+            **columns_of(len(world.control)),
+            **{name: f"law in {LAWS[name].unit}, constant over the episode" for name in law_names},
+            **{name: f"record at the frame, in the order of `records.{name}`" for name in world.records},
+        },
         "state": [[q.name, q.unit] for q in world.state],
         "control": [[q.name, q.unit] for q in world.control],
         "phys": [[q.name, q.unit] for q in world.phys],
+        "records": {name: [[q.name, q.unit] for q in quantities] for name, quantities in world.records.items()},
+        "labels": {name: list(words) for name, words in world.labels.items()},
         "laws": {name: LAWS[name].unit for name in law_names},
         "split_to_id": SPLITS,
         "symmetry": world.symmetry,
@@ -127,6 +152,7 @@ def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, cod
             "source_episode_index": number,
             "law": episode.law,
             "success": episode.success,
+            "labels": episode.labels,
         }
         constant: dict[str, Any] = {
             "episode_idx": number,
@@ -142,8 +168,11 @@ def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, cod
         columns["step_idx"].extend(range(steps))
         columns["pixels"].extend(codec.encode(frame) for frame in episode.frames)
         columns["state"].append(episode.state)
-        columns["control"].append(episode.control)
+        if "control" in columns:
+            columns["control"].append(episode.control)
         columns["phys"].append(np.broadcast_to(episode.phys, (steps, episode.phys.size)))
+        for name, values in episode.records.items():
+            columns[name].append(values)
     arrays = [_column(field, columns[field.name]) for field in to]
     return pa.record_batch(arrays, schema=to)
 

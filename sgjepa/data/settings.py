@@ -80,7 +80,7 @@ def check(settings: DatasetConfig) -> None:
         _check_part(settings.part(split), split)
     for name in settings.train.laws.keys() ^ settings.test.laws.keys():
         raise InputError(f"law '{name}' must be given for both splits, or for none")
-    for name in settings.train.laws.keys() & episode.COLUMNS.keys():
+    for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | world.records.keys()):
         raise InputError(f"a law cannot be called '{name}': a dataset has a column of that name already")
     env = make_env(settings)
     env.reset(seed=0)  # draws a frame: a renderer that cannot work is found out here

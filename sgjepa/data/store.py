@@ -20,7 +20,7 @@ from sgjepa import files
 from sgjepa.data import codec, episode
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.data.settings import DatasetConfig
-from sgjepa.errors import InputError, one_line
+from sgjepa.errors import InputError, one_line, unknown
 from sgjepa.stats import ZScore, fit_zscore
 
 
@@ -74,6 +74,7 @@ class Split:
 
     def __init__(self, folder: Path, name: str, episodes: int):
         self.folder, self.name, self.episodes = folder, name, episodes
+        self._records: dict[str, np.ndarray] = {}
         try:
             self._lance = lance.dataset(str(folder))
             self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])
@@ -81,6 +82,7 @@ class Split:
             self.laws: tuple[str, ...] = tuple(self._about["laws"])
             self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
             self._codec = codec.find(self._about["codec"])
+            self._controls: int = len(self._about["control"])
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error
         self._check()
@@ -91,7 +93,8 @@ class Split:
         return dict(self._about)
 
     def _check(self) -> None:
-        missing = (set(episode.COLUMNS) | set(self.laws)) - set(self._lance.schema.names)
+        wanted = {*episode.columns_of(self._controls), *self.laws, *self._about.get("records", {})}
+        missing = wanted - set(self._lance.schema.names)
         if missing:
             raise InputError(f"{self.folder} lacks the column {', '.join(sorted(missing))}")
         order = self._read(["episode_idx", "step_idx"])
@@ -129,7 +132,9 @@ class Split:
 
     @cached_property
     def control(self) -> np.ndarray:
-        """(N, T, A)"""
+        """(N, T, A); A is 0 in a world that nobody drives"""
+        if self._controls == 0:
+            return np.zeros((self.episodes, self.frames, 0), np.float32)
         return self._array("control")
 
     @cached_property
@@ -147,8 +152,35 @@ class Split:
                 raise InputError(f"{self.folder}: law {name} changes within episode {where}")
         return np.stack([values[:, 0] for values in columns], axis=1)
 
+    def record(self, name: str) -> np.ndarray:
+        """(N, T, R): one of the world's records, in the order that `about["records"]` names"""
+        if name not in self._records:
+            known = self._about.get("records", {})
+            if name not in known:
+                raise unknown(f"record of {self.folder}", name, known)
+            self._records[name] = self._array(name)
+        return self._records[name]
+
+    @cached_property
+    def success(self) -> np.ndarray:
+        """(N,) bool"""
+        return np.array([note["success"] for note in self._notes])
+
+    def label(self, name: str) -> np.ndarray:
+        """(N,) str: one of the world's words for a whole episode"""
+        known = self._about.get("labels", {})
+        if name not in known:
+            raise unknown(f"label of {self.folder}", name, known)
+        return np.array([note["labels"][name] for note in self._notes])
+
+    @cached_property
+    def _notes(self) -> list[dict[str, Any]]:
+        first = np.arange(self.episodes) * self.frames
+        rows = self._lance.take(first, columns=["episode_metadata"])["episode_metadata"]
+        return [json.loads(text.as_py()) for text in rows]
+
     def metadata(self, number: int) -> dict[str, Any]:
-        """The per-episode JSON: the seed for `Env.reset`, laws, success."""
+        """The per-episode JSON: the seed for `Env.reset`, laws, success, labels."""
         row = self._read(["episode_metadata"], np.array([number]))
         return dict(json.loads(row["episode_metadata"][0].as_py()))
 

@@ -43,6 +43,9 @@ class World:
     fps: int = 16
     frames: int = 64
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
+    # more vectors a frame, a dataset column each: an arm's joints, contact flags. A flag covers the interval that ended here
+    records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
 
     @property
     def frame_dt(self) -> float:
@@ -115,6 +118,14 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """Whether the task is achieved so far; worlds without a task say no."""
         return False
 
+    def records(self) -> dict[str, np.ndarray]:
+        """The vectors that `world.records` names, as of the present frame, (R,) float64 each."""
+        return {}
+
+    def labels(self) -> dict[str, str]:
+        """The words that `world.labels` names for the episode so far; datasets keep those of the last frame."""
+        return {}
+
     # --- the Gymnasium protocol ---------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -157,10 +168,12 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             "law": dict(self.law),
             "phys": dict(zip((q.name for q in self.world.phys), self.phys().tolist(), strict=True)),
             "success": self.success(),
+            "records": self.records(),
+            "labels": self.labels(),
         }
 
     def _check_control(self, control: np.ndarray) -> np.ndarray:
-        names = ", ".join(q.name for q in self.world.control)
+        names = ", ".join(q.name for q in self.world.control) or "no channels"
         array = np.asarray(control, dtype=np.float64)
         if array.shape != self.action_space.shape:
             raise InputError(f"control must have the shape {self.action_space.shape} ({names}), got {array.shape}")
