@@ -47,6 +47,7 @@ class Arm:
         self._kp = np.array([joint.kp for joint in robot.joints])
         self._kv = np.array([joint.kv for joint in robot.joints])
         self._damping = np.array([joint.damping for joint in robot.joints])
+        self._torque = 0.999 * np.array([joint.torque for joint in robot.joints])
 
     def pose(self, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Forward kinematics: the site's position (3,) and rotation (3, 3)."""
@@ -103,8 +104,13 @@ class Arm:
         A bare position servo drags kv/kp = 0.1 s behind a moving command. Here the command leads by exactly that, and by
         what gravity, inertia and damping ask for, so that the servo's own law cancels them.
         """
+        angles, rates = data.qpos[self.qpos], data.qvel[self.dofs]
         needed = data.qfrc_bias[self.dofs] + self._damping * speeds
-        data.ctrl[self._motors] = joints + (self._kv * speeds + needed) / self._kp
+        torque = self._kp * (joints - angles) + self._kv * (speeds - rates) + needed
+        # just inside the limit: at the limit MuJoCo no longer integrates the servo's damping implicitly, and a light wrist
+        # would then be thrown to and fro between full torque one way and the other
+        torque = np.minimum(np.maximum(torque, -self._torque), self._torque)
+        data.ctrl[self._motors] = angles + (torque + self._kv * rates) / self._kp
 
 
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:
