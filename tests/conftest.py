@@ -10,6 +10,9 @@ import pytest
 
 from sgjepa.data.collect import collect
 from sgjepa.data.settings import DatasetConfig
+from sgjepa.envs import ENVS, gl
+from sgjepa.envs.spatial import Spatial
+from sgjepa.errors import InputError
 from sgjepa.recipes.datasets import dataset
 
 
@@ -29,3 +32,22 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def no_opengl() -> str:
+    """Why MuJoCo cannot draw here; empty if it can."""
+    try:
+        gl.prove()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(autouse=True)
+def _needs_opengl(request: pytest.FixtureRequest) -> None:
+    """A test whose parameter `world` is a 3-D one, or that is marked `opengl`, needs a backend that works."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    spatial = issubclass(ENVS.get(parameters.get("world"), object), Spatial)
+    if (spatial or request.node.get_closest_marker("opengl")) and (why := request.getfixturevalue("no_opengl")):
+        pytest.skip(why)

@@ -1,4 +1,4 @@
-"""How the planar bodies meet the walls.
+"""How bodies meet walls without losing energy, and the time steps that it takes.
 
 `elastic`, ours. A convex body in a box touches the walls with its vertices only, so each vertex meets each wall plane as
 one frictionless point contact. At low impedance MuJoCo's contact is a true spring, whose force depends on the depth alone:
@@ -12,7 +12,18 @@ step grows to whatever the clearance to the walls allows: fine steps are paid on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+
+TOUCH = 1e-5  # m; a long step ends this far from the wall, so that its last RK4 stage does not feel the contact
+INTEGRATORS = {
+    "RK4": mujoco.mjtIntegrator.mjINT_RK4,
+    "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+    "Euler": mujoco.mjtIntegrator.mjINT_EULER,
+}
 
 
 @dataclass(frozen=True)
@@ -27,8 +38,31 @@ class Contact:
     vertices: bool  # vertices against planes; otherwise solids against box walls
     depth: float  # m; a state given from outside may reach this far into a wall
 
+    @property
+    def softness(self) -> dict[str, Any]:
+        """As MuJoCo's geoms and pairs take it."""
+        return {"solref": [-self.stiffness, 0], "solimp": [*self.impedance, 0.001, 0.5, 2]}
+
 
 CONTACTS = {
     "elastic": Contact(1e6, (0.01, 0.01), 5e-5, "RK4", adaptive=True, vertices=True, depth=0.02),
     "reference": Contact(1e3, (0.9, 0.95), 1 / 320, "implicitfast", adaptive=False, vertices=False, depth=1.0),
 }
+# one smooth sphere against planes
+BALL_CONTACTS = {
+    "elastic": Contact(4e6, (0.01, 0.01), 2e-5, "RK4", adaptive=True, vertices=False, depth=0.01),
+    "reference": Contact(6e4, (0.9, 0.95), 1 / 320, "implicitfast", adaptive=False, vertices=False, depth=0.03),
+}
+
+
+def advance(model: Any, data: Any, seconds: float, contact: Contact, free: Callable[[], float]) -> None:
+    """Simulate `seconds`; `free` tells for how long nothing can touch a wall from now on."""
+    if contact.adaptive:
+        while seconds > 1e-12:
+            step = min(max(free(), contact.timestep), seconds)
+            model.opt.timestep = step
+            mujoco.mj_step(model, data)
+            seconds -= step
+    else:
+        mujoco.mj_step(model, data, round(seconds / contact.timestep))
+    mujoco.mj_forward(model, data)  # mj_step leaves derived quantities one step behind the state

@@ -16,7 +16,7 @@ import numpy as np
 
 from sgjepa.envs import shapes
 from sgjepa.envs.base import Env, Quantity, World
-from sgjepa.envs.contact import CONTACTS, Contact
+from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.planar_scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.raster import CENTRE, HALF_BOX, Raster
 from sgjepa.envs.scene import Painter
@@ -29,7 +29,6 @@ MARGIN = 0.22  # m between the body and the walls at launch
 LOWEST_START = CENTRE[1] + 0.12 * HALF_BOX  # m; bodies start in the upper part of the box
 _LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
 _BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
-_TOUCH = 1e-5  # m; a long step ends this far from the wall, so that its last RK4 stage does not feel the contact
 _MOVING = ("x", "z", "vx", "vz", "theta", "omega")
 RENDERERS = ("raster", "mujoco")
 
@@ -124,27 +123,19 @@ class Planar(Env):
 
     def _advance(self, control: np.ndarray) -> None:
         self.data.qvel[:2] += control / self._mass
-        if self.contact.adaptive:
-            self._fly(self.world.frame_dt)
-        else:
-            mujoco.mj_step(self.model, self.data, round(self.world.frame_dt / self.contact.timestep))
-        mujoco.mj_forward(self.model, self.data)  # mj_step leaves derived quantities one step behind the state
+        advance(self.model, self.data, self.world.frame_dt, self.contact, self._free)
 
-    def _fly(self, seconds: float) -> None:
-        """Step until `seconds` have passed, each step no longer than any vertex needs to reach a wall."""
-        option, data, finest, radius = self.model.opt, self.data, self.contact.timestep, self.shape.radius
-        while seconds > 1e-12:
-            gap = self.clearance() - _TOUCH
-            vx, vz, omega = data.qvel.tolist()
-            ax, az, alpha = data.qacc_smooth.tolist()  # without contacts: what flight will feel
-            speed = math.hypot(vx, vz) + abs(omega) * radius
-            accel = math.hypot(ax, az) + abs(alpha) * radius
-            # the positive root of speed t + accel t^2 / 2 = gap, in a form that is safe at accel = 0
-            reach = 2 * gap / (speed + math.sqrt(speed * speed + 2 * accel * gap) + 1e-9) if gap > 0 else 0.0
-            step = min(max(reach, finest), seconds)
-            option.timestep = step
-            mujoco.mj_step(self.model, data)
-            seconds -= step
+    def _free(self) -> float:
+        """Seconds that no vertex can reach a wall in, however it turns."""
+        gap, radius = self.clearance() - TOUCH, self.shape.radius
+        if gap <= 0:
+            return 0.0
+        vx, vz, omega = self.data.qvel.tolist()
+        ax, az, alpha = self.data.qacc_smooth.tolist()  # without contacts: what flight will feel
+        speed = math.hypot(vx, vz) + abs(omega) * radius
+        accel = math.hypot(ax, az) + abs(alpha) * radius
+        # the positive root of speed t + accel t^2 / 2 = gap, in a form that is safe at accel = 0
+        return 2 * gap / (speed + math.sqrt(speed * speed + 2 * accel * gap) + 1e-9)
 
     def clearance(self) -> float:
         """Metres between the nearest vertex and its wall; negative inside the wall."""

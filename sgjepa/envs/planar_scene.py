@@ -7,7 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from sgjepa.envs.contact import Contact
+from sgjepa.envs.contact import INTEGRATORS, Contact
 from sgjepa.envs.raster import CENTRE, HALF_BOX, VIEW
 from sgjepa.envs.shapes import Shape
 
@@ -16,11 +16,6 @@ HALF_DEPTH = 0.35  # of the body, along y
 CAMERA = "front"
 _OUTER = HALF_BOX + WALL_THICKNESS
 _HIDDEN = 3  # a geom group that MuJoCo's renderer leaves out
-_INTEGRATORS = {
-    "RK4": mujoco.mjtIntegrator.mjINT_RK4,
-    "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
-    "Euler": mujoco.mjtIntegrator.mjINT_EULER,
-}
 _SIDES = {"left": (-1, 0), "right": (1, 0), "bottom": (0, -1), "top": (0, 1)}  # outward (x, z)
 
 
@@ -36,7 +31,7 @@ def build(shape: Shape, contact: Contact, picture_size: int) -> Any:
     body.explicitinertial = True
     body.mass = 1.0
     body.inertia = [shape.gyration] * 3  # only the y axis can turn
-    solid = {} if contact.vertices else {"condim": 6, "friction": [0, 0, 0], **_softness(contact)}
+    solid = {} if contact.vertices else {"condim": 6, "friction": [0, 0, 0], **contact.softness}
     _add_walls(spec, solid)
     _add_solids(spec, body, shape, solid)
     if contact.vertices:
@@ -44,14 +39,9 @@ def build(shape: Shape, contact: Contact, picture_size: int) -> Any:
     return spec.compile()
 
 
-def _softness(contact: Contact) -> dict[str, Any]:
-    solimp = [*contact.impedance, 0.001, 0.5, 2]
-    return {"solref": [-contact.stiffness, 0], "solimp": solimp}
-
-
 def _set_physics(spec: Any, contact: Contact) -> None:
     spec.option.timestep = contact.timestep
-    spec.option.integrator = _INTEGRATORS[contact.integrator]
+    spec.option.integrator = INTEGRATORS[contact.integrator]
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.gravity = [0, 0, 0]
 
@@ -121,4 +111,4 @@ def _add_vertex_contacts(spec: Any, body: Any, shape: Shape, contact: Contact) -
         # a point, for all purposes: MuJoCo asks for a positive radius
         body.add_geom(name=f"vertex{i}", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[1e-6, 0, 0], pos=[x, 0, z], mass=0, **off)
         for name in _SIDES:
-            spec.add_pair(geomname1=f"vertex{i}", geomname2=f"{name}_plane", condim=1, **_softness(contact))
+            spec.add_pair(geomname1=f"vertex{i}", geomname2=f"{name}_plane", condim=1, **contact.softness)

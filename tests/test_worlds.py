@@ -1,0 +1,121 @@
+"""Facts that hold in every world, flat or not: the Gymnasium interface, determinism, and frames that show something."""
+
+from __future__ import annotations
+
+import copy
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from sgjepa.data.episode import Episode, simulate
+from sgjepa.envs import ENVS
+from sgjepa.errors import InputError
+
+
+def episode(world: str, seed: int, **law: float) -> Episode:
+    env = ENVS[world](image_size=32)
+    try:
+        return simulate(env, seed, law)
+    finally:
+        env.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
+@pytest.mark.filterwarnings("ignore:.*recommend using a symmetric and normalized space")
+@pytest.mark.filterwarnings("error:.*Box action space maximum and minimum")
+def test_gymnasium_accepts_the_world(world: str) -> None:
+    env = gymnasium.make(ENVS[world].world.gym_id, image_size=32).unwrapped
+    check_env(env)
+    env.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_the_command_line_name_is_the_worlds_own(world: str) -> None:
+    assert ENVS[world].world.name == world
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_the_same_seed_gives_the_same_episode(world: str) -> None:
+    first, again, other = episode(world, 5), episode(world, 5), episode(world, 6)
+    assert np.array_equal(first.state, again.state)
+    assert np.array_equal(first.frames, again.frames)
+    assert not np.array_equal(first.state, other.state)
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_an_episode_does_not_remember_the_one_before(world: str) -> None:
+    env = ENVS[world](image_size=32)
+    env.reset(seed=1, options={"law": {"gravity": 7.0}})
+    for _ in range(5):
+        env.step(env.expert())
+    later, alone = simulate(env, 2, {"gravity": 3.0}), episode(world, 2, gravity=3.0)
+    env.close()
+    assert np.array_equal(later.state, alone.state)
+    assert np.array_equal(later.frames, alone.frames)
+
+
+@pytest.mark.parametrize("world", ENVS)
+@pytest.mark.parametrize("gravity", [0.0, 4.0, 10.0])
+def test_episodes_are_finite_and_moving_and_can_be_seen(world: str, gravity: float) -> None:
+    made = episode(world, 3, gravity=gravity)
+    assert made.frames.shape == (64, 32, 32, 3)
+    for array in (made.state, made.control, made.phys, *made.records.values()):
+        assert np.isfinite(array).all()
+    assert made.control.shape == (64, len(ENVS[world].world.control))
+    assert 40 < made.frames.mean() < 250, "neither black nor white"
+    assert (np.abs(made.frames[:-1].astype(int) - made.frames[1:]).max(axis=(1, 2, 3)) > 4).mean() > 0.9, "it moves"
+    assert made.phys[0] == made.law["gravity"] == gravity
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_a_copy_of_a_world_goes_its_own_way(world: str) -> None:
+    env = ENVS[world](image_size=16)
+    env.reset(seed=0)
+    other = copy.deepcopy(env)
+    env.step(env.expert())
+    assert not np.array_equal(env.state(), other.state())
+    frame = other.step(other.expert())[0]
+    assert np.array_equal(env.state(), other.state())
+    assert np.array_equal(env._frame(), frame)
+    env.close()
+    other.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> None:
+    env = ENVS[world](image_size=16)
+    width = len(env.world.control)
+    for options, words in [
+        ({"law": {"gravity": float("nan")}}, "finite number"),
+        ({"law": {"gravity": float("inf")}}, "finite number"),
+        ({"law": {"friction": 1.0}}, "unknown law 'friction'"),
+        ({"colour": "red"}, "unknown reset option 'colour'"),
+        ({"state": {"colour": 1.0}}, "unknown state quantity 'colour'"),
+    ]:
+        with pytest.raises(InputError, match=words) as caught:
+            env.reset(seed=0, options=options)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="call reset before step"):
+        env.step(env.expert())
+    env.reset(seed=0)
+    before = env.state()
+    wrong = [(np.zeros(width + 1), "must have the shape")]
+    if width:
+        wrong += [(np.full(width, np.nan), "must be finite"), (np.full(width, 1e6), "must lie within")]
+    for control, words in wrong:
+        with pytest.raises(InputError, match=words):
+            env.step(control)
+    assert np.array_equal(env.state(), before)
+    assert env.observation_space.contains(env.step(env.expert())[0])
+    env.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_an_unknown_option_is_named(world: str) -> None:
+    for name in ENVS[world].world.options:
+        with pytest.raises(InputError, match=f"unknown {name} 'wrong'"):
+            ENVS[world](**{name: "wrong"})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="image_size must be"):
+        ENVS[world](image_size=4)
