@@ -1,12 +1,12 @@
 """Arm Catcher Ball: a Unitree Z1 holds an open box on its wrist and catches a ball that comes bouncing from the far end.
 
-The control moves the box's target by (dx, dy, dz), 1 being 16, 13.3 and 16 mm a frame. The box looks at the far end (+y) and stays
-upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm of the axis
-and as deep as it goes, it is latched, a weld that stops it in the arm's hand with its momentum. That is the only thing here that is
-not a contact or a motor. A ball that hits the rim or passes beside the box is missed.
+The control moves the box's target by (dx, dy, dz), 1 being 16, 13.3 and 16 mm a frame. The box looks at the far end (+y) and
+stays upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm of
+the axis and as deep as it goes, it is latched, a weld that stops it in the box and gives its momentum to the arm. That is the
+only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed.
 
 The floor and the walls give back all speed and have no friction, so the ball's spin, which cannot be seen, does not matter.
-Below zero gravity a ball never comes down again: it is thrown faster then, so that it passes the arm before it leaves the scene.
+Below zero gravity a ball never comes down again: it is then thrown faster, to pass the arm before it leaves the scene.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UPRIGHT = np.eye(3)
 CROSSING = ((3.0, 3.6), (2.2, 3.0), (1.5, 2.2), (1.0, 1.5))  # s; the first range in which the scene allows a launch
 NEAR_X, FAR_X = (0.11333, 0.30), ((-0.29333, -0.22667), (0.36, 0.42667))  # m; where a ball crosses: catch, miss
 HEIGHT_CATCH, HEIGHT_MISS = (0.26, 0.40), (0.17333, 0.43067)  # m, there
-SLOW = 2.2  # m^2/s^3 over gravity: how fast a ball that should be caught may climb or fall there; at the apex of its bounce
+SLOW = 2.2  # m^2/s^3; over gravity, how fast a ball that should be caught may climb or fall there
 PEAK = 0.624  # m
 TRAVEL = 0.05333  # m; the arm must move at least this far
 PLANS = ("capture", "miss", "capture", "capture", "capture")
@@ -63,6 +63,7 @@ class ArmCatcherBall(ArmWorld):
     arena = ARENA
     look = LOOK
     radius = RADIUS
+    tool_shadow = 0.085
     touches = ("catcher", "floor", "wall")
     world: ClassVar[World] = World(
         name="arm_catcher_ball",
@@ -187,8 +188,8 @@ class ArmCatcherBall(ArmWorld):
 class _Hand:
     """The demonstrator. From the ball's true state it knows, in closed form, where the ball will cross the box's opening.
 
-    A careful hand goes there in even steps, to arrive 0.6 s early, with small noise and a slow tremor that dies away as the ball
-    comes near. A careless one sees the ball 3 to 7 frames late and aims 18 cm to the left: it misses.
+    A careful hand goes there in even steps, to arrive 0.6 s early, with small noise and a slow tremor that dies away as the
+    ball comes near. A careless one sees the ball 3 to 7 frames late and aims 18 cm to the left: it misses.
     """
 
     def __init__(self, rng: np.random.Generator, careful: bool):
@@ -233,7 +234,7 @@ def _throw(rng: np.random.Generator, gravity: float, catch: bool) -> tuple[np.nd
             x, y = rng.uniform(-0.21333, 0.56, n), rng.uniform(1.01333, 1.28, n)
             until = rng.uniform(*crossing, n)
             side = np.array(NEAR_X if catch else FAR_X[rng.integers(2)])
-            aim = rng.uniform(*side, n)
+            aim = rng.uniform(side[0], side[1], n)
             height = RADIUS + rng.uniform(0.11333, 0.36267, n)
             if gravity > 0:
                 fastest = np.sqrt(2 * gravity * (PEAK - height))
@@ -244,12 +245,13 @@ def _throw(rng: np.random.Generator, gravity: float, catch: bool) -> tuple[np.nd
             z, vz = flight.at(until)
             good = (low <= z) & (z <= high) & (flight.peak(until) <= PEAK)
             if catch:
+                # near the apex of its bounce, or a ball that climbs under the box would hit its rim from below
                 good &= np.abs(vz) <= (0.65 if gravity < 0 else SLOW / max(gravity, 5.0))
                 good &= np.hypot(aim - START[0], z - START[2]) >= TRAVEL
             if gravity <= 0:
                 good &= flight.landing >= until
             plane = START[1] + GRAB
-            for i in np.flatnonzero(good):
+            for i in np.flatnonzero(good).tolist():
                 velocity = np.array([(aim[i] - x[i]) / until[i], (plane - y[i]) / until[i], climb[i]])
                 times = np.arange(0, until[i], 1 / 16)
                 way = np.stack([x[i] + velocity[0] * times, y[i] + velocity[1] * times, flight.pick(i).at(times)[0]], axis=1)
@@ -301,11 +303,17 @@ def _add_catcher(hand: Any) -> list[str]:
         "upper_side": ((0, middle, side), (outer, middle, PLATE)),
     }
     for name, (pos, size) in plates.items():
-        body.add_geom(name=name, type=box, pos=pos, size=size, mass=0.03, rgba=(0.21, 0.31, 0.43, 0.45), **OFF)
+        body.add_geom(name=name, type=box, pos=pos, size=size, mass=0.03, rgba=(0.21, 0.31, 0.43, 0.28), **OFF)
     for sign in (-1, 1):  # the rim
-        for pos, size in (((sign * side, 2 * middle, 0), (0.005, 0.005, outer)), ((0, 2 * middle, sign * side), (outer, 0.005, 0.005))):
+        for pos, size in (
+            ((sign * side, 2 * middle, 0), (0.005, 0.005, outer)),
+            ((0, 2 * middle, sign * side), (outer, 0.005, 0.005)),
+        ):
             body.add_geom(type=box, pos=pos, size=size, mass=0, rgba=(0.13, 0.20, 0.30, 1), **OFF)
     for k in (-2, -1, 0, 1, 2):  # strings on the back
-        for pos, size in (((k * INNER / 3, 2 * PLATE, 0), (0.0013, 0.0013, INNER)), ((0, 2 * PLATE, k * INNER / 3), (INNER, 0.0013, 0.0013))):
+        for pos, size in (
+            ((k * INNER / 3, 2 * PLATE, 0), (0.0013, 0.0013, INNER)),
+            ((0, 2 * PLATE, k * INNER / 3), (INNER, 0.0013, 0.0013)),
+        ):
             body.add_geom(type=box, pos=pos, size=size, mass=0, rgba=(0.85, 0.90, 0.96, 1), **OFF)
     return list(plates)

@@ -1,8 +1,8 @@
 """What the three arm worlds share: a robot that carries a tool along commanded poses, and a free ball that touches things.
 
 A command moves the tool's target pose. Inverse kinematics turns the new pose into joint angles; over the frame interval the
-joints' commands run in a straight line from the old angles to the new, and the servos follow. The tool is a child of the arm's
-last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little.
+joints' commands run in a straight line from the old angles to the new, and the servos follow. The tool is a child of the
+arm's last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class ArmWorld(Spatial):
     robot: ClassVar[Robot]
     look: ClassVar[Look]
     radius: ClassVar[float]  # of the ball
+    limb: ClassVar[float] = 0.03  # m, of the arm's shadow
+    tool_shadow: ClassVar[float]  # m
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
 
@@ -73,12 +75,13 @@ class ArmWorld(Spatial):
         ball = self.model.joint("ball")
         self._ball, self._ball_v = slice(*(ball.qposadr[0] + [0, 7])), slice(*(ball.dofadr[0] + [0, 6]))
         self._limbs = np.array([self.model.body(f"{self.robot.name}_{link.name}").id for link in self.robot.links[1:]])
+        self._rows = _between([np.linalg.norm(link.pos) for link in self.robot.links[2:]], self.limb)
         self._site = self.model.site(TOOL).id
         self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
         self._target = np.zeros(3), np.eye(3)
         self._joints = self.arm.home
 
-    def _place(self, mass: float, position: Sequence[float], velocity: Sequence[float], spin: Sequence[float]) -> None:
+    def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
         """Put the ball there, at rest orientation, and clear what the last episode left."""
         body = self.model.body("ball").id
         self.model.body_mass[body] = mass
@@ -130,7 +133,7 @@ class ArmWorld(Spatial):
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-        """Joint angles for the pose, or for the farthest one on the way to it that the arm can take: it becomes the target."""
+        """Joint angles for the pose, or for the farthest one on the way that the arm can take. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
         if found.within(*CLOSE):
             self._target = position, rotation
@@ -185,12 +188,10 @@ class ArmWorld(Spatial):
         return np.concatenate([self.data.qpos[self.arm.qpos], self.data.qvel[self.arm.dofs], self._joints])
 
     def _casters(self) -> np.ndarray:
-        limbs = self.data.xpos[self._limbs]
-        between = (limbs[1:] + limbs[:-1]) / 2
-        thick = np.full((len(limbs) + len(between), 1), self.limb)
-        return np.concatenate([[[*self.data.qpos[self._ball][:3], self.radius]], np.hstack([np.vstack([limbs, between]), thick])])
-
-    limb: ClassVar[float] = 0.03  # m, radius of the arm's shadow
+        arm = self._rows @ self.data.xpos[self._limbs]
+        spheres = np.concatenate([arm, np.full((len(arm), 1), self.limb)], axis=1)
+        ball = [*self.data.qpos[self._ball][:3], self.radius]
+        return np.concatenate([[ball, [*self.tool()[0], self.tool_shadow]], spheres])
 
 
 def start_spec(look: Look) -> Any:
@@ -211,6 +212,18 @@ def add_ball(spec: Any, radius: float, **look: Any) -> None:
     body.explicitinertial = True
     body.mass, body.inertia = 1.0, [0.4 * radius**2] * 3
     body.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], **look, **OFF)
+
+
+def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
+    """Weights (M, N) that turn the N joints of a chain into M points along its links, none farther apart than the radius."""
+    rows = [np.eye(len(lengths) + 1)[0]]
+    for i, length in enumerate(lengths):
+        count = max(math.ceil(length / (1.5 * radius)), 1)
+        for share in np.arange(1, count + 1) / count:
+            row = np.zeros(len(lengths) + 1)
+            row[i : i + 2] = 1 - share, share
+            rows.append(row)
+    return np.array(rows)
 
 
 def yaw(angle: float) -> tuple[float, float, float, float]:

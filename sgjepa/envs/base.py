@@ -134,7 +134,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
 
-        Worlds with `plans` also take {"plan": "success"}: what the launch and the demonstrator aim at. Else the seed decides.
+        Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Else the seed decides.
         """
         options = options or {}
         known = ["law", "state", *(["plan"] if self.world.plans else [])]
@@ -152,7 +152,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             laws.LAWS[name].apply(self.model, value)
         self.law, self.t = law, -1
         if self.world.plans:
-            drawn = self.world.plans[self.np_random.integers(len(self.world.plans))]  # also when not used: a seed is a launch
+            drawn = self.world.plans[
+                self.np_random.integers(len(self.world.plans))
+            ]  # also when not used: a seed is a launch
             self.plan = options.get("plan", drawn)
         self._launch(self.np_random)
         if state:

@@ -1,7 +1,7 @@
 """How balls bounce in the arm worlds: a damped spring whose restitution is the one that was asked for.
 
-MuJoCo's direct contact parameters (-stiffness, -damping) make the gap x between two bodies obey x'' = -stiffness x - damping x'
-whatever their masses, so the relative speed after a touch is e times the one before also when a light ball meets a moving arm.
+MuJoCo's direct contact parameters (-stiffness, -damping) make the gap x between two bodies obey x'' = -stiffness x - damping
+x' whatever their masses, so the relative speed after a touch is e times the one before, also when a ball meets a moving arm.
 The contact pushes but never pulls: it ends where the force vanishes, before the spring is back at rest, which the textbook
 formula damping = -2 ln(e) sqrt(stiffness) / sqrt(pi^2 + ln(e)^2) overlooks (asked for 0.72, it gives 0.735).
 """

@@ -1,6 +1,6 @@
 """A ball's height in closed form: free flight over a floor that gives back all speed, under any gravity.
 
-The simulator's floor is a stiff spring, so a bounce takes half a period of it; and its steps are semi-implicit, which is exact
+The simulator's floor is a stiff spring, so a bounce takes half a period of it; its steps are semi-implicit, which is exact
 flight with the velocity half a step later. Both are small, and both would add up to centimetres over six bounces.
 """
 

@@ -39,9 +39,11 @@ class Arm:
         self._model, self._scratch = model, mujoco.MjData(model)
         self._site = model.site(site).id
         joints = [model.joint(f"{robot.name}_{joint.name}") for joint in robot.joints]
-        self.qpos = np.array([joint.qposadr[0] for joint in joints])
-        self.dofs = np.array([joint.dofadr[0] for joint in joints])
-        self._motors = np.array([model.actuator(joint.name).id for joint in joints])
+        # one after the other in the model, as `robots.add` made them
+        self.qpos, self.dofs, self._motors = (
+            slice(first, first + len(joints))
+            for first in (joints[0].qposadr[0], joints[0].dofadr[0], model.actuator(joints[0].name).id)
+        )
         self.low, self.high = (np.array([joint.range[i] for joint in joints]) for i in (0, 1))
         self.home = np.array(robot.home)
         self._kp = np.array([joint.kp for joint in robot.joints])
