@@ -1,9 +1,9 @@
 """Arm Catcher Ball: a Unitree Z1 holds an open box on its wrist and catches a ball that comes bouncing from the far end.
 
 The control moves the box's target by (dx, dy, dz), 1 being 16, 13.3 and 16 mm a frame. The box looks at the far end (+y) and
-stays upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm of
-the axis and as deep as it goes, it is latched, a weld that stops it in the box and gives its momentum to the arm. That is the
-only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed.
+stays upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm
+of the axis and as deep as it goes, it is latched, a weld that stops it in the box and gives its momentum to the arm. That is
+the only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed.
 
 The floor and the walls give back all speed and have no friction, so the ball's spin, which cannot be seen, does not matter.
 Below zero gravity a ball never comes down again: it is then thrown faster, to pass the arm before it leaves the scene.
@@ -19,7 +19,7 @@ import mujoco
 import numpy as np
 
 from sgjepa.envs import bounce, robots, spatial
-from sgjepa.envs.arm_world import OFF, TOOL, ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, yaw
+from sgjepa.envs.arm_world import OFF, TOOL, ArmWorld, add_ball, add_solids, arm_record, flags, start_spec, tool_record, yaw
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.flight import Flight
 from sgjepa.envs.spatial import Arena, Look
@@ -99,7 +99,7 @@ class ArmCatcherBall(ArmWorld):
         spec = start_spec(LOOK)
         spatial.add_arena(spec, ARENA)
         add_ball(spec, RADIUS, material="ball")
-        solid = _add_solids(spec)
+        solid = add_solids(spec, ARENA)
         hand = robots.add(spec, Z1, BASE, yaw(BASE_YAW))
         kinds = {**solid, **dict.fromkeys(_add_catcher(hand), "catcher")}
         for geom, kind in kinds.items():
@@ -270,23 +270,6 @@ def _in_picture(points: np.ndarray) -> bool:
     scale = depth * math.tan(math.radians(LOOK.fovy / 2))
     edge = RADIUS / scale + np.maximum(np.abs(rays @ right), np.abs(rays @ np.cross(right, forward))) / scale
     return bool((edge <= 0.92).all())
-
-
-def _add_solids(spec: Any) -> dict[str, str]:
-    """What the ball bounces off: planes and thick boxes that are not drawn."""
-    (cx, cy), (hx, hy), top = ARENA.centre, ARENA.half, ARENA.height
-    hidden = {"group": spatial.HIDDEN, **OFF}
-    plane, box = mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_BOX
-    spec.worldbody.add_geom(name="floor", type=plane, size=[0, 0, 1], **hidden)
-    thick = 0.25
-    walls = {
-        "left": ((cx - hx - thick, cy, top / 2), (thick, hy, top / 2)),
-        "right": ((cx + hx + thick, cy, top / 2), (thick, hy, top / 2)),
-        "far": ((cx, cy + hy + thick, top / 2), (hx, thick, top / 2)),
-    }
-    for name, (pos, size) in walls.items():
-        spec.worldbody.add_geom(name=name, type=box, pos=pos, size=size, **hidden)
-    return {"floor": "floor", **dict.fromkeys(walls, "wall")}
 
 
 def _add_catcher(hand: Any) -> list[str]:

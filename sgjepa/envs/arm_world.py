@@ -1,7 +1,7 @@
 """What the three arm worlds share: a robot that carries a tool along commanded poses, and a free ball that touches things.
 
 A command moves the tool's target pose. Inverse kinematics turns the new pose into joint angles; over the frame interval the
-joints' commands run in a straight line from the old angles to the new, and the servos follow. The tool is a child of the
+joints' commands run smoothly from the old angles to the new, and the servos follow. The tool is a child of the
 arm's last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little.
 """
 
@@ -19,7 +19,7 @@ from sgjepa.envs import bounce, spatial
 from sgjepa.envs.base import Quantity
 from sgjepa.envs.kinematics import Arm, rotation_vector
 from sgjepa.envs.robots import Robot
-from sgjepa.envs.spatial import Look, Spatial
+from sgjepa.envs.spatial import Arena, Look, Spatial
 from sgjepa.errors import InputError
 
 OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch
@@ -75,11 +75,11 @@ class ArmWorld(Spatial):
         ball = self.model.joint("ball")
         self._ball, self._ball_v = slice(*(ball.qposadr[0] + [0, 7])), slice(*(ball.dofadr[0] + [0, 6]))
         self._limbs = np.array([self.model.body(f"{self.robot.name}_{link.name}").id for link in self.robot.links[1:]])
-        self._rows = _between([np.linalg.norm(link.pos) for link in self.robot.links[2:]], self.limb)
+        self._rows = _between([math.hypot(*link.pos) for link in self.robot.links[2:]], self.limb)
         self._site = self.model.site(TOOL).id
         self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
         self._target = np.zeros(3), np.eye(3)
-        self._joints = self.arm.home
+        self._joints, self._speeds = self.arm.home, np.zeros_like(self.arm.home)
 
     def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
         """Put the ball there, at rest orientation, and clear what the last episode left."""
@@ -95,7 +95,7 @@ class ArmWorld(Spatial):
 
     def _pose(self, position: np.ndarray, rotation: np.ndarray, joints: np.ndarray) -> None:
         """Put the arm there, at rest, with the servos holding it."""
-        self._target, self._joints = (position, rotation), joints
+        self._target, self._joints, self._speeds = (position, rotation), joints, np.zeros_like(joints)
         self.data.qpos[self.arm.qpos] = joints
         mujoco.mj_forward(self.model, self.data)
         self.arm.follow(self.data, joints, np.zeros_like(joints))
@@ -118,18 +118,25 @@ class ArmWorld(Spatial):
 
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
-        goal = self._reach(position, rotation)
-        start, arm, data = self._joints, self.arm, self.data
-        speeds = (goal - start) / self.world.frame_dt
+        goal, arm, data, dt = self._reach(position, rotation), self.arm, self.data, bounce.TIMESTEP
+        # from where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
+        # evenly to the one that arrives at the goal in time, so a lag or a push is made good at once and nothing jerks
+        start, before, ramp = data.qpos[arm.qpos].copy(), self._speeds, self.world.frame_dt / 2
+        after = (goal - start - before * ramp / 2) / (self.world.frame_dt - ramp / 2)
+        gain = (after - before) / ramp
         self.touched[:] = False
         for step in range(1, self.substeps + 1):
-            arm.follow(data, start + (goal - start) * (step / self.substeps), speeds)
+            t = step * dt
+            if t <= ramp:
+                arm.follow(data, start + before * t + gain * (t * t / 2), before + gain * t, gain)
+            else:
+                arm.follow(data, start + (before - after) * (ramp / 2) + after * t, after)
             mujoco.mj_step(self.model, data)
             if data.ncon:
                 kinds = self._kind[data.contact.geom].max(axis=1)
                 self.touched[kinds[kinds >= 0]] = True
             self._watch()
-        self._joints = goal
+        self._joints, self._speeds = goal, after
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
@@ -212,6 +219,21 @@ def add_ball(spec: Any, radius: float, **look: Any) -> None:
     body.explicitinertial = True
     body.mass, body.inertia = 1.0, [0.4 * radius**2] * 3
     body.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], **look, **OFF)
+
+
+def add_solids(spec: Any, arena: Arena) -> dict[str, str]:
+    """What the ball bounces off in an arena, and its kind: a plane and thick boxes that are not drawn."""
+    (cx, cy), (hx, hy), top, thick = arena.centre, arena.half, arena.height, 0.25
+    hidden = {"group": spatial.HIDDEN, **OFF}
+    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
+    walls = {
+        "left": ((cx - hx - thick, cy, top / 2), (thick, hy, top / 2)),
+        "right": ((cx + hx + thick, cy, top / 2), (thick, hy, top / 2)),
+        "far": ((cx, cy + hy + thick, top / 2), (hx, thick, top / 2)),
+    }
+    for name, (pos, size) in walls.items():
+        spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=pos, size=size, **hidden)
+    return {"floor": "floor", **dict.fromkeys(walls, "wall")}
 
 
 def _between(lengths: Sequence[float], radius: float) -> np.ndarray:

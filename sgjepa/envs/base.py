@@ -76,7 +76,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             raise unknown("render_mode", render_mode, ["rgb_array"])
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
-        self._limit = np.broadcast_to(np.float64(self.world.control_limit), len(self.world.control))
+        self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
         self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
         self.law: dict[str, float] = {}
         self.plan = ""

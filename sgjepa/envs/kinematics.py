@@ -49,6 +49,7 @@ class Arm:
         self._kp = np.array([joint.kp for joint in robot.joints])
         self._kv = np.array([joint.kv for joint in robot.joints])
         self._damping = np.array([joint.damping for joint in robot.joints])
+        self._gains, self._push = np.zeros(model.nv), np.zeros(model.nv)
         self._torque = 0.999 * np.array([joint.torque for joint in robot.joints])
 
     def pose(self, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,14 +101,18 @@ class Arm:
             return max(exact, key=lambda s: float(np.minimum(s.joints - self.low, self.high - s.joints).min()))
         return min(found, key=lambda s: s.cost)
 
-    def follow(self, data: Any, joints: np.ndarray, speeds: np.ndarray) -> None:
-        """Command the servos to be at `joints` with `speeds` now.
+    def follow(self, data: Any, joints: np.ndarray, speeds: np.ndarray, gains: np.ndarray | None = None) -> None:
+        """Command the servos to be at `joints` with `speeds` now, and to change the speeds by `gains` a second.
 
         A bare position servo drags kv/kp = 0.1 s behind a moving command. Here the command leads by exactly that, and by
         what gravity, inertia and damping ask for, so that the servo's own law cancels them.
         """
         angles, rates = data.qpos[self.qpos], data.qvel[self.dofs]
         needed = data.qfrc_bias[self.dofs] + self._damping * speeds
+        if gains is not None:
+            self._gains[self.dofs] = gains
+            mujoco.mj_mulM(self._model, data, self._push, self._gains)
+            needed += self._push[self.dofs]
         torque = self._kp * (joints - angles) + self._kv * (speeds - rates) + needed
         # just inside the limit: at the limit MuJoCo no longer integrates the servo's damping implicitly, and a light wrist
         # would then be thrown to and fro between full torque one way and the other
