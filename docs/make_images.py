@@ -10,19 +10,38 @@ from sgjepa.data import episode, preview
 from sgjepa.envs import ENVS
 
 OUT = Path(__file__).parent / "images"
+BALL = (0.62, 9.8, 20.0)  # Pluto, Earth, and the strongest pull of the test set
 SHOWN = {"square": -2.0, "right_triangle": 1.0, "pentagon": 4.0, "house": 10.0}
 
 
 def main() -> None:
-    """One episode of each planar world, each under another gravity."""
+    """One episode of each planar world, each under another gravity, and Approach Ball under three."""
+    planar()
+    ball()
+
+
+def planar() -> None:
+    """One row a world."""
     frames, labels = [], []
     for world, gravity in SHOWN.items():
         frames.append(episode.simulate(ENVS[world](), seed=7, law={"gravity": gravity}).frames)
         labels.append(f"{world.replace('_', ' ')}\ng = {gravity:g} m/s^2")
+    save("worlds.png", frames, labels)
+
+
+def ball() -> None:
+    """One row a gravity."""
+    env = ENVS["approach_ball"](image_size=128)
+    frames = [episode.simulate(env, seed=3, law={"gravity": gravity}).frames for gravity in BALL]
+    save("approach_ball.png", frames, [f"approach ball\ng = {gravity:g} m/s^2" for gravity in BALL])
+    env.close()
+
+
+def save(name: str, frames: list[np.ndarray], labels: list[str]) -> None:
+    """A contact sheet in the folder of images."""
     OUT.mkdir(exist_ok=True)
-    path = OUT / "worlds.png"
-    preview.contact_sheet(np.stack(frames), labels, "").save(path, optimize=True)
-    print(path)
+    preview.contact_sheet(np.stack(frames), labels, "").save(OUT / name, optimize=True)
+    print(OUT / name)
 
 
 if __name__ == "__main__":

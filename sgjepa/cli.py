@@ -87,9 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa data square --size mini",
         _data,
     )
-    data.add_argument("world", help="square, right_triangle, pentagon or house")
+    data.add_argument("world", help="square, right_triangle, pentagon, house or approach_ball")
     data.add_argument(
-        "--size", default="mini", metavar="SIZE", help="mini (64 px, 2,500 episodes) or paper (128 px, 13,000)"
+        "--size",
+        default="mini",
+        metavar="SIZE",
+        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space)\nor paper (128 px, 13,000; 256 px, 9,600)",
     )
     data.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
     data.add_argument(

@@ -66,3 +66,15 @@ def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_deliberate_choice_is_kept() -> None:
     done = run("from sgjepa.envs import gl; import os; print(os.environ['MUJOCO_GL'])", MUJOCO_GL="off")
     assert done.stdout.strip() == "off", done.stderr
+
+
+@pytest.mark.opengl
+def test_asking_for_backends_harms_no_open_picture() -> None:
+    from sgjepa.envs import ENVS
+
+    env = ENVS["approach_ball"](image_size=16)
+    before, _ = env.reset(seed=0)
+    for starts in gl.PROBES.values():
+        starts()
+    assert (env._frame() == before).all()
+    env.close()

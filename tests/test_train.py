@@ -332,6 +332,18 @@ def test_a_model_that_does_not_fit_is_named(fitting: Run, finished: Path, traine
         train(wider, tmp_path / "x", finished.parent)
 
 
+@pytest.mark.opengl
+def test_a_world_without_controls_trains_on_its_law_alone(fitting: Run, tmp_path: Path) -> None:
+    base = small("approach_ball")
+    few = replace(base, train=replace(base.train, episodes=20), test=replace(base.test, episodes=2))
+    collect(few, tmp_path / "approach_ball", workers=1)
+    assert isinstance(fitting.model, ModelConfig)
+    run = replace(fitting, data=("approach_ball",), model=replace(fitting.model, controls=0))
+    _, model = checkpoint.load_run(train(run, tmp_path / "run", tmp_path))
+    c = model.condition(torch.zeros(1, 3, 0), torch.tensor([[4.0]]))
+    assert not torch.allclose(c, model.condition(torch.zeros(1, 3, 0), torch.tensor([[9.0]])))
+
+
 # --- recipes -------------------------------------------------------------------------------------------------------
 
 

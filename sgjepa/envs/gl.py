@@ -35,8 +35,8 @@ def _egl_starts() -> bool:
         return False
     for device in devices[: count.value]:
         display = display_of(_EGL_PLATFORM_DEVICE, device, None)
+        # not terminated: MuJoCo shares the display, and may have pictures open on it
         if display and egl.eglInitialize(ctypes.c_void_p(display), None, None):
-            egl.eglTerminate(ctypes.c_void_p(display))
             return True
     return False
 

@@ -1,8 +1,8 @@
 """Pictures of a 3-D world in two layers: what stands still is drawn once, finely; each frame adds only what moves.
 
-backdrop   the geoms and sites of group BACKDROP, drawn once with samples x samples points a pixel. They must stand still
-           and never hide anything that moves
-moving     every other visible geom, drawn for each frame inside the rectangle it can reach, at the same fineness
+backdrop   the geoms and sites of group BACKDROP, drawn once, with 16 x 16 points a pixel. They must stand still and never
+           hide anything that moves
+moving     every other visible geom, drawn for each frame inside the rectangle it can reach, with 4 x 4 points
 shadows    of spheres, on the floor z = 0, from a round lamp overhead: a function of the floor point, so exact and cheap
 
 A CPU spends most of a MuJoCo picture on shadow maps and on drawing and reading again what has not changed. Measured against
@@ -22,6 +22,7 @@ from sgjepa.envs.scene import ALL_GROUPS, Canvas, reduce
 BACKDROP = 1
 _MOVING = tuple(group for group in ALL_GROUPS if group != BACKDROP)
 SAMPLES = 4  # points a pixel in each direction
+_FINER = 4  # times as many for the backdrop: thin lines far away need them
 _LARGEST = 2048  # pixels of a fine picture; a larger frame gets fewer samples
 
 
@@ -81,6 +82,8 @@ class View:
 
     def box(self, spheres: np.ndarray) -> Box | None:
         """The rectangle of pixels that spheres, (N, 4) as x, y, z, radius, can touch; None if they are out of sight."""
+        if not len(spheres):
+            return None
         right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
         if (-backward <= spheres[:, 3]).any():  # a sphere around the camera or behind it: no bound
             return Box(0, self.side, 0, self.side)
@@ -118,6 +121,7 @@ class LayeredPainter:
         view = self._view or self._prepare(data)
         frame: np.ndarray = self._still.copy()
         moving = np.column_stack([data.geom_xpos[self._geoms], self._model.geom_rbound[self._geoms]])
+        casters = casters[casters[:, 2] < 0.9 * self._lamp.position[2]]  # what rose above the lamp shades nothing
         shadows = self._shadows(casters)
         body, shade = view.box(moving), view.box(shadows)
         boxes = [box for box in (body, shade) if box]
@@ -143,10 +147,13 @@ class LayeredPainter:
     def _prepare(self, data: Any) -> View:
         """Draw the backdrop, and find out where each of its points lies on the floor."""
         side = self._canvas.side
-        finer = max(1, min(4, _LARGEST // side))
-        large = Canvas(self._model, side * finer, self._camera)
-        self._fine = reduce(large.paint(data, (BACKDROP,))[0], finer)
-        large.close()
+        self._fine = np.empty((side, side, 3), np.uint8)
+        part = side // _FINER
+        for top in range(0, side, part):
+            for left in range(0, side, part):
+                rows, columns = slice(top, min(top + part, side)), slice(left, min(left + part, side))
+                colours, _ = self._canvas.paint_part(data, rows, columns, (BACKDROP,), zoom=_FINER)
+                self._fine[rows, columns] = reduce(colours, _FINER)
         self._still = reduce(self._fine, self._samples)
         self._view = View(self._model, data, self._camera, side)
         self._floor = self._view.on_floor()

@@ -38,9 +38,10 @@ class Canvas:
         self._context: Any = None
         self.model, self.side = model, side
         model.vis.global_.offwidth, model.vis.global_.offheight = side, side
+        model.vis.quality.shadowsize = 0  # else the context takes memory for shadow maps, and half a second
         self._gl: Any = mujoco.GLContext(side, side)
         self._gl.make_current()
-        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, 2000)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
@@ -57,11 +58,11 @@ class Canvas:
         return self.paint_part(data, whole, whole, groups, sky)
 
     def paint_part(
-        self, data: Any, rows: slice, columns: slice, groups: Sequence[int] = ALL_GROUPS, sky: bool = True
+        self, data: Any, rows: slice, columns: slice, groups: Sequence[int] = ALL_GROUPS, sky: bool = True, zoom: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A rectangle of the picture, and only the work for it.
+        """A rectangle of the picture, and only the work for it. Enlarged by `zoom` it must still fit on the canvas.
 
-        Returns colours (h, w, 3) uint8, and depth (h, w) float32, which is 1 where nothing was drawn.
+        Returns colours (h * zoom, w * zoom, 3) uint8, and depth (h * zoom, w * zoom) float32, 1 where nothing was drawn.
         """
         for flags in (self._option.geomgroup, self._option.sitegroup):
             flags[:] = 0
@@ -70,9 +71,8 @@ class Canvas:
         scene, everything = self._scene, mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(self.model, data, self._option, None, self._camera, everything, scene)
         scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = sky
-        height, width = rows.stop - rows.start, columns.stop - columns.start
-        if (height, width) != (self.side, self.side):
-            self._aim(rows, columns)
+        self._aim(rows, columns)
+        height, width = (rows.stop - rows.start) * zoom, (columns.stop - columns.start) * zoom
         place = mujoco.MjrRect(0, 0, width, height)
         mujoco.mjr_render(place, scene, self._context)
         colours, depth = np.empty((height, width, 3), np.uint8), np.empty((height, width), np.float32)
@@ -80,7 +80,7 @@ class Canvas:
         return colours[::-1], depth[::-1]  # OpenGL counts rows from the bottom
 
     def _aim(self, rows: slice, columns: slice) -> None:
-        """Narrow the camera's frustum, which is symmetric for the whole picture, to a rectangle of it."""
+        """Narrow the camera's frustum, which is that of the whole picture, to a rectangle of it."""
         for eye in self._scene.camera:  # two, for stereo
             pixel = (eye.frustum_top - eye.frustum_bottom) / self.side
             top = eye.frustum_top

@@ -7,11 +7,16 @@ from collections.abc import Callable
 from sgjepa.data.settings import DatasetConfig, Part
 from sgjepa.envs import find
 from sgjepa.errors import unknown
-from sgjepa.laws import ClippedNormal, Sampler, evenly
+from sgjepa.laws import ClippedNormal, Grid, Sampler, evenly
 
 SIZES = ("mini", "paper")
 _NARROW: dict[str, Sampler] = {"gravity": ClippedNormal(mean=4.0, std=0.5, floor=0.1)}
 _WIDE: dict[str, Sampler] = {"gravity": evenly(-2.0, 10.0, 0.5)}  # 25 values
+
+_EARTH: dict[str, Sampler] = {"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.0)}
+_PLANETS: dict[str, Sampler] = {  # 25 values: 0 to 20, then Pluto, Moon, Mars, Venus
+    "gravity": Grid((*evenly(0.0, 20.0, 1.0).values, 0.62, 1.63, 3.72, 8.87))
+}
 
 
 def planar(world: str, size: str) -> DatasetConfig:
@@ -21,11 +26,19 @@ def planar(world: str, size: str) -> DatasetConfig:
     return DatasetConfig(world, image_size=128, train=Part(8000, _NARROW), test=Part(5000, _WIDE))
 
 
+def approach_ball(world: str, size: str) -> DatasetConfig:
+    """Train g = max(N(9.8, 2^2), 0); test 0, 1, ..., 20 and four bodies of the solar system, equally often."""
+    if size == "mini":
+        return DatasetConfig(world, image_size=64, train=Part(1000, _EARTH), test=Part(250, _PLANETS))
+    return DatasetConfig(world, image_size=256, train=Part(8000, _EARTH), test=Part(1600, _PLANETS))
+
+
 DATASETS: dict[str, Callable[[str, str], DatasetConfig]] = {
     "square": planar,
     "right_triangle": planar,
     "pentagon": planar,
     "house": planar,
+    "approach_ball": approach_ball,
 }
 
 
