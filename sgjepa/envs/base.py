@@ -35,7 +35,7 @@ class World:
     gym_id: str
     state: tuple[Quantity, ...]
     control: tuple[Quantity, ...]
-    control_limit: float  # |control| of every channel stays within it
+    control_limit: float | tuple[float, ...]  # |control| stays within it: one for all channels, or one each
     phys: tuple[Quantity, ...]
     nominal_law: Mapping[str, float]  # what holds when reset is given no law
     symmetry: int = 1  # a turn by 1/symmetry looks the same
@@ -46,6 +46,8 @@ class World:
     # more vectors a frame, a dataset column each: an arm's joints, contact flags. A flag covers the interval that ended here
     records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
+    # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
+    plans: tuple[str, ...] = ()
 
     @property
     def frame_dt(self) -> float:
@@ -74,9 +76,10 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             raise unknown("render_mode", render_mode, ["rgb_array"])
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
-        limit, width = self.world.control_limit, len(self.world.control)
-        self.action_space = gymnasium.spaces.Box(-limit, limit, (width,), np.float32)
+        self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
+        self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
         self.law: dict[str, float] = {}
+        self.plan = ""
         self.t = -1  # frame number; -1 until the first reset has succeeded
         self._build()
 
@@ -129,11 +132,17 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     # --- the Gymnasium protocol ---------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional."""
+        """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
+
+        Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Else the seed decides.
+        """
         options = options or {}
+        known = ["law", "state", *(["plan"] if self.world.plans else [])]
         for key in options:
-            if key not in ("law", "state"):
-                raise unknown("reset option", key, ["law", "state"])
+            if key not in known:
+                raise unknown("reset option", key, known)
+        if "plan" in options and options["plan"] not in self.world.plans:
+            raise unknown("plan", options["plan"], dict.fromkeys(self.world.plans))
         law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
         state = self._check_state(options.get("state", {}))
         super().reset(seed=seed)
@@ -142,6 +151,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         for name, value in law.items():
             laws.LAWS[name].apply(self.model, value)
         self.law, self.t = law, -1
+        if self.world.plans:
+            drawn = self.world.plans[
+                self.np_random.integers(len(self.world.plans))
+            ]  # also when not used: a seed is a launch
+            self.plan = options.get("plan", drawn)
         self._launch(self.np_random)
         if state:
             self._set_state(state)
@@ -179,9 +193,10 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             raise InputError(f"control must have the shape {self.action_space.shape} ({names}), got {array.shape}")
         if not np.isfinite(array).all():
             raise InputError(f"control ({names}) must be finite, got {array.tolist()}")
-        limit = self.world.control_limit
-        if np.abs(array).max(initial=0.0) > limit * (1 + 1e-6):  # float32 rounding of the limit itself is no error
-            raise InputError(f"control ({names}) must lie within ±{limit:g}, got {array.tolist()}")
+        if (np.abs(array) > self._limit * (1 + 1e-6)).any():  # float32 rounding of the limit itself is no error
+            one = np.ndim(self.world.control_limit) == 0
+            limits = ", ".join(f"{limit:g}" for limit in (self._limit[:1] if one else self._limit))
+            raise InputError(f"control ({names}) must lie within ±{limits}, got {array.tolist()}")
         return array
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, float]:
