@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from sgjepa import checkpoint, config, files
+from sgjepa.coverage import coverage_curve
 from sgjepa.data.settings import episode_seed, make_env
 from sgjepa.data.store import Dataset, Split, split_episodes, training_law
 from sgjepa.encoded import encoded
@@ -77,6 +78,7 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         "law": dataset.test.laws[0],
         "unit": dataset.test.about["laws"][dataset.test.laws[0]],
         "training_law": training_law(dataset),
+        "coverage": _coverage(dataset),
         "settings": settings,
         "scores": scores,
         "provenance": files.provenance(),
@@ -85,6 +87,16 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         write_strips(folder, place, run, model, dataset, cfg.context)
     files.write_json(place / SETTINGS, about)
     return place
+
+
+def _coverage(dataset: Dataset) -> dict[str, list[float]] | None:
+    """L_law of each test value: how far outside the training laws it lies; None if these never vary."""
+    values = np.unique(dataset.test.law[:, 0]).astype(np.float64)
+    try:
+        found = coverage_curve(dataset.train.law[:, 0], values)
+    except InputError:
+        return None
+    return {"law": values.tolist(), "L_law": found.tolist()}
 
 
 def evaluate(

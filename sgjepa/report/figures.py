@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sgjepa.report.counterfactual import Counterfactual
-from sgjepa.report.gather import METRICS, REFERENCES, Results, unit
+from sgjepa.report.gather import MAIN, METRICS, REFERENCES, Results, unit
 from sgjepa.report.training import TERMS, curves
 from sgjepa.report.words import place, table_number
 from sgjepa.stats import Interval
@@ -208,8 +208,17 @@ def error_by_law(results: Results, metric: str) -> list[Picture]:
             ylim=(0, top * 1.06),
             xlim=(low, high),
         )
-        training = Patch(color=_TRAINING, alpha=0.55, label=f"training {results.laws}")
-        _legend(axis, [*axis.get_legend_handles_labels()[0], training])
+        handles = [
+            *axis.get_legend_handles_labels()[0],
+            Patch(color=_TRAINING, alpha=0.55, label=f"training {results.laws}"),
+        ]
+        if metric == MAIN and results.coverage:
+            right = axis.twinx()
+            right.plot(list(results.coverage), list(results.coverage.values()), color="#333333", linewidth=1, linestyle="-.")
+            right.set(ylabel="coverage L_law (log scale)", yscale="log")
+            right.spines["right"].set_visible(True)
+            handles.append(Line2D([], [], color="#333333", linewidth=1, linestyle="-.", label="coverage L_law, right axis"))
+        _legend(axis, handles)
     return found
 
 

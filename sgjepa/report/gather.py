@@ -10,6 +10,7 @@ import numpy as np
 
 from sgjepa.errors import InputError, unknown
 from sgjepa.report.published import Published, published
+from sgjepa.stats import spearman
 from sgjepa.summary import REGIONS, Evaluation, Method, load_evaluations, methods
 from sgjepa.targets import UNITS
 
@@ -119,6 +120,18 @@ class Results:
             return ((law >= low) & (law <= high)).astype(float)
         bell: np.ndarray = np.exp(-0.5 * ((law - training["mean"]) / training["std"]) ** 2)
         return np.where(law >= training.get("floor", -np.inf), bell, 0.0)
+
+    @property
+    def coverage(self) -> dict[float, float]:
+        """L_law by value of the law; empty if the training laws never vary."""
+        found = self.about.get("coverage")
+        return dict(zip(found["law"], found["L_law"], strict=True)) if isinstance(found, dict) else {}
+
+    def follows_coverage(self, method: Method, metric: str) -> tuple[float, int]:
+        """Rank correlation over the law's values between L_law and the error at the last horizon, and how many values."""
+        errors = method.by_law(metric, self.last)
+        values = [value for value in errors if value in self.coverage]
+        return spearman(np.array([self.coverage[v] for v in values]), np.array([errors[v].mean for v in values]))
 
     @property
     def published(self) -> Published | None:

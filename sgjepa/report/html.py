@@ -9,10 +9,10 @@ from pathlib import Path
 from sgjepa.report import parts
 from sgjepa.report.counterfactual import Counterfactual
 from sgjepa.report.figures import Picture, styles
-from sgjepa.report.gather import MAIN, Results
+from sgjepa.report.gather import MAIN, METRICS, Results
 from sgjepa.report.tables import Comparison, Group, Line
 from sgjepa.report.training import Cost, budget_words
-from sgjepa.report.words import against_baseline, answer, cautions, count, in_scale, place
+from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
 from sgjepa.summary import Method, paired, verdict
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -144,6 +144,13 @@ def _law(content: Content) -> str:
         f"{results.laws}; between the dotted lines counts as in distribution. Bands are 95 % intervals over the "
         f"episodes of one {results.law_name}."
     )
+    if results.coverage:
+        found = [(method.label, *results.follows_coverage(method, MAIN)) for method in results.methods]
+        ranks = ", ".join(f"{label} {fixed(rank, 2)}" for label, rank, _ in found)
+        caption += (
+            f" Coverage L_law says how far outside the training {results.laws} a value lies, before any training. Its "
+            f"rank correlation with the {METRICS[MAIN]} over {found[0][2]} {results.laws}: {ranks}."
+        )
     return parts.figures(content.pictures.get("law", []), caption)
 
 
