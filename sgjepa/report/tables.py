@@ -112,11 +112,8 @@ def by_law(results: Results) -> list[Record]:
     for method in results.methods:
         for metric in results.metrics:
             for value, one in method.by_law(metric, results.last).items():
-                law = {
-                    f"law.{results.law_name}": value,
-                    "L_law": results.coverage.get(value, float("nan")),
-                    "horizon": results.last,
-                }
+                far = results.coverage.get(value, float("nan"))
+                law = {f"law.{results.law_name}": value, "L_law": far, "horizon": results.last}
                 found.append(_head(method, metric) | law | _interval(one))
     return found
 
