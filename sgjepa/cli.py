@@ -87,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa demo --quick",
         _demo,
     )
-    demo.add_argument("--quick", action="store_true", help="about 3 minutes: little data, few updates; the report says so")
+    length = demo.add_mutually_exclusive_group()
+    length.add_argument("--quick", action="store_true", help="about 3 minutes: a fifth of the data, a fifth of the updates")
+    length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
     demo.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
     demo.add_argument("--out", type=Path, default=DEMO, metavar="DIR", help="where everything goes (default: %(default)s)")
     demo.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
@@ -270,17 +272,18 @@ def _demo(options: Any) -> None:
 
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    length = "quick" if options.quick else "long" if options.long else "short"
     print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
-    _say_made(demo.make_data(options.out, options.quick, options.workers), [options.out / "preview" / "contact_sheet.png"])
+    _say_made(demo.make_data(options.out, length, options.workers), [options.out / "preview" / "contact_sheet.png"])
     missing = demo.without_weights()
     methods = demo.METHODS if missing is None else tuple(m for m in demo.METHODS if m != "dino")
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
-    chosen = demo.runs(options.quick, options.seeds, methods)
+    chosen = demo.runs(length, options.seeds, methods)
     print(f"2. {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, each with its evaluation.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
-    folders = demo.train_and_evaluate(options.out, chosen, options.workers)
-    page = demo.write_page(options.out, folders, options.quick)
+    folders = demo.train_and_evaluate(options.out, length, chosen, options.workers)
+    page = demo.write_page(options.out, length, folders)
     print(f"3. What it says, with intervals and pictures: {page}")
     _say_verdict(page.parent)
 

@@ -22,20 +22,21 @@ from sgjepa.report.write import report
 from sgjepa.run import Run
 from sgjepa.training_data import updates_there
 
-METHODS = ("gru", "lewm", "dino")
+METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
+LENGTHS = ("quick", "short", "long")  # about 3 and 15 minutes on two cores; the whole mini recipe
 QUICK_EPISODES = (400, 100)  # training and test
-QUICK_EPOCHS = 3
+EPOCHS, SHORT_UPDATES = 3, 130  # an epoch
 
 
-def make_data(out: Path, quick: bool, workers: int | None) -> Dataset:
+def make_data(out: Path, length: str, workers: int | None) -> Dataset:
     """The square under 25 gravities, in `out/datasets`, with a contact sheet and a film."""
     settings: DatasetConfig = dataset("square", "mini")
-    if quick:
+    if length == "quick":
         train, test = (
             replace(part, episodes=n) for part, n in zip((settings.train, settings.test), QUICK_EPISODES, strict=True)
         )
         settings = replace(settings, train=train, test=test)
-    made = open_dataset(collect(settings, out / "datasets" / _data(quick), workers))
+    made = open_dataset(collect(settings, out / "datasets" / _data(length), workers))
     preview(made, out / "preview")
     return made
 
@@ -49,34 +50,34 @@ def without_weights() -> str | None:
     return None
 
 
-def runs(quick: bool, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Run]:
+def runs(length: str, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Run]:
     """What is trained: every method with every seed, all with the same data and the same number of updates."""
     found = []
     for seed in range(seeds):
         for method in methods:
-            run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(quick),))
+            run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(length),))
             train = replace(run.train, decoder=method != "dino" and seed == 0)
-            if quick:
-                train = replace(train, epochs=QUICK_EPOCHS)
+            if length != "long":
+                train = replace(train, epochs=EPOCHS, updates=SHORT_UPDATES)
             found.append(replace(run, train=train))
     return found
 
 
-def train_and_evaluate(out: Path, chosen: list[Run], workers: int | None) -> list[Path]:
+def train_and_evaluate(out: Path, length: str, chosen: list[Run], workers: int | None) -> list[Path]:
     """Every run from nothing to its evaluation; returns their folders."""
     datasets = out / "datasets"
     chains = []
     for run in chosen:
-        folder = out / "runs" / f"{run.name}-{run.data[0].rpartition('-')[2]}-seed{run.seed}"
+        folder = out / "runs" / f"{run.name}-{length}-seed{run.seed}"
         chains.append(Chain(run, folder, updates_there(run, datasets), counterfactual=True))
     run_chains(chains, datasets, workers)
     return [chain.folder for chain in chains]
 
 
-def write_page(out: Path, folders: list[Path], quick: bool) -> Path:
+def write_page(out: Path, length: str, folders: list[Path]) -> Path:
     """The report of these runs; returns its page."""
-    return report(folders, out / ("report-quick" if quick else "report"), baseline="LeWM")
+    return report(folders, out / f"report-{length}", baseline="LeWM")
 
 
-def _data(quick: bool) -> str:
-    return "square-quick" if quick else "square-mini"
+def _data(length: str) -> str:
+    return "square-quick" if length == "quick" else "square-mini"

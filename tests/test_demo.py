@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_train import RUN
 
-from sgjepa import cli, demo, files
+from sgjepa import cli, files
 from sgjepa.errors import InputError
 from sgjepa.experiment import Chain, run_chains
 from sgjepa.losses import OneStepLoss
@@ -23,7 +23,7 @@ from sgjepa.studies import factorial
 SMALL = """
 import sys
 from sgjepa import cli, demo
-demo.QUICK_EPISODES, demo.QUICK_EPOCHS = (40, 25), 1
+demo.QUICK_EPISODES, demo.EPOCHS = (40, 25), 1
 if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
 """
@@ -112,6 +112,8 @@ def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Pat
 def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 2
     assert "--seeds must be at least 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--quick", "--long"])
+    assert "not allowed with" in capsys.readouterr().err
     assert cli.main(["study", "astrology"]) == 2
     assert "unknown study 'astrology'" in capsys.readouterr().err
-    assert demo.METHODS[0] == "gru"
