@@ -240,7 +240,9 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa study factorial --size mini --seeds 3",
         _study,
     )
-    study.add_argument("study", help="factorial: is it the law or the rollout?")
+    study.add_argument(
+        "study", help="factorial: is it the law or the rollout?\nlinear_surrogate: representation or predictor?"
+    )
     study.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
     study.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each cell (default: %(default)s)")
     study.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -101,6 +102,21 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     page = (tmp_path / "study/report/index.html").read_text()
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
+
+
+def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
+    arguments = ["study", "linear_surrogate", "--updates", "1", "--datasets", str(tmp_path / "datasets")]
+    assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
+    with (tmp_path / "study/linear_surrogate.csv").open() as file:
+        records = list(csv.DictReader(file))
+    home = [r for r in records if r["split"] == "train" and r["run"].startswith("square_gru")]
+    assert {float(r["gravity"]) for r in home} <= {2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0}
+    for record in records:
+        assert 0 <= float(record["nonlinear"]) <= 1 + 1e-6
+        assert float(record["operator"]) >= 0
+        assert float(record["closure"]) >= 0
 
 
 def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Path) -> None:

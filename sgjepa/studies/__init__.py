@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sgjepa.errors import unknown
-from sgjepa.studies import factorial
+from sgjepa.studies import factorial, linear_surrogate
 
-STUDIES: dict[str, Callable[[Path, Path, str, int, int | None], list[Path]]] = {"factorial": factorial.main}
+STUDIES: dict[str, Callable[[Path, Path, str, int, int | None], list[Path]]] = {
+    "factorial": factorial.main,
+    "linear_surrogate": linear_surrogate.main,
+}
 
 
 def find(name: str) -> Callable[[Path, Path, str, int, int | None], list[Path]]:

@@ -1,0 +1,132 @@
+"""Is it the representation or the predictor that fails at a far gravity? A linear stand-in for trained models, band by band.
+
+For SG-JEPA (GRU) and LeWM the theory's operators are fitted by least squares to latents of true frames and to the model's
+own one-step predictions: operator error ‖A_W - Â‖, closure error ‖C_W‖ (what the latent has thrown away and the next latent
+needs; offered are the probed physical quantities), for bands of training gravities and for each test gravity.
+Surrogate analyses: how linear a model is in each band stands beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sgjepa import checkpoint, files
+from sgjepa.coverage import coverage_curve
+from sgjepa.data.store import Dataset, Split, open_dataset
+from sgjepa.encoded import encoded
+from sgjepa.experiment import Chain, run_chains
+from sgjepa.models.world import WorldModel
+from sgjepa.probe import targets_in
+from sgjepa.recipes.worlds import recipe
+from sgjepa.stats import spearman
+from sgjepa.tables import to_csv
+from sgjepa.theory.surrogate import Transitions, linear_surrogate
+from sgjepa.training_data import updates_there
+
+METHODS = ("gru", "lewm")
+BAND = 0.5  # m/s^2, width of a band of training gravities
+TABLE, SUMMARY = "linear_surrogate.csv", "linear_surrogate.json"
+
+
+def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> list[Path]:
+    """Train and evaluate the models if need be, fit the surrogates, write a table beside the runs; returns their folders."""
+    chains = []
+    for seed in range(seeds):
+        for method in METHODS:
+            run = replace(recipe(f"square_{method}", size), seed=seed)
+            if updates is not None:
+                run = replace(run, train=replace(run.train, epochs=1, updates=updates))
+            chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
+    run_chains(chains, datasets)
+    records, summary = [], {}
+    for chain in chains:
+        dataset = open_dataset(datasets / chain.run.data[0], verify=False)
+        found = surrogate_of(chain.folder, dataset)
+        records += [{"run": chain.folder.name, **record} for record in found]
+        away = [record for record in found if record["split"] == "test"]
+        summary[chain.folder.name] = {
+            name: dict(
+                zip(
+                    ("spearman", "gravities"),
+                    spearman(*(np.array([r[k] for r in away]) for k in ("L_law", name))),
+                    strict=True,
+                )
+            )
+            for name in ("operator", "closure", "predictor_mse", "closure_mse", "nonlinear")
+        }
+    out = runs.parent
+    files.write_bytes(out / TABLE, to_csv(records).encode())
+    files.write_json(out / SUMMARY, {"rank_correlation_with_coverage": summary, "provenance": files.provenance()})
+    for name, ranks in summary.items():
+        words = ", ".join(f"{key} {value['spearman']:.2f}" for key, value in ranks.items())
+        print(f"{name}: rank correlation with coverage over {ranks['operator']['gravities']:g} gravities: {words}")
+    print(f"every band: {out / TABLE}")
+    return [chain.folder for chain in chains]
+
+
+def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
+    """One record for each band of training gravities and each test gravity."""
+    run, model = checkpoint.load_run(folder)
+    assert isinstance(model, WorldModel)
+    training = _bands(folder, model, dataset, dataset.train, run.history, width=BAND)
+    test = _bands(folder, model, dataset, dataset.test, run.history, width=None)
+    # a band's name tells the split: a training band around 4 and the test gravity 4 are different episodes
+    keys = {("train", g): i for i, g in enumerate(training)} | {("test", g): len(training) + i for i, g in enumerate(test)}
+    found = linear_surrogate(
+        {keys["train", g]: band for g, band in training.items()}, {keys["test", g]: band for g, band in test.items()}
+    )
+    covered = coverage_curve(dataset.train.law[:, 0], np.array([g for _, g in keys]))
+    return [
+        {
+            "split": split,
+            "gravity": g,
+            "L_law": float(covered[number]),
+            "transitions": band.n,
+            "operator": band.operator,
+            "closure": band.closure,
+            "predictor_mse": band.predictor_mse,
+            "closure_mse": band.closure_mse,
+            "residual_mse": band.residual_mse,
+            "nonlinear": band.nonlinear,
+        }
+        for (split, g), number in keys.items()
+        for band in [found.bands[number]]
+    ]
+
+
+@torch.no_grad()
+def _bands(
+    folder: Path, model: WorldModel, dataset: Dataset, split: Split, history: int, width: float | None
+) -> dict[float, Transitions]:
+    """Transitions of a split by gravity; with a width, training gravities are put into bands, and thin ones left out."""
+    z = np.asarray(encoded(folder, model, dataset, split.name), np.float32)
+    law = split.law[:, 0].astype(np.float64)
+    band = law if width is None else np.round(law / width) * width
+    extra = targets_in(dataset).of(split.state.astype(np.float64))
+    latent = torch.from_numpy(z)
+    found = {}
+    for g in np.unique(band):
+        rows = np.flatnonzero(band == g)
+        steps = range(history, split.frames)
+        features = model.config.latent + 1 + extra.shape[2]
+        if len(rows) * len(steps) <= 4 * features:
+            continue
+        c = model.condition(torch.tensor(split.control[rows]), torch.tensor(split.law[rows]))
+        predicted = torch.cat(
+            [model.predict(latent[rows, t - history : t], c[:, t - history : t])[:, -1:] for t in steps], 1
+        )
+        found[float(g)] = Transitions(
+            z=_flat(z[rows, history - 1 : -1]),
+            extra=_flat(extra[rows, history - 1 : -1]),
+            z_next=_flat(z[rows, history:]),
+            z_predicted=_flat(predicted.numpy()),
+        )
+    return found
+
+
+def _flat(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, x.shape[2]).astype(np.float64)
