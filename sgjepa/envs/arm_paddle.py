@@ -50,6 +50,7 @@ class ArmPaddleBall(ArmWorld):
     robot = Z1
     arena = ARENA
     look = LOOK
+    anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.07
     touches = ("paddle", "floor", "wall")
