@@ -58,6 +58,7 @@ class ArmWorld(Spatial):
 
     robot: ClassVar[Robot]
     look: ClassVar[Look]
+    anchor: ClassVar[tuple[float, float, float]]  # the point recorded with the ball's state
     radius: ClassVar[float]  # of the ball
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
@@ -101,7 +102,7 @@ class ArmWorld(Spatial):
         self.arm.follow(self.data, joints, np.zeros_like(joints))
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.look.target, strict=True):
+        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
                 raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state().tolist(), strict=False)), **state}
@@ -186,7 +187,7 @@ class ArmWorld(Spatial):
         pose, motion = self.data.qpos[self._ball], self.data.qvel[self._ball_v]
         # MuJoCo keeps w x y z, and spins of a free body in the body's own axes
         spin = _turned(pose[3:], motion[3:])
-        return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.look.target])
+        return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.anchor])
 
     def _tool_record(self) -> np.ndarray:
         return np.concatenate([self.tool()[0], self.tool_velocity()[3:], self._target[0]])
