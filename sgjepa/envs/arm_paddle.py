@@ -269,7 +269,7 @@ class _Juggler:
         theta *= min(max(down / max(leave, 1e-3) - 0.3, 0.0) / 0.3, 1.0)  # a low hop is left alone
         control = np.array([*(where - target[:2]) / STEP[:2], climb / STEP[2], phi, theta])
         last = self._known[1][:3]
-        control[:3] = np.clip(control[:3], np.maximum(last - 0.5, -0.6), np.minimum(last + 0.5, 0.6))
+        control[:3] = np.clip(control[:3], np.maximum(last - 0.4, -0.6), np.minimum(last + 0.4, 0.6))
         due = seconds <= 2 * frame  # steady when it matters: a blade that moves sideways drags the ball along
         control += noise * (0.3 if due else 1.0)
         if t in self._slips and not due:
