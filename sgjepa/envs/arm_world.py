@@ -141,9 +141,10 @@ class ArmWorld(Spatial):
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-        """Joint angles for the pose, or for the farthest one on the way that the arm can take. It becomes the target."""
+        """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
-        if found.within(*CLOSE):
+        far = self.arm.fastest * self.world.frame_dt
+        if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
             self._target = position, rotation
             return found.joints
         (here, axes), share, width, joints = self._target, 0.0, 1.0, self._joints
@@ -152,7 +153,7 @@ class ArmWorld(Spatial):
             width /= 2
             way = here + (share + width) * (position - here), _rotation((share + width) * turn) @ axes
             found = self.arm.solve(*way, joints)
-            if found.within(*CLOSE):
+            if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
                 share, joints, self._target = share + width, found.joints, way
         return joints
 
