@@ -62,6 +62,7 @@ class ArmWorld(Spatial):
     radius: ClassVar[float]  # of the ball
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
+    haste: ClassVar[float] = 1.0  # how many times their published speed the joints may be told to go
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
 
@@ -143,7 +144,7 @@ class ArmWorld(Spatial):
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
         """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
-        far = self.arm.fastest * self.world.frame_dt
+        far = self.haste * self.arm.fastest * self.world.frame_dt
         if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
             self._target = position, rotation
             return found.joints

@@ -66,38 +66,43 @@ class Striker:
         place, speed = _watch_ball(env, hit)
         if self._plan == "invalid_robot_contact":
             return self._under_handle(env)
-        shift = np.zeros(2)
+        boost = np.zeros(3)
         best: tuple[float, tuple[np.ndarray, np.ndarray]] | None = None
-        for _ in range(TRIES):
-            way = self._stroke(env, place, speed, hit, self._goal + shift)
+        for attempt in range(TRIES):
+            way = self._stroke(env, place, speed, hit, boost)
             if self._plan == "no_paddle_contact":
                 return way
-            outcome, crossing = _play(env, way)
+            outcome, crossing, gone = _play(env, way)
             wanted = "none" if self._plan == "success" else self._plan
-            error = self._goal - crossing if crossing is not None else np.array([-0.3, 0.0])
+            out, flight = self._summary[3:6], FLIGHT * math.sqrt(9.8 / max(env.law["gravity"], 0.3))
+            error = self._goal - crossing if crossing is not None else np.ones(2)
             miss = float(np.linalg.norm(error))
             score = miss + (0.0 if outcome == wanted else 10.0)
             if best is None or score < best[0]:
                 best = score, way
             if outcome == wanted and (miss < 0.05 or self._plan == "rim_hit"):
                 break
-            shift = shift + 0.8 * error
+            if crossing is not None and attempt > 0:
+                boost[:2] += 0.8 * error / flight
+            elif gone is not None:
+                boost += 0.8 * (out - gone)
         assert best is not None
         return best[1]
 
     def _stroke(
-        self, env: FrankaPaddleToBasket, place: np.ndarray, speed: np.ndarray, hit: float, aim: np.ndarray
+        self, env: FrankaPaddleToBasket, place: np.ndarray, speed: np.ndarray, hit: float, boost: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Poses by frame of a stroke that meets the ball at `place` and sends it to the basket's middle + aim."""
+        """Poses by frame of a stroke that meets the ball at `place` and sends it to the goal, if a boost makes up for what is lost."""
         g = env.law["gravity"]
         flight = FLIGHT * math.sqrt(9.8 / max(g, 0.3))
-        target = np.array([-0.59 + aim[0], aim[1], 0.80])
+        target = np.array([-0.59 + self._goal[0], self._goal[1], 0.80])
         out = (target - place + np.array([0, 0, g * flight**2 / 2])) / flight
+        self._summary = np.concatenate([place, out, target])
+        out = out + boost
         normal = out - speed
         normal[0] = min(normal[0], -0.3 * np.linalg.norm(normal))
         normal /= np.linalg.norm(normal)
         pace = max((out @ normal + BOUNCE * speed @ normal) / (1 + BOUNCE), 0.05)
-        self._summary = np.concatenate([place, out, target])
         touch = place - normal * (0.018 + 0.075)
         if self._plan == "no_paddle_contact":
             touch = touch + np.array([0.0, 0.36 * self._side, 0.0])
@@ -156,8 +161,13 @@ def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, 
     return twin.qpos[env._ball][:3].copy(), twin.qvel[env._ball_v][:3].copy()
 
 
-def _play(env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]) -> tuple[str, np.ndarray | None]:
-    """The outcome of a stroke, and where the ball came down relative to the basket; the world is as before afterwards."""
+def _play(
+    env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]
+) -> tuple[str, np.ndarray | None, np.ndarray | None]:
+    """The outcome of a stroke, where the ball came down relative to the basket, and its velocity just after the strike.
+
+    The world is as before afterwards.
+    """
     kept = {name: copy.deepcopy(getattr(env, name)) for name in _FIELDS}
     data, env.data = env.data, copy.copy(env.data)
     for t in range(1, env.world.frames):
@@ -166,7 +176,8 @@ def _play(env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]) -> tupl
             break
     outcome = env._failure()
     crossing = env._crossing - np.array([-0.59, 0.0]) if env._crossed else None
+    gone = env._strike[9:12] + np.array([0, 0, 0.03 * env.law["gravity"]]) if env._struck else None
     env.data = data
     for name, value in kept.items():
         setattr(env, name, value)
-    return outcome, crossing
+    return outcome, crossing, gone

@@ -33,7 +33,8 @@ RADIUS, MASS = 0.075, 0.10  # m, kg
 LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0)
 ANCHOR = (0.0, 0.0, 0.45)
 FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
-BASE, BASE_YAW = (1.05, 0.20, 0.0), math.pi  # from here the face can look up by 45 degrees where it strikes
+BASE, BASE_YAW = (0.86, 0.38, 0.0), math.pi
+BENT = math.radians(40)  # the handle leaves the flange upward: a straight one cannot look up where it must strike
 BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
 REACH = 0.32  # m from the flange to the blade's middle
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
@@ -43,6 +44,7 @@ STEP = 0.04  # m a frame for a control of 1
 FASTEST = 4.0
 REST = np.array([0.62, 0.0, 0.62])  # m; where the blade waits, its face towards the basket
 STRIKE = np.array([0.42, 0.0, 0.74])  # m; where it typically meets the ball
+POSTURE = (0.5, -0.6, 0.0, -2.4, -0.4, 2.6, 0.78)  # rad, near which it plays
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
 # restitution and friction with the ball
 SURFACES = {
@@ -66,6 +68,7 @@ class FrankaPaddleToBasket(ArmWorld):
     anchor = ANCHOR
     radius = RADIUS
     limb = 0.06
+    haste = 2.5
     tool_shadow = 0.15
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net")
     world: ClassVar[World] = World(
@@ -124,7 +127,8 @@ class FrankaPaddleToBasket(ArmWorld):
             spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
         self._adopt(spec, kinds)
         # of the arm's postures, the one in which it strikes best; it waits in the same
-        self.arm.home = self.arm.search(STRIKE, facing(math.pi / 2, math.radians(40)), tries=12).joints
+        self.arm.home = np.array(POSTURE)
+        self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, BENT), self.arm.home, iterations=200).joints
         self._rest = self.arm.solve(REST, facing(0, 0), self.arm.home, iterations=200).joints
         self._clear()
 
@@ -281,9 +285,10 @@ def _add_basket(spec: Any) -> dict[str, str]:
 
 
 def _add_paddle(hand: Any) -> None:
-    """Blade, handle, extension and adapter on the flange, 0.35 kg; the paddle's x axis is the flange's z axis."""
-    # paddle x -> flange z, paddle z -> flange -x: the blade's long edge is upright when the arm holds its wrist naturally
-    body = hand.add_body(name="paddle", pos=[0, 0, REACH], quat=[0.5**0.5, 0, -(0.5**0.5), 0])
+    """Blade, handle, extension and adapter on the flange, 0.35 kg; the paddle's x axis is the flange's z axis, bent upward."""
+    half = math.pi / 4 + BENT / 2
+    ahead = [-REACH * math.sin(BENT), 0, REACH * math.cos(BENT)]
+    body = hand.add_body(name="paddle", pos=ahead, quat=[math.cos(half), 0, -math.sin(half), 0])
     body.add_site(name=TOOL, group=spatial.HIDDEN)
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     box = {"type": mujoco.mjtGeom.mjGEOM_BOX, "size": BLADE, "rgba": (0.06, 0.58, 0.96, 1)}
