@@ -9,8 +9,8 @@
 4. Correct: play the stroke in the copy, see where the ball comes down through the rim's height, move the aim by the error and
    try again, until the outcome is the planned one.
 
-The six failures: aims 0.46 m short of the middle, beyond it, beside it, or on the rim; the blade 0.36 m beside the ball; and the
-blade low and behind the ball's way, so that the ball comes down on the handle.
+The six failures: aims 0.4 m short of the middle, beyond it, beside it, or on the rim; the blade 0.36 m beside the ball; and the
+blade swept low under the ball and past it, so that the ball comes down on the handle.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FLIGHT = 0.42  # s on Earth from strike to rim
 SWING, SLOWING = 0.25, 0.20  # s
 BOUNCE = 0.92
-TRIES = 6
+TRIES = 4
 _FIELDS = (
     *("_struck", "_spoiled", "_entered", "_crossed", "_rim", "_relaxed", "_crossing", "_strike", "_strike_time", "_before"),
     *("_leftmost", "_tilt", "_target", "_joints", "_speeds", "touched"),
 )
-AIMS = {"success": (0.0, 0.0), "undershoot": (0.46, 0.0), "overshoot": (-0.46, 0.0), "rim_hit": (0.23, 0.0)}
+AIMS = {"success": (0.0, 0.0), "undershoot": (0.42, 0.0), "overshoot": (-0.50, 0.0), "rim_hit": (0.23, 0.0)}
 
 
 class Striker:
@@ -43,7 +43,7 @@ class Striker:
         self._plan, self._when = plan, when
         spread = rng.uniform(-0.03, 0.03, 2) if plan == "success" else np.zeros(2)
         side = rng.choice([-1.0, 1.0])
-        self._goal = np.array([0.0, 0.46 * side]) if plan == "left_right_miss" else np.array(AIMS.get(plan, (0.0, 0.0))) + spread
+        self._goal = np.array([0.0, 0.40]) if plan == "left_right_miss" else np.array(AIMS.get(plan, (0.0, 0.0))) + spread
         self._side = side
         self._late = rng.uniform(0.0, 0.04)  # s after the top
         self._way: tuple[np.ndarray, np.ndarray] | None = None
@@ -80,7 +80,7 @@ class Striker:
             score = miss + (0.0 if outcome == wanted else 10.0)
             if best is None or score < best[0]:
                 best = score, way
-            if outcome == wanted and (miss < 0.05 or self._plan == "rim_hit"):
+            if outcome == wanted and (miss < 0.05 or self._plan != "success"):
                 break
             if crossing is not None and attempt > 0:
                 boost[:2] += 0.8 * error / flight
@@ -94,8 +94,8 @@ class Striker:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Poses by frame of a stroke that meets the ball at `place` and sends it to the goal, if a boost makes up for what is lost."""
         g = env.law["gravity"]
-        flight = FLIGHT * math.sqrt(9.8 / max(g, 0.3))
         target = np.array([-0.59 + self._goal[0], self._goal[1], 0.80])
+        flight = FLIGHT * math.sqrt(9.8 / max(g, 0.3) * max(place[0] - target[0], 0.1))  # shorter throws, flatter
         out = (target - place + np.array([0, 0, g * flight**2 / 2])) / flight
         self._summary = np.concatenate([place, out, target])
         out = out + boost
@@ -116,9 +116,16 @@ class Striker:
         fall = math.sqrt(max(2 * (place[2] - low - 0.093) / max(g, 0.05), 0.0))
         spot = np.array([place[0] + speed[0] * fall - 0.15, place[1], low])
         self._summary = np.concatenate([place, np.zeros(3), spot])
-        start = env._target[0]
-        level = np.array([-1.0, 0.0, 0.0])
-        return _frames(env, lambda t: (start + (spot - start) * _smooth((t - 0.2) / max(self._when - 0.3, 0.4)), level))
+        start, beside, level = env._target[0], spot + np.array([0.0, 0.36 * self._side, 0.0]), np.array([-1.0, 0.0, 0.0])
+        slow = math.sqrt(9.8 / max(g, 0.3))
+
+        def pose(t: float) -> tuple[np.ndarray, np.ndarray]:
+            # beside the ball's way until its last flight, then under it while it is up
+            aside = _smooth((t - 0.1) / max(self._when - 0.3 * slow - 0.2, 0.4))
+            under = _smooth((t - self._when + 0.3 * slow) / (0.5 * slow))
+            return start + aside * (beside - start) + under * (spot - beside), level
+
+        return _frames(env, pose)
 
 
 def _swing(
@@ -161,9 +168,7 @@ def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, 
     return twin.qpos[env._ball][:3].copy(), twin.qvel[env._ball_v][:3].copy()
 
 
-def _play(
-    env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]
-) -> tuple[str, np.ndarray | None, np.ndarray | None]:
+def _play(env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]) -> tuple[str, np.ndarray | None, np.ndarray | None]:
     """The outcome of a stroke, where the ball came down relative to the basket, and its velocity just after the strike.
 
     The world is as before afterwards.

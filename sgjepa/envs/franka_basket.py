@@ -1,16 +1,18 @@
 """Franka Paddle-to-Basket: a Panda with a paddle strikes an incoming ball into a basket.
 
-The ball is thrown up in front of the basket and bounces towards the arm. The control (dx, dy, dz, phi, theta) moves the blade's
-target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta cos phi, sin theta
-sin phi). The paddle sits on the arm's flange, 0.32 m ahead of it, and the servos swing it: blade and ball exchange momentum with
-a restitution of 0.92.
+The ball is thrown up in front of the basket and bounces towards the arm. The control (dx, dy, dz, phi, theta) moves the
+blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta cos phi,
+sin theta sin phi). The paddle is a part of the arm, 0.32 m ahead of its flange, and the servos swing it: blade and ball
+exchange momentum with a restitution of 0.92. A stroke on Earth asks the joints for up to 3.6 rad/s, above the 2.2 to 2.6 of the
+data sheet, and is allowed to (`haste`); torques stay within their limits.
 
-Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down through the
-height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch of rim, net or
-bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot, overshoot,
-left_right_miss, other.
+Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down through
+the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch of rim, net
+or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot (also if it never
+came up to the rim), overshoot, left_right_miss, other.
 
-Unlike the authors' scene the ball does not start under the basket, whose bottom it would hit.
+Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit, and the paddle's handle is
+bent upward by 40 degrees where it meets the flange: a Panda with a straight one cannot look up where it must strike.
 """
 
 from __future__ import annotations
@@ -90,9 +92,7 @@ class FrankaPaddleToBasket(ArmWorld):
             "paddle": tool_record("paddle"),
             "tilt": (Quantity("phi", "rad"), Quantity("theta", "rad")),
             "arm": arm_record(PANDA),
-            "basket": (
-                *vector("basket", "m", "x", "y", "z", "radius", "depth", "tube"),
-            ),
+            "basket": vector("basket", "m", "x", "y", "z", "radius", "depth", "tube"),
             "contact": flags("ball_blade", "ball_floor", "ball_wall", "ball_rim", "ball_bottom", "ball_robot"),
             "event": flags("paddle_contact", "blade_contact", "entry", "rim_hit", "relaxed"),
             "strike": (
@@ -226,7 +226,7 @@ class FrankaPaddleToBasket(ArmWorld):
         if self._rim:
             return "rim_hit"
         if not self._crossed:
-            return "undershoot" if self._leftmost > BASKET[0] + INSIDE else "other"
+            return "undershoot"  # it never came up to the rim's height, or has not come down
         dx, dy = self._crossing - BASKET[:2]
         if dx > INSIDE:
             return "undershoot"
