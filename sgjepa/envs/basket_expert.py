@@ -1,16 +1,16 @@
 """The demonstrator of Franka Paddle-to-Basket: it plans one stroke with a copy of the world, then plays it.
 
 1. Watch: the copy runs without the arm's help until the ball is at the top of the flight in which it should be struck.
-2. Aim: from there a throw to the rim's height at the aim takes T = 0.42 s on Earth and longer where things fall slower. The face
-   looks along the change of velocity that asks for, and the blade arrives with the speed of the moving-wall formula,
+2. Aim: from there a throw to the rim's height at the aim takes about 0.42 s on Earth, longer where things fall slower. The
+   face looks along the change of velocity that asks for, and the blade arrives with the speed of the moving-wall formula,
    (v_out + e v_in) / (1 + e) along the normal.
-3. Swing: wait in the rest posture, which is the same for every plan, go to the point from which a quarter of a second of even
-   acceleration ends at the ball, strike, slow down.
-4. Correct: play the stroke in the copy, see where the ball comes down through the rim's height, move the aim by the error and
-   try again, until the outcome is the planned one.
+3. Swing: wait in the rest posture, which is the same for every plan, go to the point from which a quarter of a second of
+   even acceleration ends at the ball, strike, slow down.
+4. Correct: play the stroke in the copy, see how the ball left and where it comes down through the rim's height, change the
+   stroke by the error and try again, until the outcome is the planned one.
 
-The six failures: aims 0.4 m short of the middle, beyond it, beside it, or on the rim; the blade 0.36 m beside the ball; and the
-blade swept low under the ball and past it, so that the ball comes down on the handle.
+The six failures: aims short of the middle, beyond it, beside it (towards the far wall), or on the rim; the blade 0.36 m beside
+the ball; and the blade swept low under the ball and past it, so that the ball comes down on the handle.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Striker:
     def _stroke(
         self, env: FrankaPaddleToBasket, place: np.ndarray, speed: np.ndarray, hit: float, boost: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Poses by frame of a stroke that meets the ball at `place` and sends it to the goal, if a boost makes up for what is lost."""
+        """Poses by frame of a stroke that meets the ball at `place`; a boost of the wanted velocity makes up for losses."""
         g = env.law["gravity"]
         target = np.array([-0.59 + self._goal[0], self._goal[1], 0.80])
         flight = FLIGHT * math.sqrt(9.8 / max(g, 0.3) * max(place[0] - target[0], 0.1))  # shorter throws, flatter

@@ -1,15 +1,15 @@
 """Franka Paddle-to-Basket: a Panda with a paddle strikes an incoming ball into a basket.
 
 The ball is thrown up in front of the basket and bounces towards the arm. The control (dx, dy, dz, phi, theta) moves the
-blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta cos phi,
-sin theta sin phi). The paddle is a part of the arm, 0.32 m ahead of its flange, and the servos swing it: blade and ball
-exchange momentum with a restitution of 0.92. A stroke on Earth asks the joints for up to 3.6 rad/s, above the 2.2 to 2.6 of the
-data sheet, and is allowed to (`haste`); torques stay within their limits.
+blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta
+cos phi, sin theta sin phi). The paddle is a part of the arm, 0.32 m ahead of its flange, and the servos swing it: blade
+and ball exchange momentum with a restitution of 0.92. A stroke asks the joints for up to 4.6 rad/s at the strongest test
+gravity, above the 2.2 to 2.6 of the data sheet, and is allowed to (`haste`); torques stay within their limits.
 
-Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down through
-the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch of rim, net
-or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot (also if it never
-came up to the rim), overshoot, left_right_miss, other.
+Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down
+through the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch
+of rim, net or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot
+(also if it never came up to the rim), overshoot, left_right_miss, other.
 
 Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit, and the paddle's handle is
 bent upward by 40 degrees where it meets the flange: a Panda with a straight one cannot look up where it must strike.
@@ -18,6 +18,7 @@ bent upward by 40 degrees where it meets the flange: a Panda with a straight one
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import mujoco
@@ -267,7 +268,7 @@ def _add_basket(spec: Any) -> dict[str, str]:
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     kinds = {}
     corners = [(OPENING * math.cos(a), OPENING * math.sin(a)) for a in np.arange(21) * math.pi / 10]
-    for i, (one, two) in enumerate(zip(corners[:-1], corners[1:], strict=True)):
+    for i, (one, two) in enumerate(pairwise(corners)):
         ends = {"fromto": [*one, 0, *two, 0], "size": [TUBE, 0, 0]}
         body.add_geom(name=f"rim{i}", type=capsule, rgba=(1, 0.48, 0.04, 1), **ends, **OFF)
         kinds[f"rim{i}"] = "rim"
@@ -285,7 +286,7 @@ def _add_basket(spec: Any) -> dict[str, str]:
 
 
 def _add_paddle(hand: Any) -> None:
-    """Blade, handle, extension and adapter on the flange, 0.35 kg; the paddle's x axis is the flange's z axis, bent upward."""
+    """Blade, handle and adapter on the flange, 0.35 kg. The paddle's x axis is the flange's z axis, bent upward."""
     half = math.pi / 4 + BENT / 2
     ahead = [-REACH * math.sin(BENT), 0, REACH * math.cos(BENT)]
     body = hand.add_body(name="paddle", pos=ahead, quat=[math.cos(half), 0, -math.sin(half), 0])
