@@ -9,7 +9,7 @@
 4. Correct: play the stroke in the copy, see how the ball left and where it comes down through the rim's height, change the
    stroke by the error and try again, until the outcome is the planned one.
 
-The six failures: aims short of the middle, beyond it, beside it (towards the far wall), or on the rim; the blade 0.36 m beside
+The six failures: aims short of the middle, beyond it, beside it (to the far wall), or on the rim; the blade 0.36 m beside
 the ball; and the blade swept low under the ball and past it, so that the ball comes down on the handle.
 """
 
