@@ -71,7 +71,7 @@ def test_ball_and_arm_move_and_records_are_what_they_say(world: str) -> None:
     state = np.array([frame["state"] for frame in seen])
     assert np.ptp(state[:, :3], axis=0).max() > 0.2
     assert np.linalg.norm(state[:, 6:10], axis=1) == pytest.approx(np.ones(64))
-    assert (state[:, 13:] == env.look.target).all()
+    assert (state[:, 13:] == env.anchor).all()
     joints = len(env.robot.joints)
     arm = np.array([frame["arm"] for frame in seen])
     assert arm.shape == (64, 3 * joints)

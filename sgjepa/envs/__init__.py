@@ -8,7 +8,7 @@ from typing import Any, cast  # noqa: E402
 
 import gymnasium  # noqa: E402
 
-from sgjepa.envs import approach_ball, arm_catcher, arm_paddle, planar  # noqa: E402
+from sgjepa.envs import approach_ball, arm_catcher, arm_paddle, franka_basket, planar  # noqa: E402
 from sgjepa.envs.base import Env  # noqa: E402
 from sgjepa.errors import unknown  # noqa: E402
 
@@ -20,6 +20,7 @@ ENVS: dict[str, type[Env]] = {
     "approach_ball": approach_ball.ApproachBall,
     "arm_catcher_ball": arm_catcher.ArmCatcherBall,
     "arm_paddle_ball": arm_paddle.ArmPaddleBall,
+    "franka_basket": franka_basket.FrankaPaddleToBasket,
 }
 
 for _env in ENVS.values():

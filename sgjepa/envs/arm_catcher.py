@@ -62,6 +62,7 @@ class ArmCatcherBall(ArmWorld):
     robot = Z1
     arena = ARENA
     look = LOOK
+    anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.085
     touches = ("catcher", "floor", "wall")

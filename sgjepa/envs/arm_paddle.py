@@ -1,18 +1,19 @@
 """Arm Paddle Ball: a Unitree Z1 holds a small square paddle and keeps a ball bouncing on it.
 
-The control (dx, dy, dz, phi, theta) moves the paddle's target by 44, 36 and 32 mm a frame for a 1, and sets its tilt: the face's
-normal leans by theta towards the direction phi, 0 being +x. Over the frame the paddle goes there in a straight line, so it meets
-the ball with a speed, and its restitution of 0.92 holds between the two. Friction turns the ball; the floor means failure.
+The control (dx, dy, dz, phi, theta) moves the paddle's target by 44, 36 and 32 mm a frame for a 1, and sets its tilt: the
+face's normal leans by theta towards the direction phi, 0 being +x. The paddle is a part of the arm and goes there in the
+frame, so it meets the ball with a speed, and its restitution of 0.92 holds between the two. Friction turns the ball.
 
-Success, as in the paper: the floor is never touched in all 63 steps, and some flight from one touch of the paddle to the next
-begins after the first second, lasts at least 5 frames, rises at least 0.15 m over the paddle, and has its highest point, of at
-least 0.28 m, between the two. At zero gravity no ball comes back, so nobody can succeed there.
+Success, as in the paper: the floor is never touched in all 63 steps, and some flight from one touch of the paddle to the
+next begins after the first second, lasts at least 5 frames, rises at least 0.15 m over the paddle, and has its highest
+point, of at least 0.28 m, between the two. At zero gravity no ball comes back, so nobody can succeed there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import mujoco
@@ -50,6 +51,7 @@ class ArmPaddleBall(ArmWorld):
     robot = Z1
     arena = ARENA
     look = LOOK
+    anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.07
     touches = ("paddle", "floor", "wall")
@@ -111,7 +113,7 @@ class ArmPaddleBall(ArmWorld):
         place = np.array([*CENTRE, START_HEIGHT])
         if resting:
             place[:2] += rng.uniform(-1, 1, 2) * (0.08, 0.035)
-            ball = place + [*rng.uniform(-0.02, 0.02, 2), TOUCH + 0.001]
+            ball = place + np.array([*rng.uniform(-0.02, 0.02, 2), TOUCH + 0.001])
             velocity = np.zeros(3)
         else:
             ball = np.array([rng.uniform(-0.11, 0.11), rng.uniform(-0.645, -0.555), rng.uniform(0.34684, 0.40809)])
@@ -175,7 +177,7 @@ def onsets(touched: np.ndarray) -> list[int]:
 def qualified(touched: np.ndarray, ball: np.ndarray, paddle: np.ndarray) -> bool:
     """Whether some flight between two touches passes the gates. touched, heights of ball and paddle: (T,) by frame."""
     begins = onsets(touched)
-    for a, b in zip(begins, begins[1:], strict=False):
+    for a, b in pairwise(begins):
         top = a + int(ball[a : b + 1].argmax())
         high = ball[top] >= APEX and (ball - paddle)[a : b + 1].max() >= RISE
         if a > WARM_UP and b - a >= APART and a < top < b and high:
@@ -196,10 +198,10 @@ class _Juggler:
     """The demonstrator. It knows in closed form when, where and how fast the ball will be back at the paddle's height.
 
     Across: the blade goes under that place. Tilt: as much as sends the ball, friction and spin included, back to the middle
-    with the bounce after. Up: it waits, and in the frame in which the ball arrives it rises with the speed that gives the wanted
-    apex, since the ball leaves with e times its speed plus (1 + e) times the paddle's; between touches it returns. The apex is
-    0.35 m, less where a flight would outlast the episode, and more where it would be too short to count. Noise is added, and
-    now and then a slip of one frame. To fail on purpose, it moves aside from some frame on.
+    with the bounce after. Up: it waits, and in the frame in which the ball arrives it rises with the speed that gives the
+    wanted apex, since the ball leaves with e times its speed plus (1 + e) times the paddle's; between touches it returns.
+    The apex is 0.35 m, less where a flight would outlast the episode, and more where it would be too short to count. Noise
+    is added, and now and then a slip of one frame. To fail on purpose, it moves aside from some frame on.
     """
 
     def __init__(self, rng: np.random.Generator, resting: bool, drop: bool):
@@ -260,14 +262,14 @@ class _Juggler:
         # after this touch the ball should land in the middle again; from a low hop, not at once
         flight = max(2 * leave / max(gravity, 0.5), 0.5)
         wish = (CENTRE - where) / flight
-        wish *= min(1.0, 0.14 / max(np.linalg.norm(wish), 1e-9))
+        wish *= min(1.0, 0.14 / max(float(np.linalg.norm(wish)), 1e-9))
         drag = 5 / 7 * speed[:2] + 2 / 7 * RADIUS * np.array([spin[1], -spin[0]])
         lean = (wish - drag) / max((5 / 7 + BOUNCE) * down + (1 + BOUNCE) * max(rise, 0), 0.5)
-        phi, theta = math.atan2(lean[1], lean[0]), min(math.asin(min(np.linalg.norm(lean), 0.4)), math.radians(20))
+        phi, theta = math.atan2(lean[1], lean[0]), min(math.asin(min(float(np.linalg.norm(lean)), 0.4)), math.radians(20))
         theta *= min(max(down / max(leave, 1e-3) - 0.3, 0.0) / 0.3, 1.0)  # a low hop is left alone
         control = np.array([*(where - target[:2]) / STEP[:2], climb / STEP[2], phi, theta])
         last = self._known[1][:3]
-        control[:3] = np.clip(control[:3], np.maximum(last - 0.5, -0.6), np.minimum(last + 0.5, 0.6))
+        control[:3] = np.clip(control[:3], np.maximum(last - 0.4, -0.6), np.minimum(last + 0.4, 0.6))
         due = seconds <= 2 * frame  # steady when it matters: a blade that moves sideways drags the ball along
         control += noise * (0.3 if due else 1.0)
         if t in self._slips and not due:
@@ -288,7 +290,7 @@ def _fall_time(gap: float, climb: float, gravity: float) -> float:
 
 
 def _add_paddle(hand: Any) -> None:
-    """Blade and handle on the flange, 0.12 kg. The handle leaves the blade's far edge upward and runs into the flange's x axis."""
+    """Blade and handle on the flange, 0.12 kg. The handle rises from the blade's far edge into the flange's x axis."""
     along = np.array([0.0, math.cos(HANDLE), math.sin(HANDLE)])  # in the paddle's axes
     root = np.array([0.0, BLADE[1], 0.0])
     # the flange in the paddle's axes: its x axis looks down the handle, its y axis lies level

@@ -58,9 +58,11 @@ class ArmWorld(Spatial):
 
     robot: ClassVar[Robot]
     look: ClassVar[Look]
+    anchor: ClassVar[tuple[float, float, float]]  # the point recorded with the ball's state
     radius: ClassVar[float]  # of the ball
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
+    haste: ClassVar[float] = 1.0  # how many times their published speed the joints may be told to go
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
 
@@ -101,7 +103,7 @@ class ArmWorld(Spatial):
         self.arm.follow(self.data, joints, np.zeros_like(joints))
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.look.target, strict=True):
+        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
                 raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state().tolist(), strict=False)), **state}
@@ -140,9 +142,10 @@ class ArmWorld(Spatial):
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-        """Joint angles for the pose, or for the farthest one on the way that the arm can take. It becomes the target."""
+        """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
-        if found.within(*CLOSE):
+        far = self.haste * self.arm.fastest * self.world.frame_dt
+        if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
             self._target = position, rotation
             return found.joints
         (here, axes), share, width, joints = self._target, 0.0, 1.0, self._joints
@@ -151,7 +154,7 @@ class ArmWorld(Spatial):
             width /= 2
             way = here + (share + width) * (position - here), _rotation((share + width) * turn) @ axes
             found = self.arm.solve(*way, joints)
-            if found.within(*CLOSE):
+            if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
                 share, joints, self._target = share + width, found.joints, way
         return joints
 
@@ -186,7 +189,7 @@ class ArmWorld(Spatial):
         pose, motion = self.data.qpos[self._ball], self.data.qvel[self._ball_v]
         # MuJoCo keeps w x y z, and spins of a free body in the body's own axes
         spin = _turned(pose[3:], motion[3:])
-        return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.look.target])
+        return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.anchor])
 
     def _tool_record(self) -> np.ndarray:
         return np.concatenate([self.tool()[0], self.tool_velocity()[3:], self._target[0]])

@@ -46,6 +46,7 @@ class Arm:
         )
         self.low, self.high = (np.array([joint.range[i] for joint in joints]) for i in (0, 1))
         self.home = np.array(robot.home)
+        self.fastest = np.array([joint.speed for joint in robot.joints])
         self._kp = np.array([joint.kp for joint in robot.joints])
         self._kv = np.array([joint.kv for joint in robot.joints])
         self._damping = np.array([joint.damping for joint in robot.joints])

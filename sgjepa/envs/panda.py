@@ -7,7 +7,7 @@ from sgjepa.envs.robots import Joint, Link, Robot, box, capsule, cylinder
 
 def _panda_joint(number: int, low: float = -2.8973, high: float = 2.8973) -> Joint:
     kp, torque = (4500.0, 87.0) if number < 3 else (3500.0, 87.0) if number < 5 else (2000.0, 12.0)
-    return Joint(f"joint{number}", (0, 0, 1), (low, high), kp, kp / 10, torque, armature=0.1)
+    return Joint(f"joint{number}", (0, 0, 1), (low, high), kp, kp / 10, torque, 2.175 if number < 5 else 2.61, armature=0.1)
 
 
 PANDA = Robot(

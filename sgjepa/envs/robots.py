@@ -31,6 +31,7 @@ class Joint:
     kp: float
     kv: float
     torque: float  # N m, the servo's limit
+    speed: float  # rad/s; no command asks for more
     damping: float = 1.0
     frictionloss: float = 0.0
     armature: float = 0.0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from sgjepa.envs.robots import Joint, Link, Robot, Vector, box, capsule, cylinder
 
 
 def _z1_joint(number: int, axis: Vector, low: float, high: float) -> Joint:
     strong = number == 2
     kp, kv, torque = (1500.0, 150.0, 60.0) if strong else (1000.0, 100.0, 30.0)
-    return Joint(f"joint{number}", axis, (low, high), kp, kv, torque, damping=2.0 if strong else 1.0, frictionloss=1.0)
+    return Joint(
+        f"joint{number}", axis, (low, high), kp, kv, torque, math.pi, damping=2.0 if strong else 1.0, frictionloss=1.0
+    )
 
 
 _X, _Y, _Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)

@@ -33,12 +33,32 @@ def approach_ball(world: str, size: str) -> DatasetConfig:
     return DatasetConfig(world, image_size=256, train=Part(8000, _EARTH), test=Part(1600, _PLANETS))
 
 
+def arm_catcher_ball(world: str, size: str) -> DatasetConfig:
+    """Train g = max(N(4, 0.5^2), 0.1); test 23 gravities from -1 to 10, equally often. Four of five are planned captures."""
+    test: dict[str, Sampler] = {"gravity": evenly(-1.0, 10.0, 0.5)}
+    if size == "mini":
+        return DatasetConfig(world, image_size=64, train=Part(1000, _NARROW), test=Part(250, test))
+    return DatasetConfig(world, image_size=256, train=Part(8000, _NARROW), test=Part(1600, test))
+
+
+def franka_basket(world: str, size: str) -> DatasetConfig:
+    """Train g = max(N(9.8, 2^2), 0.62); test 2.0, 2.7, ..., 16.0 and four bodies of the solar system, equally often."""
+    train: dict[str, Sampler] = {"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)}
+    test: dict[str, Sampler] = {"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, 8.87, 3.72, 1.63, 0.62))}
+    if size == "mini":
+        return DatasetConfig(world, image_size=64, train=Part(1000, train), test=Part(250, test))
+    return DatasetConfig(world, image_size=256, train=Part(8000, train), test=Part(5000, test))
+
+
 DATASETS: dict[str, Callable[[str, str], DatasetConfig]] = {
     "square": planar,
     "right_triangle": planar,
     "pentagon": planar,
     "house": planar,
     "approach_ball": approach_ball,
+    "arm_catcher_ball": arm_catcher_ball,
+    "arm_paddle_ball": approach_ball,  # the same gravities and sizes
+    "franka_basket": franka_basket,
 }
 
 
