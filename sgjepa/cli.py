@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         _demo,
     )
     length = demo.add_mutually_exclusive_group()
-    length.add_argument("--quick", action="store_true", help="about 3 minutes: a fifth of the data, a fifth of the updates")
+    length.add_argument(
+        "--quick", action="store_true", help="about 3 minutes: a fifth of the data, 135 updates; the page says how many"
+    )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
     demo.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
     demo.add_argument("--out", type=Path, default=DEMO, metavar="DIR", help="where everything goes (default: %(default)s)")
@@ -464,7 +466,8 @@ def _dataset_of(options: Any) -> Any:
 def _probe_config(options: Any, dataset: Any) -> Any:
     from sgjepa.probe import ProbeConfig
 
-    window = options.window or (2 if dataset.settings.world == "approach_ball" else 4)
+    usual = 2 if dataset.settings.world == "approach_ball" else 4
+    window = usual if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 

@@ -73,6 +73,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
                 )
                 bar.update(1)
     place.mkdir(parents=True, exist_ok=True)
+    (place / SETTINGS).unlink(missing_ok=True)
     write_table(place / ROWS, join(tables))
     files.write_json(place / SETTINGS, {"settings": settings, "law": part.laws[0], "provenance": files.provenance()})
     return place

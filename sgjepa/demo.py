@@ -23,7 +23,6 @@ from sgjepa.run import Run
 from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
-LENGTHS = ("quick", "short", "long")  # about 3 and 15 minutes on two cores; the whole mini recipe
 QUICK_EPISODES = (400, 100)  # training and test
 EPOCHS, SHORT_UPDATES = 3, 130  # an epoch
 

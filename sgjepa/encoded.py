@@ -10,7 +10,7 @@ import torch
 from sgjepa.data.store import Dataset, Split
 from sgjepa.data.windows import memory_map
 from sgjepa.errors import InputError
-from sgjepa.latents import cached_latents
+from sgjepa.latents import cached_latents, weights_digest
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.world import WorldModel
 from sgjepa.progress import progress
@@ -30,7 +30,7 @@ def encoded(folder: Path, model: WorldModel | DinoWM, dataset: Dataset, split: s
     place = folder / "latents"
     place.mkdir(exist_ok=True)
     shape = (part.episodes, part.frames, model.config.latent)
-    name = f"{dataset.path.name}-{split}-{part.digest[:12]}.npy"
+    name = f"{dataset.path.name}-{split}-{part.digest[:12]}-{weights_digest(model)[:12]}.npy"
     return memory_map(place / name, shape, np.float32, lambda latents: _fill(model, part, latents, folder.name))
 
 

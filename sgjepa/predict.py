@@ -42,6 +42,7 @@ from sgjepa.tables import Table, join, write_table
 from sgjepa.targets import ANGLE, Targets
 
 SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
+_MEANING = 1  # raise it when the rows come to mean something else: evaluations made before are then done anew
 _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
 
 
@@ -63,11 +64,14 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         "model": files.digest(folder / checkpoint.MODEL),
         "data": (dataset.test if split == "test" else dataset.train).digest,
         "split": split,
+        "meaning": _MEANING,
     }
     if (place / SETTINGS).is_file() and files.read_json(place / SETTINGS).get("settings") == settings:
         return place
     table, scores = evaluate(folder, run, model, dataset, cfg, split)
     place.mkdir(parents=True, exist_ok=True)
+    for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
+        old.unlink()
     write_table(place / EPISODES, table)
     about = {
         "run": folder.name,
@@ -113,7 +117,7 @@ def evaluate(
     fitted = fit_to(folder, run, model, dataset, cfg.probe)
     latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
-    tables, final = [], []
+    tables, final, moved = [], [], 0
     grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens a frame
     blocks = np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * (cfg.context + steps) // _TOKENS))
     with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
@@ -124,7 +128,8 @@ def evaluate(
             seen = found["true"][0][:, 0]  # the probed state at the last context frame
             y = {name: states[:, 1:] for name, (states, _) in found.items()}
             y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
-            y["simulator"], moved = simulate(dataset, split, numbers[rows], fitted.targets, seen, truth[rows], cfg, steps)
+            y["simulator"], shifted = simulate(dataset, split, numbers[rows], fitted.targets, seen, truth[rows], cfg, steps)
+            moved += shifted
             wanted = truth[rows, cfg.context : cfg.context + steps]
             for source, states in y.items():
                 errors = fitted.targets.errors(states, wanted, fitted.std)
@@ -133,7 +138,6 @@ def evaluate(
                     errors["latent_mse"] = latent_error
                 tables.append(_long(source, numbers[rows], law, part.laws, errors))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
-            bar.set_postfix(moved=moved, refresh=False)
             bar.update(len(rows))
     table = _with_excess(join(tables))
     scores = {
@@ -141,6 +145,7 @@ def evaluate(
         "probe": fitted.scores,
         "episodes": len(numbers),
         "horizons": steps,
+        "simulator_starts_moved": moved,  # out of a wall, towards the true state
     }
     return table, scores
 

@@ -53,6 +53,8 @@ class ProbeConfig:
             raise unknown("kind of probe", self.kind, get_args(Kind))
         if self.window < 1:
             raise InputError(f"a probe's window must have at least one frame, got {self.window}")
+        if self.seed < 0:
+            raise InputError(f"a probe's seed must not be negative, got {self.seed}")
 
 
 class Probe(nn.Module):

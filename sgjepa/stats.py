@@ -70,8 +70,8 @@ def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: f
     """Percentile intervals of the mean, for every column of values (episodes, columns) or (seeds, episodes, columns).
 
     Episodes are drawn, not their rows: the horizons of one episode belong together. Where there are several trainings on
-    the same episodes, they are drawn too: the interval then knows, as far as so few can tell, that training could have
-    gone otherwise.
+    the same episodes, the interval also knows that training could have gone otherwise: the mean over seeds is moved by its
+    standard error times a draw of Student's t. (Drawing three seeds with replacement would cover about 75 % instead of 95.)
     """
     values = _with_seeds(values)
     return _intervals(values.mean(axis=(0, 1)), _means(values, resamples, seed), values.shape[1], level)
@@ -85,7 +85,9 @@ def bootstrap_difference(
     With equally many seeds these are paired too; otherwise each side draws its own.
     """
     one, other = _with_seeds(one), _with_seeds(other)
-    gaps = _means(one, resamples, seed) - _means(other, resamples, seed)
+    if len(one) == len(other):
+        return bootstrap(one - other, resamples, seed, level)
+    gaps = _means(one, resamples, seed) - _means(other, resamples, seed, side=1)
     return _intervals(one.mean(axis=(0, 1)) - other.mean(axis=(0, 1)), gaps, one.shape[1], level)
 
 
@@ -94,7 +96,7 @@ def bootstrap_ratio(
 ) -> list[Interval]:
     """The same for mean(one) / mean(other) on the same episodes: both see the same resample."""
     one, other = _with_seeds(one), _with_seeds(other)
-    ratios = _means(one, resamples, seed) / _means(other, resamples, seed)
+    ratios = _means(one, resamples, seed) / _means(other, resamples, seed, side=1)
     return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
 
 
@@ -103,11 +105,13 @@ def _with_seeds(values: np.ndarray) -> np.ndarray:
     return values[None] if values.ndim == 2 else values
 
 
-def _means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns)."""
+def _means(values: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.ndarray:
+    """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns). side: whose seeds are drawn."""
     seeds, episodes, _ = values.shape
-    by_seed = resample(episodes, resamples, seed) @ values  # (seeds, resamples, columns)
-    means: np.ndarray = np.einsum("rs,src->rc", resample(seeds, resamples, seed + 1), by_seed)
+    means: np.ndarray = resample(episodes, resamples, seed) @ values.mean(axis=0)
+    if seeds > 1:
+        error = values.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(seeds)  # (columns,)
+        means = means + np.random.default_rng([seed, side]).standard_t(seeds - 1, size=(resamples, 1)) * error
     return means
 
 

@@ -160,11 +160,15 @@ def methods(evaluations: Sequence[Evaluation]) -> list[Method]:
     for one in evaluations:
         if one.about["settings"]["data"] != first.about["settings"]["data"] or one.horizons != first.horizons:
             raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
+        if one.about["settings"]["config"] != first.about["settings"]["config"]:
+            raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
         group = found.setdefault((one.label, _recipe(one)), [])
         for other in group:
             if other.about["seed"] == one.about["seed"]:
                 raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about['seed']}; give one")
         group.append(one)
+    for group in found.values():
+        group.sort(key=lambda one: int(one.about["seed"]))  # so that the same seeds are compared
     labels = [label for label, _ in found]
     return [
         Method(label if labels.count(label) == 1 else f"{label}, {group[0].about['run']}", tuple(group))

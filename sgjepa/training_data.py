@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -142,10 +142,19 @@ def updates_there(run: Run, datasets: Path) -> int:
     """Updates of the whole training, from the datasets' manifests alone."""
     count = 0
     for name in run.data:
-        split = read_manifest(datasets / name).parts["train"]
+        split = _open(datasets / name, verify=False).manifest.parts["train"]
         kept, _ = split_episodes(split.episodes, seed=run.split_seed)
         count += len(kept) * (split.frames // split.episodes - run.train.frames + 1)
     return updates_of(run, count) * run.train.epochs
+
+
+def with_updates(run: Run, total: int, datasets: Path) -> Run:
+    """The run with so many updates in all, rounded up to equal epochs; more than one epoch holds needs several."""
+    if total < 1:
+        raise InputError(f"a training needs at least one update, got {total}")
+    most = updates_there(replace(run, train=replace(run.train, epochs=1, updates=None)), datasets)
+    epochs = -(-total // most)
+    return replace(run, train=replace(run.train, epochs=epochs, updates=-(-total // epochs)))
 
 
 def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:

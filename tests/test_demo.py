@@ -20,6 +20,7 @@ from sgjepa.errors import InputError
 from sgjepa.experiment import Chain, run_chains
 from sgjepa.losses import OneStepLoss
 from sgjepa.studies import factorial
+from sgjepa.training_data import with_updates
 
 SMALL = """
 import sys
@@ -92,6 +93,17 @@ def test_the_factorial_differs_in_nothing_but_its_factors() -> None:
         assert (run.loss.sigreg, run.loss.flatten, run.loss.windows) == (base.loss.sigreg, True, "dense")
         assert replace(run.model, blind=False) == base.model
         assert (run.train, run.optim, run.data, run.split_seed) == (base.train, base.optim, base.data, base.split_seed)
+
+
+def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> None:
+    datasets = place / "demo/datasets"
+    run = replace(factorial.cell("given_rollout", "mini"), data=("square-quick",))  # 36 episodes in batches of 8
+    for wanted in (1, 4, 5, 12):
+        train = with_updates(run, wanted, datasets).train
+        assert train.updates <= 4
+        assert wanted <= train.epochs * train.updates < wanted + train.epochs
+    with pytest.raises(InputError, match="at least one update"):
+        with_updates(run, 0, datasets)
 
 
 def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> None:

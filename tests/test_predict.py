@@ -368,6 +368,14 @@ def test_a_bootstrap_interval_covers_the_mean_as_often_as_it_says() -> None:
     assert 0.89 < covered < 0.98
 
 
+def test_three_trainings_are_enough_for_an_interval_that_covers() -> None:
+    """Where the spread of trainings is all there is, 95 % is still 95 %."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3, 1, 500)) + rng.normal(size=(1, 60, 500)) * 0.05  # 500 experiments of 3 trainings, mean 0
+    covered = np.mean([one.low <= 0 <= one.high for one in bootstrap(values)])
+    assert 0.92 < covered < 0.98
+
+
 def test_training_seeds_widen_an_interval() -> None:
     values = np.random.default_rng(0).normal(size=(1, 200, 1)) + np.array([0.0, 1.0, 2.0])[:, None, None]
     (together,), (alone,) = bootstrap(values), bootstrap(values.mean(axis=0))

@@ -65,7 +65,9 @@ def test_episodes_are_finite_and_moving_and_can_be_seen(world: str, gravity: flo
         assert np.isfinite(array).all()
     assert made.control.shape == (64, len(ENVS[world].world.control))
     assert 40 < made.frames.mean() < 250, "neither black nor white"
-    assert (np.abs(made.frames[:-1].astype(int) - made.frames[1:]).max(axis=(1, 2, 3)) > 4).mean() > 0.9, "it moves"
+    assert (np.abs(made.frames[:-1].astype(int) - made.frames[1:]).max(axis=(1, 2, 3)) > 4).mean() > 0.8, (
+        "it moves, until it is caught"
+    )
     assert made.phys[0] == made.law["gravity"] == gravity
 
 
@@ -98,7 +100,7 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
             env.reset(seed=0, options=options)
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="call reset before step"):
-        env.step(env.expert())
+        env.step(np.zeros(width))
     env.reset(seed=0)
     before = env.state()
     wrong = [(np.zeros(width + 1), "must have the shape")]

@@ -181,6 +181,7 @@ class ArmCatcherBall(ArmWorld):
 
     def expert(self) -> np.ndarray:
         """Put the box where the ball will be, early, and wait: see `_Hand`."""
+        self._begun("expert")
         if self.captured or self.missed:
             return np.zeros(3, np.float32)
         return self._expert.act(self.t, *self.ball(), self._target[0], self.law["gravity"])

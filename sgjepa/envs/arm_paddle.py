@@ -161,6 +161,7 @@ class ArmPaddleBall(ArmWorld):
 
     def expert(self) -> np.ndarray:
         """Juggle: see `_Juggler`."""
+        self._begun("expert")
         spin = self.state()[10:13]
         return self._expert.act(self.t, *self.ball(), spin, self._target[0], self.law["gravity"], bool(self.touched[0]))
 

@@ -164,13 +164,16 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance one frame under `action`, the world's control."""
-        if self.t < 0:
-            raise InputError(f"{self.world.name}: call reset before step")
+        self._begun("step")
         if self.t >= self.world.frames - 1:
             raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
         self._advance(self._check_control(action))
         self.t += 1
         return self._frame(), 0.0, False, self.t == self.world.frames - 1, self._info()
+
+    def _begun(self, call: str) -> None:
+        if self.t < 0:
+            raise InputError(f"{self.world.name}: call reset before {call}")
 
     def render(self) -> np.ndarray | None:
         return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None

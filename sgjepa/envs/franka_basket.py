@@ -240,6 +240,7 @@ class FrankaPaddleToBasket(ArmWorld):
 
     def expert(self) -> np.ndarray:
         """Strike as planned: see `basket_expert.Striker`."""
+        self._begun("expert")
         return self._expert.act(self)
 
 

@@ -38,6 +38,9 @@ def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: s
     }
     for folder in (FIGURES, TABLES):
         (out / folder).mkdir(parents=True, exist_ok=True)
+        for old in (out / folder).glob("*.*"):
+            if old.suffix in (".csv", ".png", ".svg"):
+                old.unlink()
     for name, rows in records.items():
         if rows:
             files.write_bytes(out / TABLES / f"{name}.csv", to_csv(rows).encode())

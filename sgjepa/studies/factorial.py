@@ -2,7 +2,8 @@
 
 All four cells are the GRU recipe: same encoder, predictor, data, order of batches, updates, learning rates and weight of
 SIGReg. "Constant" tells the model the mean training law whatever holds; "one step" scores one teacher-forced prediction at
-every position of the same windows.
+every position of as many windows of the same episodes. At paper size, with clips of H + 1 frames, an epoch of one-step
+training has a tenth more updates; at mini size both have the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sgjepa.losses import OneStepLoss
 from sgjepa.models.world import ModelConfig
 from sgjepa.recipes.worlds import recipe
 from sgjepa.run import Run
-from sgjepa.training_data import updates_there
+from sgjepa.training_data import updates_there, with_updates
 
 CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_step")
 
@@ -41,7 +42,7 @@ def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None 
         for name in CELLS:
             run = replace(cell(name, size), seed=seed)
             if updates is not None:
-                run = replace(run, train=replace(run.train, epochs=1, updates=updates))
+                run = with_updates(run, updates, datasets)
             folder = runs / f"{run.name}-{size}-seed{seed}"
             chains.append(Chain(run, folder, updates_there(run, datasets)))
     run_chains(chains, datasets)

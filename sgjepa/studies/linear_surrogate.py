@@ -25,7 +25,7 @@ from sgjepa.recipes.worlds import recipe
 from sgjepa.stats import spearman
 from sgjepa.tables import to_csv
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
-from sgjepa.training_data import updates_there
+from sgjepa.training_data import updates_there, with_updates
 
 METHODS = ("gru", "lewm")
 BAND = 0.5  # m/s^2, width of a band of training gravities
@@ -39,7 +39,7 @@ def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None 
         for method in METHODS:
             run = replace(recipe(f"square_{method}", size), seed=seed)
             if updates is not None:
-                run = replace(run, train=replace(run.train, epochs=1, updates=updates))
+                run = with_updates(run, updates, datasets)
             chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
     run_chains(chains, datasets)
     records, summary = [], {}
@@ -107,7 +107,7 @@ def _bands(
     law = split.law[:, 0].astype(np.float64)
     band = law if width is None else np.round(law / width) * width
     extra = targets_in(dataset).of(split.state.astype(np.float64))
-    latent = torch.from_numpy(z)
+    latent = torch.tensor(z)
     found = {}
     for g in np.unique(band):
         rows = np.flatnonzero(band == g)
