@@ -24,7 +24,7 @@ from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
-EPOCHS, SHORT_UPDATES = 3, 130  # an epoch
+EPOCHS, UPDATES = 3, {"quick": 25, "short": 130}  # updates an epoch
 
 
 def make_data(out: Path, length: str, workers: int | None) -> Dataset:
@@ -57,7 +57,7 @@ def runs(length: str, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Ru
             run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(length),))
             train = replace(run.train, decoder=method != "dino" and seed == 0)
             if length != "long":
-                train = replace(train, epochs=EPOCHS, updates=SHORT_UPDATES)
+                train = replace(train, epochs=EPOCHS, updates=UPDATES[length])
             found.append(replace(run, train=train))
     return found
 
