@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from sgjepa.data.store import Dataset, Split
 from sgjepa.data.windows import memory_map
 from sgjepa.errors import InputError
-from sgjepa.latents import cached_latents, weights_digest
+from sgjepa.latents import cached_latents, fill, weights_digest
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.world import WorldModel
-from sgjepa.progress import progress
 
 _BLOCK = 8  # episodes encoded at a time
 
@@ -31,7 +29,8 @@ def encoded(folder: Path, model: WorldModel | DinoWM, dataset: Dataset, split: s
     place.mkdir(exist_ok=True)
     shape = (part.episodes, part.frames, model.config.latent)
     name = f"{dataset.path.name}-{split}-{part.digest[:12]}-{weights_digest(model)[:12]}.npy"
-    return memory_map(place / name, shape, np.float32, lambda latents: _fill(model, part, latents, folder.name))
+    label = f"encode {folder.name}, {split}"
+    return memory_map(place / name, shape, np.float32, lambda latents: fill(model, part, latents, label, _BLOCK, chunk=None))
 
 
 def check_fits(model: WorldModel | DinoWM, split: Split) -> None:
@@ -45,14 +44,3 @@ def check_fits(model: WorldModel | DinoWM, split: Split) -> None:
     size = model.config.encoder.image_size if isinstance(model, WorldModel) else split.picture[0]
     if split.picture[0] != size:
         raise InputError(f"{split.folder.parent} has pictures of {split.picture[0]} pixels, the model takes {size}")
-
-
-@torch.no_grad()
-def _fill(model: WorldModel, split: Split, latents: np.ndarray, name: str) -> None:
-    device = next(model.parameters()).device
-    with progress(split.episodes, 0, f"encode {name}, {split.name}", " episodes") as bar:
-        for start in range(0, split.episodes, _BLOCK):
-            numbers = np.arange(start, min(start + _BLOCK, split.episodes))
-            frames = torch.from_numpy(split.pixels(numbers)).to(device)
-            latents[numbers] = model.encode(frames).cpu().numpy()
-            bar.update(len(numbers))

@@ -10,14 +10,13 @@ import contextlib
 import json
 import multiprocessing
 import os
-import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from sgjepa import files, machine, rows
+from sgjepa import machine, rows
 from sgjepa.errors import InputError, one_line
 from sgjepa.progress import progress
 from sgjepa.run import Run
@@ -75,8 +74,8 @@ def log_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.log")
 
 
-def _work(chain: Chain, datasets: Path) -> dict[str, float]:
-    """In a process of its own: from nothing to the evaluation. Returns the seconds of each stage that was not there yet."""
+def _work(chain: Chain, datasets: Path) -> None:
+    """In a process of its own: from nothing to the evaluation."""
     machine.prepare()
     from sgjepa.counterfactual import CounterfactualConfig, counterfactual
     from sgjepa.data.store import open_dataset
@@ -84,30 +83,21 @@ def _work(chain: Chain, datasets: Path) -> dict[str, float]:
     from sgjepa.train import train
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)
-    seconds = {}
     with log_of(chain.folder).open("a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
         try:
-            began = time.perf_counter()
             train(chain.run, chain.folder, datasets)
-            seconds["train"] = time.perf_counter() - began
-            began = time.perf_counter()
             dataset = open_dataset(datasets / chain.run.data[0], verify=False)  # training has verified it
             predict(chain.folder, dataset, PredictConfig())
             if chain.counterfactual:
                 counterfactual(chain.folder, dataset, CounterfactualConfig())
-            seconds["evaluate"] = time.perf_counter() - began
         except InputError:
             raise
         except Exception as error:  # a process pool loses the traceback's text
             traceback.print_exc(file=log)
             raise InputError(f"{one_line(error, 160)} (the whole story: {log_of(chain.folder)})") from None
-    times = chain.folder / "seconds.json"
-    if not times.exists():
-        files.write_json(times, {name: round(value, 1) for name, value in seconds.items()})
-    return seconds
 
 
-def _raise(future: Future[dict[str, float]], chain: Chain) -> None:
+def _raise(future: Future[None], chain: Chain) -> None:
     error = future.exception()
     if isinstance(error, InputError):
         raise InputError(f"{chain.folder.name}: {error}")

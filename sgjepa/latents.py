@@ -33,7 +33,8 @@ def cached_latents(model: DinoWM, split: Split) -> np.ndarray:
     key = hashlib.sha256(f"{settings} {weights_digest(model.encoder)} {split.digest}".encode()).hexdigest()[:12]
     path = split.folder.with_name(f"{split.name}.latents-{key}.npy")
     shape = (split.episodes, split.frames, model.encoder.patches, model.encoder.channels)
-    return memory_map(path, shape, np.float16, lambda latents: _fill(model, split, latents))
+    label = f"{model.name}, {split.name}"
+    return memory_map(path, shape, np.float16, lambda latents: fill(model, split, latents, label, _BLOCK, chunk=64))
 
 
 def weights_digest(module: nn.Module) -> str:
@@ -45,13 +46,15 @@ def weights_digest(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _fill(model: DinoWM, split: Split, latents: np.ndarray) -> None:
+@torch.no_grad()
+def fill(model: WorldModel | DinoWM, split: Split, latents: np.ndarray, label: str, block: int, chunk: int | None) -> None:
+    """Encode every frame of a split into `latents` (N, T, ...), `block` episodes at a time."""
     device = next(model.parameters()).device
-    with progress(split.episodes, 0, f"{model.name}, {split.name}", " episodes") as bar:
-        for start in range(0, split.episodes, _BLOCK):
-            numbers = np.arange(start, min(start + _BLOCK, split.episodes))
+    with progress(split.episodes, 0, label, " episodes") as bar:
+        for start in range(0, split.episodes, block):
+            numbers = np.arange(start, min(start + block, split.episodes))
             frames = torch.from_numpy(split.pixels(numbers)).to(device)
-            latents[numbers] = model.encode(frames, chunk=64).cpu().numpy()
+            latents[numbers] = model.encode(frames, chunk).cpu().numpy()
             bar.update(len(numbers))
 
 

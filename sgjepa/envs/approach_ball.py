@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from sgjepa.envs import spatial
-from sgjepa.envs.base import Quantity, World
+from sgjepa.envs.base import World
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
 from sgjepa.envs.spatial import Arena, Look, Spatial
 from sgjepa.errors import InputError, unknown
@@ -47,13 +47,7 @@ class ApproachBall(Spatial):
         state=spatial.BALL,
         control=(),
         control_limit=1.0,
-        phys=(
-            Quantity("gravity", "m/s^2"),
-            Quantity("mass", "kg"),
-            *(Quantity(name, "m") for name in ("size_x", "size_y", "size_z")),
-            Quantity("shape_id", "1"),
-            *(Quantity(name, "m") for name in ("box_half_x", "box_half_y", "wall_height", "wall_thickness")),
-        ),
+        phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},

@@ -72,13 +72,7 @@ class ArmCatcherBall(ArmWorld):
         state=spatial.BALL,
         control=(Quantity("dx", "16 mm"), Quantity("dy", "13.3 mm"), Quantity("dz", "16 mm")),
         control_limit=1.0,
-        phys=(
-            Quantity("gravity", "m/s^2"),
-            Quantity("mass", "kg"),
-            *(Quantity(name, "m") for name in ("size_x", "size_y", "size_z")),
-            Quantity("shape_id", "1"),
-            *(Quantity(name, "m") for name in ("box_half_x", "box_half_y", "wall_height", "wall_thickness")),
-        ),
+        phys=spatial.phys("box"),
         nominal_law={"gravity": 4.0},
         image_size=256,
         records={

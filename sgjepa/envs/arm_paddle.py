@@ -64,13 +64,7 @@ class ArmPaddleBall(ArmWorld):
             *(Quantity("phi", "rad"), Quantity("theta", "rad")),
         ),
         control_limit=(1.0, 1.0, 1.0, math.pi, STEEPEST),
-        phys=(
-            Quantity("gravity", "m/s^2"),
-            Quantity("mass", "kg"),
-            *(Quantity(name, "m") for name in ("size_x", "size_y", "size_z")),
-            Quantity("shape_id", "1"),
-            *(Quantity(name, "m") for name in ("box_half_x", "box_half_y", "wall_height", "wall_thickness")),
-        ),
+        phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
         image_size=256,
         records={

@@ -80,13 +80,7 @@ class FrankaPaddleToBasket(ArmWorld):
         state=spatial.BALL,
         control=(*vector("d", "40 mm", "x", "y", "z"), Quantity("phi", "rad"), Quantity("theta", "rad")),
         control_limit=(FASTEST, FASTEST, FASTEST, math.pi, math.pi / 2),
-        phys=(
-            Quantity("gravity", "m/s^2"),
-            Quantity("mass", "kg"),
-            *(Quantity(name, "m") for name in ("size_x", "size_y", "size_z")),
-            Quantity("shape_id", "1"),
-            *(Quantity(name, "m") for name in ("ground_half_x", "ground_half_y", "wall_height", "wall_thickness")),
-        ),
+        phys=spatial.phys("ground"),
         nominal_law={"gravity": 9.8},
         image_size=256,
         records={

@@ -54,6 +54,17 @@ class Arena:
         return Floor(self.centre, self.half)
 
 
+def phys(floor: str) -> tuple[Quantity, ...]:
+    """The physics vector of a world with one ball; `floor` is what its half sides are called after."""
+    return (
+        Quantity("gravity", "m/s^2"),
+        Quantity("mass", "kg"),
+        *(Quantity(name, "m") for name in ("size_x", "size_y", "size_z")),
+        Quantity("shape_id", "1"),
+        *(Quantity(name, "m") for name in (f"{floor}_half_x", f"{floor}_half_y", "wall_height", "wall_thickness")),
+    )
+
+
 class Spatial(Env):
     """A 3-D world drawn by MuJoCo in layers. A world defines `_build` (model and data) and `_casters`."""
 
