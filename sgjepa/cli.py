@@ -213,6 +213,7 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument(
             "--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first (default: datasets/NAME)"
         )
+        added.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
         added.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
         added.add_argument("--window", type=int, metavar="N", help="frames a probe sees (default: 4; 2 for approach_ball)")
         added.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
@@ -453,21 +454,24 @@ def _dataset_of(options: Any) -> Any:
     from sgjepa.data.store import open_dataset
     from sgjepa.run import Run
 
-    if options.dataset is not None:
-        return open_dataset(options.dataset)
     folder = options.run_folder
     if not (folder / rows.CONFIG).is_file():
         raise InputError(f"{folder} is not a run (no {rows.CONFIG})")
-    run = config.from_dict(Run, files.read_json(folder / rows.CONFIG).get("config"))
-    beside = folder.parent.parent / OUT / run.data[0]  # as the demo keeps them
-    return open_dataset(beside if beside.exists() else OUT / run.data[0])
+    about = files.read_json(folder / rows.CONFIG)
+    if options.dataset is None:
+        run = config.from_dict(Run, about.get("config"))
+        beside = folder.parent.parent / OUT / run.data[0]  # as the demo keeps them
+        found = open_dataset(beside if beside.exists() else OUT / run.data[0])
+    else:
+        found = open_dataset(options.dataset)
+    rows.check_data(folder, about, found.path.name, found.manifest.digest, found.settings.world, options.transfer)
+    return found
 
 
 def _probe_config(options: Any, dataset: Any) -> Any:
-    from sgjepa.probe import ProbeConfig
+    from sgjepa.probe import ProbeConfig, usual_window
 
-    usual = 2 if dataset.settings.world == "approach_ball" else 4
-    window = usual if options.window is None else options.window
+    window = usual_window(dataset.settings.world) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 
@@ -481,8 +485,8 @@ def _study(options: Any) -> None:
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
     out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    folders = main(out / "runs", options.datasets, options.size, options.seeds, options.updates)
-    page = report(folders, out / "report")
+    outcome = main(out / "runs", options.datasets, options.size, options.seeds, options.updates)
+    page = report(outcome.folders, out / "report", study=outcome.finding)
     print(page)
     _say_verdict(page.parent)
 

@@ -15,7 +15,7 @@ from sgjepa import checkpoint, config, files
 from sgjepa.data.store import Dataset
 from sgjepa.encoded import encoded
 from sgjepa.errors import InputError
-from sgjepa.predict import PredictConfig, forecast
+from sgjepa.predict import PredictConfig, blocks, imagine
 from sgjepa.probe import fit_to
 from sgjepa.progress import progress
 from sgjepa.tables import Table, join, write_table
@@ -56,12 +56,14 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
             numbers = np.flatnonzero(np.isclose(part.law[:, 0], true))
             if len(numbers) == 0:
                 raise InputError(f"{dataset.path} has no test episode with {part.laws[0]} = {true:g}")
-            z = torch.from_numpy(np.array(latents[numbers], dtype=np.float32))
             wanted = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
             for given in cfg.given:
-                law = np.full((len(numbers), 1), given, np.float32)
-                found = forecast(model, fitted, z, part.control[numbers], law, context, steps, run.history)
-                errors = fitted.targets.errors(found["predicted"][0][:, 1:], wanted, fitted.std)
+                states = []
+                for rows in blocks(numbers, latents, context + steps):
+                    z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
+                    control, law = part.control[numbers[rows]], np.full((len(rows), 1), given, np.float32)
+                    states.append(imagine(model, fitted, z, control, law, context, steps, run.history)[0])
+                errors = fitted.targets.errors(np.concatenate(states)[:, 1:], wanted, fitted.std)
                 tables.append(
                     {
                         "episode": np.repeat(numbers.astype(np.int32), steps),

@@ -12,7 +12,7 @@ from pathlib import Path
 from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
 from sgjepa.data.settings import DatasetConfig
-from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.errors import InputError
 from sgjepa.experiment import Chain, run_chains
 from sgjepa.models.frozen import MobileNetV2
@@ -20,7 +20,7 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.worlds import recipe
 from sgjepa.report.write import report
 from sgjepa.run import Run
-from sgjepa.training_data import updates_there
+from sgjepa.training_data import updates_of, updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
@@ -74,8 +74,21 @@ def train_and_evaluate(out: Path, length: str, chosen: list[Run], workers: int |
 
 
 def write_page(out: Path, length: str, folders: list[Path]) -> Path:
-    """The report of these runs; returns its page."""
-    return report(folders, out / f"report-{length}", baseline="LeWM")
+    """The report of these runs; returns its page, which says how much of the recipe's training they had."""
+    return report(folders, out / f"report-{length}", baseline="LeWM", note=_shortened(length))
+
+
+def _shortened(length: str) -> str:
+    if length == "long":
+        return ""
+    settings, recipes = dataset("square", "mini"), recipe("square_gru", "mini")
+    kept = len(split_episodes(settings.train.episodes, seed=recipes.split_seed)[0])
+    whole = updates_of(replace(recipes, train=replace(recipes.train, updates=None)), kept) * recipes.train.epochs
+    least = f" on {QUICK_EPISODES[0]:,} episodes instead of {settings.train.episodes:,}" if length == "quick" else ""
+    return (
+        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{least}, where the mini recipe has {whole}. "
+        "For the recipe's own result: sgjepa demo --long."
+    )
 
 
 def _data(length: str) -> str:

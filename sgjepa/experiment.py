@@ -13,7 +13,7 @@ import os
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sgjepa import machine, rows
@@ -22,6 +22,22 @@ from sgjepa.progress import progress
 from sgjepa.run import Run
 
 _POLL = 2.0  # seconds between looks at the runs' rows
+
+
+def study_chains(
+    recipes: Sequence[Run], runs: Path, datasets: Path, size: str, seeds: int, updates: int | None
+) -> list[Chain]:
+    """Every recipe with every seed, the recipes of one seed together; `updates` instead of their own number."""
+    from sgjepa.training_data import updates_there, with_updates
+
+    chains = []
+    for seed in range(seeds):
+        for recipe in recipes:
+            run = replace(recipe, seed=seed)
+            if updates is not None:
+                run = with_updates(run, updates, datasets)
+            chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
+    return chains
 
 
 @dataclass(frozen=True)
@@ -80,16 +96,18 @@ def _work(chain: Chain, datasets: Path) -> None:
     from sgjepa.counterfactual import CounterfactualConfig, counterfactual
     from sgjepa.data.store import open_dataset
     from sgjepa.predict import PredictConfig, predict
+    from sgjepa.probe import ProbeConfig, usual_window
     from sgjepa.train import train
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)
     with log_of(chain.folder).open("a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
         try:
             train(chain.run, chain.folder, datasets)
-            dataset = open_dataset(datasets / chain.run.data[0], verify=False)  # training has verified it
-            predict(chain.folder, dataset, PredictConfig())
+            dataset = open_dataset(datasets / chain.run.data[0])
+            settings = PredictConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
+            predict(chain.folder, dataset, settings)
             if chain.counterfactual:
-                counterfactual(chain.folder, dataset, CounterfactualConfig())
+                counterfactual(chain.folder, dataset, CounterfactualConfig(predict=settings))
         except InputError:
             raise
         except Exception as error:  # a process pool loses the traceback's text

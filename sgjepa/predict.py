@@ -118,10 +118,8 @@ def evaluate(
     latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
     tables, final, moved = [], [], 0
-    grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens a frame
-    blocks = np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * (cfg.context + steps) // _TOKENS))
     with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
-        for rows in blocks:
+        for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
             law, control = part.law[numbers[rows]], part.control[numbers[rows]]
             found = forecast(model, fitted, z, control, law, cfg.context, steps, run.history)
@@ -165,24 +163,46 @@ def forecast(
 
     z (B, T, ...): true latents; the rollout is given z[:, :context] alone.
     """
+    predicted, rolled = imagine(model, fitted, z, control, law, context, steps, history)
     c = model.condition(torch.tensor(control), torch.tensor(law))
-    rolled = rollout(model, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
     # (B * steps, H, ...): every window of true latents that ends before a predicted frame
     ends = range(context, context + steps)
     stepped = torch.cat([model.predict(z[:, t - history : t], c[:, t - history : t])[:, -1:] for t in ends], dim=1)
-    first = context - fitted.config.window
-    features = {"predicted": model.features(rolled[:, first:]), "true": model.features(true[:, first:])}
+    features = model.features(true[:, context - fitted.config.window :])
     found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
-        "predicted": (fitted.read(features["predicted"]), _latent_error(rolled, true, context)),
-        "true": (fitted.read(features["true"]), None),
+        "predicted": (predicted, _latent_error(rolled, true, context)),
+        "true": (fitted.read(features), None),
     }
     # the newest frame of each probe window is the prediction, the older ones are true
-    windows = stack(features["true"], fitted.config.window).clone()  # windows overlap: without it, so would what is written
+    windows = stack(features, fitted.config.window).clone()  # windows overlap: without it, so would what is written
     newest = model.features(stepped)
     windows[:, 1:, -newest.shape[2] :] = newest
     found["one_step"] = (fitted.read_windows(windows), _latent_error(stepped, true[:, context:], 0))
     return found
+
+
+@torch.no_grad()
+def imagine(
+    model: WorldModel | DinoWM,
+    fitted: Fitted,
+    z: Tensor,
+    control: np.ndarray,
+    law: np.ndarray,
+    context: int,
+    steps: int,
+    history: int,
+) -> tuple[np.ndarray, Tensor]:
+    """The rollout from z[:, :context]: probed states (B, 1 + steps, Y), the last context frame first, and its latents."""
+    c = model.condition(torch.tensor(control), torch.tensor(law))
+    rolled = rollout(model, z[:, :context], c, steps, history)
+    return fitted.read(model.features(rolled[:, context - fitted.config.window :])), rolled
+
+
+def blocks(numbers: np.ndarray, latents: np.ndarray, frames: int) -> list[np.ndarray]:
+    """Places in `numbers` that are rolled out together: as many episodes as memory is meant to hold."""
+    grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens a frame
+    return np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * frames // _TOKENS))
 
 
 def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
@@ -212,15 +232,19 @@ def simulate(
 ) -> tuple[np.ndarray, int]:
     """The simulator from the probed state on, with the true law and controls: (B, steps, Y); and how many starts were moved.
 
-    A probed state may lie inside a wall. It is then moved towards the true one, by tenths of the way, until it does not.
+    Where more moves than is probed, such as an arm, the episode is played up to there, and only the probed body is put
+    elsewhere. A probed state may lie inside a wall: it is then moved towards the true one, by tenths of the way.
     """
     part = dataset.test if split == "test" else dataset.train
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):
-        law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
-        seed = episode_seed(dataset.settings.seed, part.name, number)
-        moved += _start(env, seed, law, targets, seen[row], truth[row, cfg.context - 1])
+        options = {"law": dict(zip(part.laws, part.law[number].tolist(), strict=True))}
+        env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=options)
+        if env.world.records:
+            for control in part.control[number, : cfg.context - 1]:
+                env.step(control)
+        moved += _put(env, targets, seen[row], truth[row, cfg.context - 1])
         states = []
         for t in range(cfg.context - 1, cfg.context - 1 + steps):
             env.step(part.control[number, t])
@@ -230,15 +254,15 @@ def simulate(
     return np.stack(out), moved
 
 
-def _start(env: Env, seed: int, law: dict[str, float], targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
-    """Reset to the probed state, or to the nearest mixture with the true one that is possible; True if it was moved."""
+def _put(env: Env, targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
+    """Go on from the probed state, or from the nearest mixture with the true one that is possible; True if it was moved."""
     guess, truth = targets.to_state(seen), targets.to_state(true)
     for tenth in range(11):
         state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
         if tenth == 10 and ANGLE in state:
             state[ANGLE] = float(truth[ANGLE])
         try:
-            env.reset(seed=seed, options={"law": law, "state": state})
+            env.put(state)
         except InputError:
             continue
         return tenth > 0

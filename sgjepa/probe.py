@@ -118,6 +118,11 @@ def targets_in(dataset: Dataset) -> Targets:
     return targets_of([name for name, _ in about["state"]], about["symmetry"], about["fps"], about["task"])
 
 
+def usual_window(world: str) -> int:
+    """Frames a probe sees, as in the paper: two of a flying ball tell its velocity, four also how a body turns."""
+    return 2 if world == "approach_ball" else 4
+
+
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
     run, model = checkpoint.load_run(folder)

@@ -38,6 +38,25 @@ def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
         raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
 
 
+def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, world: str, transfer: bool) -> None:
+    """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
+
+    about: what its run.json says. transfer: another world is what one wants.
+    """
+    used = about.get("data", {}).get(name, digest)
+    if used != digest:
+        raise InputError(
+            f"{folder} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; "
+            "make that one again, or give the new one another name"
+        )
+    worlds = about.get("worlds", [world])
+    if world not in worlds and not transfer:
+        raise InputError(
+            f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
+            "if that is what you want, add --transfer"
+        )
+
+
 def create(folder: Path, about: dict[str, Any]) -> None:
     """Make the directory of a run, about which "config", "data" and "provenance" must be said; one that is there stays."""
     if not (folder / CONFIG).is_file():

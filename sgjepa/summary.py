@@ -6,6 +6,7 @@ NumPy only: results can be read, compared and drawn on a machine without torch.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -170,17 +171,23 @@ def methods(evaluations: Sequence[Evaluation]) -> list[Method]:
     for group in found.values():
         group.sort(key=lambda one: int(one.about["seed"]))  # so that the same seeds are compared
     labels = [label for label, _ in found]
-    return [
-        Method(label if labels.count(label) == 1 else f"{label}, {group[0].about['run']}", tuple(group))
-        for (label, _), group in found.items()
-    ]
+    for name in (lambda one: one.about["run"], lambda one: str(one.run)):  # the folder's name, or else its whole path
+        if len(set(labels)) < len(labels):
+            labels = [
+                label if labels.count(label) == 1 else f"{first}, {name(group[0])}"
+                for label, ((first, _), group) in zip(labels, found.items(), strict=True)
+            ]
+    return [Method(label, tuple(group)) for label, group in zip(labels, found.values(), strict=True)]
 
 
 def _recipe(one: Evaluation) -> str:
     """The settings that training seeds share."""
     settings = files.read_json(one.run / rows.CONFIG)["config"]
     settings["train"].pop("decoder", None)  # it changes nothing in the model
-    return json.dumps({key: value for key, value in settings.items() if key not in ("seed", "init")}, sort_keys=True)
+    settings.pop("seed")
+    if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
+        settings["init"] = re.sub(r"-seed\d+$", "", settings["init"])
+    return json.dumps(settings, sort_keys=True)
 
 
 def paired(one: Method, other: Method, metric: str, region: str = "all", source: str = "predicted") -> list[Interval]:

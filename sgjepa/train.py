@@ -252,6 +252,7 @@ def _about(run: Run, model: WorldModel | DinoWM, data: Data, group: Group) -> di
     return {
         "config": config.to_dict(run),
         "data": data.digests,
+        "worlds": data.worlds,
         "frozen_encoder": frozen,
         "provenance": files.provenance() | machine,
     }

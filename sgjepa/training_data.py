@@ -30,11 +30,12 @@ from sgjepa.run import Run
 
 @dataclass(frozen=True)
 class Data:
-    """Stretches of training and of validation episodes, and the digest of each dataset by name."""
+    """Stretches of training and of validation episodes, the digest of each dataset by name, and the worlds they are of."""
 
     train: Together
     validation: Together
     digests: dict[str, str]
+    worlds: list[str]
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def open_data(run: Run, model: WorldModel | DinoWM, datasets: Path, group: Group
     if run.init is None:  # a model that was trained before keeps the statistics it knows
         model.normalise(scores.control, scores.law)
     digests = {name: found.manifest.digest for name, found in zip(run.data, opened, strict=True)}
-    return Data(Together(parts["train"]), Together(parts["validation"]), digests)
+    worlds = [found.settings.world for found in opened]
+    return Data(Together(parts["train"]), Together(parts["validation"]), digests, worlds)
 
 
 def _content(run: Run, model: WorldModel | DinoWM, split: Split, group: Group) -> np.ndarray | None:

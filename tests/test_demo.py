@@ -19,6 +19,7 @@ from sgjepa import cli, files
 from sgjepa.errors import InputError
 from sgjepa.experiment import Chain, run_chains
 from sgjepa.losses import OneStepLoss
+from sgjepa.report.gather import gather
 from sgjepa.studies import factorial
 from sgjepa.training_data import with_updates
 
@@ -62,6 +63,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     assert all(line in text for line in answer)
     assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
+    assert "This is the quick version: 25 updates on 40 episodes instead of 2,000" in page.read_text()
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
@@ -114,6 +116,14 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     page = (tmp_path / "study/report/index.html").read_text()
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
+    assert "Is it the law or the rollout?" in page
+    said = (tmp_path / "study/report/answer.txt").read_text()
+    assert said.count("(interaction at h = 44: ") == 3
+    results = gather(sorted((tmp_path / "study/runs").glob("*/")))
+    cells = {m.first.about["name"].removeprefix("square_gru"): m.stack("position_l2")[0, :, -1] for m in results.methods}
+    gain_given = cells[""] - cells["_given_one_step"]
+    gain_constant = cells["_constant_rollout"] - cells["_constant_one_step"]
+    assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
 
 
 def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from sgjepa import checkpoint, cli, files
 from sgjepa.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.data.collect import collect
+from sgjepa.data.settings import make_env
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.encoded import encoded
 from sgjepa.errors import InputError
@@ -270,6 +271,36 @@ def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
     assert np.median(error) < 1e-3
 
 
+@pytest.mark.opengl
+def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
+    """The ball goes on from the probed state, the arm from where its controls had brought it."""
+    settings = small("arm_paddle_ball", image_size=8)
+    settings = replace(settings, train=replace(settings.train, episodes=2), test=replace(settings.test, episodes=3))
+    data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
+    targets, numbers = targets_in(data), np.arange(3)
+    truth = targets.of(data.test.state[numbers].astype(np.float64))
+    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, PredictConfig(), steps=12)
+    assert moved == 0
+    error = targets.errors(found, truth[:, 20:32], [1.0] * 6)["position_l2"]
+    assert np.median(error) < 5e-3
+
+
+def test_a_body_is_put_elsewhere_or_stays_where_it_was(data: Dataset) -> None:
+    env = make_env(data.settings)
+    env.reset(seed=0)
+    env.step(env.expert())
+    before = env.state()
+    with pytest.raises(InputError, match="into a wall"):
+        env.put({"x": 40.0})
+    assert (env.state() == before).all()
+    env.put({"x": 0.25, "vz": 1.5})
+    names = [q.name for q in env.world.state]
+    after = dict(zip(names, env.state().tolist(), strict=True))
+    kept = dict(zip(names, before.tolist(), strict=True)) | {"x": 0.25, "vz": 1.5}
+    assert after == pytest.approx(kept)
+    assert env.t == 1
+
+
 def test_constant_velocity_is_right_without_gravity_and_walls() -> None:
     seconds = np.arange(30) / 16
     state = np.zeros((1, 30, 8))
@@ -412,6 +443,16 @@ def test_bad_input_gets_one_clear_line(
     large = collect(small(image_size=48), tmp_path / "large", workers=1)
     capsys.readouterr()
     assert "dataset of another world" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball))
+    assert "takes 2 and 1" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball), "--transfer")
+    house = collect(small("house"), tmp_path / "house", workers=1)
+    renamed = collect(small(seed=1), tmp_path / "square", workers=1)  # the name of what the run was trained on
+    capsys.readouterr()
+    said = refuse(capsys, "predict", str(run_folder), "--dataset", str(house))
+    assert "house, and" in said
+    assert "trained on square" in said
+    assert "another dataset square" in refuse(capsys, "predict", str(run_folder), "--dataset", str(renamed))
+    assert cli.main(["probe", str(run_folder), "--dataset", str(house), "--probe", "linear", "--transfer"]) == 0
+    capsys.readouterr()
     assert "pictures of 48 pixels" in refuse(capsys, "predict", str(run_folder), "--dataset", str(large))
 
 

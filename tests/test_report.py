@@ -22,7 +22,7 @@ from sgjepa.models.transformer import Transformer
 from sgjepa.predict import PredictConfig, predict
 from sgjepa.probe import ProbeConfig
 from sgjepa.report import words
-from sgjepa.report.counterfactual import area
+from sgjepa.report.counterfactual import area, counterfactuals
 from sgjepa.report.gather import gather
 from sgjepa.report.published import published
 from sgjepa.report.training import cost
@@ -76,6 +76,8 @@ def _counterfactual(run: Path) -> None:
     write_table(
         place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
     )
+    settings = files.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
+    files.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
 
 
 def _strips(run: Path, data: Dataset) -> None:
@@ -319,6 +321,46 @@ def test_two_methods_that_differ_are_said_to(runs: list[Path]) -> None:
             word = "not better" if "nor worse" in sentence else "truth than LeWM by"
             assert word in sentence
     assert "LeWM was trained once only" in " ".join(words.cautions(results))
+
+
+def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
+    """Other settings under the same folder name: another method, with a label and a cost of its own."""
+    copies = []
+    for name, steps in (("one", 3), ("two", 4)):
+        copy = Path(shutil.copytree(runs[0], tmp_path / name / "run"))
+        about = files.read_json(copy / "run.json")
+        about["config"]["loss"]["steps"] = steps
+        files.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        files.write_json(settings, files.read_json(settings) | {"run": "run"})
+        copies.append(copy)
+    labels = [method.label for method in gather(copies).methods]
+    assert len(set(labels)) == 2
+    assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
+    assert report(copies, tmp_path / "out").is_file()
+
+
+def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path], tmp_path: Path) -> None:
+    copies = []
+    for number, init in enumerate(("runs/old-seed0", "runs/old-seed1", None)):
+        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
+        about = files.read_json(copy / "run.json")
+        about["config"] |= {"init": init, "seed": number}
+        files.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        files.write_json(settings, files.read_json(settings) | {"seed": number, "run": copy.name})
+        copies.append(copy)
+    assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
+
+
+def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
+    assert len(counterfactuals(gather([copy]))) == 1
+    place = copy / "counterfactual" / "square-test" / "counterfactual.json"
+    about = files.read_json(place)
+    about["settings"]["model"] = "0" * 64
+    files.write_json(place, about)
+    assert counterfactuals(gather([copy])) == []
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

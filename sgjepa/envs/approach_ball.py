@@ -95,10 +95,12 @@ class ApproachBall(Spatial):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
                 raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state()[:6].tolist(), strict=True)), **state}
+        before = self.data.qpos.copy()
         self.data.qpos[:] = [values[name] for name in _MOVING[:3]]
+        if (deep := -self.clearance()) > self.contact.depth:
+            self.data.qpos[:] = before
+            raise InputError(f"state puts the ball {deep:.3g} m into the floor or a wall; move x, y or z")
         self.data.qvel[:] = [values[name] for name in _MOVING[3:]]
-        if self.clearance() < -self.contact.depth:
-            raise InputError(f"state puts the ball {-self.clearance():.3g} m into the floor or a wall; move x, y or z")
         mujoco.mj_forward(self.model, self.data)
 
     def _advance(self, control: np.ndarray) -> None:

@@ -95,7 +95,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @abstractmethod
     def _set_state(self, state: Mapping[str, float]) -> None:
-        """Overwrite the named quantities of the initial state."""
+        """Overwrite the named quantities of the present state."""
 
     @abstractmethod
     def _advance(self, control: np.ndarray) -> None:
@@ -161,6 +161,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             self._set_state(state)
         self.t = 0
         return self._frame(), self._info()
+
+    def put(self, state: Mapping[str, float]) -> None:
+        """Overwrite the named quantities of the present state; the frame number stays."""
+        self._begun("put")
+        self._set_state(self._check_state(state))
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance one frame under `action`, the world's control."""

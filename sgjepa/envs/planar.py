@@ -115,10 +115,12 @@ class Planar(Env):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
                 raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state(), strict=False)), **state}
+        before = self.data.qpos.copy()
         self.data.qpos[:] = values["x"], values["z"], values["theta"]
+        if (deep := -self.clearance()) > self.contact.depth:
+            self.data.qpos[:] = before
+            raise InputError(f"state puts the {self.world.name} {deep:.3g} m into a wall; move x, z or theta")
         self.data.qvel[:] = values["vx"], values["vz"], values["omega"]
-        if self.clearance() < -self.contact.depth:
-            raise InputError(f"state puts the {self.world.name} {-self.clearance():.3g} m into a wall; move x, z or theta")
         mujoco.mj_forward(self.model, self.data)
 
     def _advance(self, control: np.ndarray) -> None:

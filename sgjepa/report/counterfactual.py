@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from sgjepa import files
 from sgjepa.report.gather import Results, beside
 from sgjepa.report.words import join
 from sgjepa.stats import Interval, bootstrap
-from sgjepa.summary import Method, verdict
+from sgjepa.summary import Evaluation, Method, verdict
 from sgjepa.tables import Table, read_table
 
-FOLDER, FILE = "counterfactual", "counterfactual.parquet"
+FOLDER, FILE, SETTINGS = "counterfactual", "counterfactual.parquet", "counterfactual.json"
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 
@@ -65,7 +67,7 @@ def counterfactuals(results: Results) -> list[Counterfactual]:
 
 
 def _of(method: Method) -> Counterfactual | None:
-    paths = [path for one in method.seeds if (path := beside(one, FOLDER, FILE))]
+    paths = [path for one in method.seeds if (path := beside(one, FOLDER, FILE)) and _same(one, path)]
     if len(paths) < len(method.seeds):
         return None
     tables = [read_table(path) for path in paths]
@@ -83,6 +85,14 @@ def _of(method: Method) -> Counterfactual | None:
             areas[float(true), g] = bootstrap(values[g][:, :, None])[0]
             rises[float(true), g] = bootstrap((values[g] - values[true])[:, :, None])[0]
     return Counterfactual(method.label, len(method.seeds), horizons, areas, rises)
+
+
+def _same(one: Evaluation, path: Path) -> bool:
+    """Whether the file is of the very model and data that were evaluated."""
+    if not path.with_name(SETTINGS).is_file():
+        return False
+    there = files.read_json(path.with_name(SETTINGS)).get("settings", {})
+    return all(there.get(key) == one.about["settings"][key] for key in ("model", "data"))
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

@@ -29,12 +29,26 @@ class Content:
     costs: list[Cost]
     made: dict[str, object]  # where the report came from
     pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
+    note: str = ""  # what a reader must know first
+    finding: Finding | None = None  # what a study computes from its runs
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A study's own section: sentences, and a table with a line for each row of cells."""
+
+    title: str
+    words: tuple[str, ...]
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def page(content: Content) -> str:
     """The whole page."""
     sections = [
         ("says", "What the numbers say", _says(content)),
+        ("finding", content.finding.title if content.finding else "", _finding(content.finding)),
         ("horizon", "Error by horizon", _horizon(content)),
         ("law", f"Error by {content.results.law_name}", _law(content)),
         ("relative", f"Relative to {content.results.baseline.label}", _relative(content)),
@@ -119,13 +133,22 @@ def _says(content: Content) -> str:
         parts.card(f"{method.label} in scale", [parts.text(s) for s in in_scale(results, method)], look[method.label][0])
         for method in results.methods
     )
-    notes = [*cautions(results), budget_words(content.costs)]
+    notes = [*cautions(results), budget_words(content.costs), *([content.note] if content.note else [])]
     start = f"Position error at h = {results.last}, where differences have had time to grow. Computed from the intervals."
     return (
         f'<p class="answer">{parts.text(" ".join(answer(results)))}</p><p class="quiet">{escape(start)}</p>'
         f'{compared}<div class="cards">{scale}</div>'
         f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
     )
+
+
+def _finding(found: Finding | None) -> str:
+    if found is None:
+        return ""
+    words = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
+    head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
+    return words + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
 
 
 def _horizon(content: Content) -> str:
@@ -282,12 +305,12 @@ def _origin(content: Content) -> str:
     rows = []
     for method in results.methods:
         for one in method.seeds:
-            cost = next(c for c in content.costs if c.run == one.about["run"] and c.seed == one.about["seed"])
+            cost = next(c for c in content.costs if c.folder == one.run)
             scores = one.about["scores"]
             cells = [
                 f'<td class="text">{_dot(results, method)}{escape(method.label)}</td>',
-                f'<td class="text">{escape(cost.run)}</td>',
-                f"<td>{cost.seed}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
+                f'<td class="text">{escape(str(one.about["run"]))}</td>',
+                f"<td>{one.about['seed']}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
                 f"<td>{scores['effective_rank']:.1f}</td>",
                 f"<td>{scores['probe']['validation_nmse']:.4f}</td>",
                 f'<td class="text"><code>{escape(parts.commit(cost.provenance))}</code></td>',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ TERMS = {  # what the curves are called; the first two are the prediction term o
 class Cost:
     """One run: updates, seconds of training (over all its processes), and its own record of where it came from."""
 
-    run: str
-    seed: int
+    folder: Path
     steps: int
     seconds: float
     settings: dict[str, Any]
@@ -52,7 +52,7 @@ def cost(one: Evaluation) -> Cost:
     about = files.read_json(one.run / rows.CONFIG)
     records = [record for record in rows.read(one.run) if record.get("stage") == "train"]
     steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
-    return Cost(one.about["run"], one.about["seed"], steps, seconds, about["config"], about["provenance"])
+    return Cost(one.run, steps, seconds, about["config"], about["provenance"])
 
 
 def budget_words(costs: Sequence[Cost]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from sgjepa.report import figures, tables, words
 from sgjepa.report.counterfactual import Counterfactual, counterfactuals
 from sgjepa.report.figures import Picture
 from sgjepa.report.gather import MAIN, Results, gather
-from sgjepa.report.html import Content, page
+from sgjepa.report.html import Content, Finding, page
 from sgjepa.report.training import cost
 from sgjepa.tables import to_csv
 
@@ -21,20 +21,33 @@ FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
 STRIPS = "strips.npz"
 
 
-def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
-    """Write the report of these runs to the folder `out`; returns the page."""
+def report(
+    runs: Sequence[Path],
+    out: Path,
+    baseline: str | None = None,
+    data: str | None = None,
+    note: str = "",
+    study: Callable[[Results], Finding] | None = None,
+) -> Path:
+    """Write the report of these runs to the folder `out`; returns the page.
+
+    note: what a reader must know first. study: what it computes from the results has a section of its own.
+    """
     results = gather(runs, baseline, data)
+    finding = study(results) if study else None
     compared = tables.comparisons(results)
     changed = counterfactuals(results)
     shown = {region: tables.groups(results, region) for region in results.regions}
     costs = [cost(one) for method in results.methods for one in method.seeds]
-    content = Content(results, shown, compared, changed, costs, files.provenance(), _pictures(results, changed))
+    drawn = _pictures(results, changed)
+    content = Content(results, shown, compared, changed, costs, files.provenance(), drawn, note, finding)
     records = {
         "errors": tables.table_records([group for groups in shown.values() for group in groups]),
         "by_horizon": tables.by_horizon(results),
         f"by_{results.law_name}": tables.by_law(results),
         "comparisons": tables.comparison_records(results, compared),
         "counterfactual": tables.counterfactual_records(changed),
+        "finding": [dict(zip(finding.head, row, strict=True)) for row in finding.rows] if finding else [],
     }
     for folder in (FIGURES, TABLES):
         (out / folder).mkdir(parents=True, exist_ok=True)
@@ -48,7 +61,8 @@ def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: s
         for picture in pictures:
             files.write_bytes(out / FIGURES / f"{picture.name}.svg", picture.svg)
             files.write_bytes(out / FIGURES / f"{picture.name}.png", picture.png)
-    files.write_bytes(out / ANSWER, "".join(f"{line}\n" for line in words.answer(results)).encode())
+    said = [*words.answer(results), *(finding.words if finding else ())]
+    files.write_bytes(out / ANSWER, "".join(f"{line}\n" for line in said).encode())
     files.write_bytes(out / PAGE, page(content).encode())
     return out / PAGE
 

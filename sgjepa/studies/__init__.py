@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from sgjepa.errors import unknown
 from sgjepa.studies import factorial, linear_surrogate
+from sgjepa.studies.outcome import Outcome
 
-STUDIES: dict[str, Callable[[Path, Path, str, int, int | None], list[Path]]] = {
+Study: TypeAlias = Callable[[Path, Path, str, int, int | None], Outcome]
+STUDIES: dict[str, Study] = {
     "factorial": factorial.main,
     "linear_surrogate": linear_surrogate.main,
 }
 
 
-def find(name: str) -> Callable[[Path, Path, str, int, int | None], list[Path]]:
-    """The study of that name: (runs, datasets, size, seeds, updates) -> folders of its runs."""
+def find(name: str) -> Study:
+    """The study of that name: (runs, datasets, size, seeds, updates) -> what it hands to the report."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
     return STUDIES[name]

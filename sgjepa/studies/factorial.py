@@ -4,6 +4,9 @@ All four cells are the GRU recipe: same encoder, predictor, data, order of batch
 SIGReg. "Constant" tells the model the mean training law whatever holds; "one step" scores one teacher-forced prediction at
 every position of as many windows of the same episodes. At paper size, with clips of H + 1 frames, an epoch of one-step
 training has a tenth more updates; at mini size both have the same.
+
+The interaction is what the rollout gains when the law is given, minus what it gains when it is not: below zero, the two
+help each other.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sgjepa.experiment import Chain, run_chains
+from sgjepa.experiment import run_chains, study_chains
 from sgjepa.losses import OneStepLoss
 from sgjepa.models.world import ModelConfig
 from sgjepa.recipes.worlds import recipe
+from sgjepa.report.gather import MAIN, METRICS, Results, unit
+from sgjepa.report.html import Finding
+from sgjepa.report.words import place, signed
 from sgjepa.run import Run
-from sgjepa.training_data import updates_there, with_updates
+from sgjepa.stats import Interval, bootstrap
+from sgjepa.studies.outcome import Outcome
+from sgjepa.summary import verdict
 
 CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_step")
 
@@ -35,15 +43,44 @@ def cell(name: str, size: str) -> Run:
     return run if name == "given_rollout" else replace(run, name=f"square_gru_{name}")
 
 
-def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> list[Path]:
-    """Train and evaluate every cell with so many seeds; returns their folders, the cells of one seed together."""
-    chains = []
-    for seed in range(seeds):
-        for name in CELLS:
-            run = replace(cell(name, size), seed=seed)
-            if updates is not None:
-                run = with_updates(run, updates, datasets)
-            folder = runs / f"{run.name}-{size}-seed{seed}"
-            chains.append(Chain(run, folder, updates_there(run, datasets)))
+def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> Outcome:
+    """Train and evaluate every cell with so many seeds."""
+    chains = study_chains([cell(name, size) for name in CELLS], runs, datasets, size, seeds, updates)
     run_chains(chains, datasets)
-    return [chain.folder for chain in chains]
+    return Outcome([chain.folder for chain in chains], interaction)
+
+
+def interaction(results: Results) -> Finding:
+    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
+    rows, words = [], []
+    for region in results.regions:
+        found = interactions(results, region)
+        shown = tuple(signed(found[h - 1], MAIN) for h in results.horizons)
+        rows.append((f"{region}, {results.episodes(region)} episodes", *shown))
+        last = found[-1]
+        said = {
+            "better": "law and rollout help each other: together they lower the error by more than apart",
+            "worse": "law and rollout get in each other's way",
+            "undecided": "whether law and rollout help each other is not told apart from chance",
+        }[verdict(last)]
+        where = place(results, region)
+        words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")
+    caption = (
+        f"Interaction of law and rollout in the {METRICS[MAIN]} ({unit(MAIN)}): what the rollout gains when the law is "
+        "given, minus what it gains when it is not. Below zero: they help each other."
+    )
+    return Finding(
+        "Is it the law or the rollout?",
+        tuple(words),
+        caption,
+        ("region", *(f"h = {h}" for h in results.horizons)),
+        tuple(rows),
+    )
+
+
+def interactions(results: Results, region: str) -> list[Interval]:
+    """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
+    names = ("square_gru" if name == "given_rollout" else f"square_gru_{name}" for name in CELLS)
+    by_name = {method.first.about["name"]: method for method in results.methods}
+    both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
+    return bootstrap((both - law) - (rollout - neither))

@@ -8,7 +8,6 @@ Surrogate analyses: how linear a model is in each band stands beside them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,29 +17,32 @@ from sgjepa import checkpoint, files
 from sgjepa.coverage import coverage_curve
 from sgjepa.data.store import Dataset, Split, open_dataset
 from sgjepa.encoded import encoded
-from sgjepa.experiment import Chain, run_chains
+from sgjepa.experiment import run_chains, study_chains
 from sgjepa.models.world import WorldModel
 from sgjepa.probe import targets_in
 from sgjepa.recipes.worlds import recipe
+from sgjepa.report.html import Finding
+from sgjepa.report.words import fixed
 from sgjepa.stats import spearman
+from sgjepa.studies.outcome import Outcome
 from sgjepa.tables import to_csv
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
-from sgjepa.training_data import updates_there, with_updates
 
 METHODS = ("gru", "lewm")
 BAND = 0.5  # m/s^2, width of a band of training gravities
+_PARTS = {
+    "operator": "operator norm",
+    "closure": "closure norm",
+    "predictor_mse": "predictor error",
+    "closure_mse": "closure error",
+    "nonlinear": "nonlinear rest",
+}
 TABLE, SUMMARY = "linear_surrogate.csv", "linear_surrogate.json"
 
 
-def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> list[Path]:
-    """Train and evaluate the models if need be, fit the surrogates, write a table beside the runs; returns their folders."""
-    chains = []
-    for seed in range(seeds):
-        for method in METHODS:
-            run = replace(recipe(f"square_{method}", size), seed=seed)
-            if updates is not None:
-                run = with_updates(run, updates, datasets)
-            chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
+def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> Outcome:
+    """Train and evaluate the models if need be, fit the surrogates, write a table beside the runs."""
+    chains = study_chains([recipe(f"square_{name}", size) for name in METHODS], runs, datasets, size, seeds, updates)
     run_chains(chains, datasets)
     records, summary = [], {}
     for chain in chains:
@@ -56,16 +58,28 @@ def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None 
                     strict=True,
                 )
             )
-            for name in ("operator", "closure", "predictor_mse", "closure_mse", "nonlinear")
+            for name in _PARTS
         }
     out = runs.parent
     files.write_bytes(out / TABLE, to_csv(records).encode())
     files.write_json(out / SUMMARY, {"rank_correlation_with_coverage": summary, "provenance": files.provenance()})
-    for name, ranks in summary.items():
-        words = ", ".join(f"{key} {value['spearman']:.2f}" for key, value in ranks.items())
-        print(f"{name}: rank correlation with coverage over {ranks['operator']['gravities']:g} gravities: {words}")
     print(f"every band: {out / TABLE}")
-    return [chain.folder for chain in chains]
+    return Outcome([chain.folder for chain in chains], lambda _: _ranks(summary))
+
+
+def _ranks(summary: dict[str, dict[str, dict[str, float]]]) -> Finding:
+    """The report's section: which part of the error grows with the distance from the training laws?"""
+    words = tuple(
+        f"{name}: rank correlation with coverage over {ranks['operator']['gravities']:g} gravities: "
+        + ", ".join(f"{_PARTS[key]} {fixed(value['spearman'], 2)}" for key, value in ranks.items())
+        + "."
+        for name, ranks in summary.items()
+    )
+    rows = tuple((name, *(fixed(ranks[key]["spearman"], 2) for key in _PARTS)) for name, ranks in summary.items())
+    caption = (
+        "Rank correlation over the test laws between coverage L_law and each part of the linear surrogate's one-step error."
+    )
+    return Finding("Representation or predictor?", words, caption, ("run", *_PARTS.values()), rows)
 
 
 def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
