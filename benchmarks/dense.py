@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--clip-epochs", type=int, default=1)
     parser.add_argument("--dense-epochs", type=int, default=12)
-    parser.add_argument("--drawn", type=int, default=16, help="windows of each episode that a dense update trains on")
+    parser.add_argument("--drawn", type=int, default=8, help="windows of each episode that a dense update trains on")
     parser.add_argument("--frames", type=int, help="of an update (default: the recipe's)")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "dense.json")
     options = parser.parse_args()
