@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import sys
 from pathlib import Path
@@ -166,6 +167,20 @@ def test_a_file_of_another_network_is_no_mobilenet(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(1)}, tmp_path / "other.pth")
     with pytest.raises(InputError, match="no torchvision MobileNetV2"):
         mobilenet.load(tmp_path / "other.pth")
+
+
+def test_a_folded_mobilenet_is_the_same_map() -> None:
+    torch.manual_seed(0)
+    net = mobilenet.MobileNet()
+    for norm in (m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)):
+        for values in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+            torch.nn.init.uniform_(values, 0.5, 1.5)
+    pictures = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected = net.eval()(pictures)
+        folded = mobilenet.fold(copy.deepcopy(net))(pictures)
+    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in mobilenet.fold(net).modules())
+    assert torch.allclose(folded, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
 
 
 @needs_mobilenet

@@ -104,12 +104,14 @@ class MobileNetV2:
 
 class _MobileNetEncoder(FrozenEncoder):
     def __init__(self, image_size: int):
-        net = mobilenet.load(_mobilenet_file())
+        net = mobilenet.fold(mobilenet.load(_mobilenet_file()).eval())
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own signature lacks it
         super().__init__("MobileNetV2 (ImageNet)", net, Pixels(), image_size, mobilenet.STRIDE, mobilenet.CHANNELS)
 
     def tokens(self, pictures: Tensor) -> Tensor:
         # normalised as DINOv2's tokens are: the predictor ends in a LayerNorm and could not reach other lengths
-        return layer_norm(self.net(pictures).flatten(2).transpose(1, 2))
+        wide = pictures.contiguous(memory_format=torch.channels_last)  # with it half as fast again on a CPU
+        return layer_norm(self.net(wide).flatten(2).transpose(1, 2))
 
 
 def _mobilenet_file() -> Path:
