@@ -60,9 +60,10 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
             for given in cfg.given:
                 states = []
                 for rows in blocks(numbers, latents, context + steps):
-                    z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
-                    control, law = part.control[numbers[rows]], np.full((len(rows), 1), given, np.float32)
-                    states.append(imagine(model, fitted, z, control, law, context, steps, run.history)[0])
+                    z = torch.from_numpy(np.array(latents[numbers[rows], :context], dtype=np.float32))
+                    law = torch.full((len(rows), 1), given)
+                    c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
+                    states.append(imagine(model, fitted, z, c, steps, run.history)[0])
                 errors = fitted.targets.errors(np.concatenate(states)[:, 1:], wanted, fitted.std)
                 tables.append(
                     {

@@ -163,8 +163,8 @@ def forecast(
 
     z (B, T, ...): true latents; the rollout is given z[:, :context] alone.
     """
-    predicted, rolled = imagine(model, fitted, z, control, law, context, steps, history)
     c = model.condition(torch.tensor(control), torch.tensor(law))
+    predicted, rolled = imagine(model, fitted, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
     # (B * steps, H, ...): every window of true latents that ends before a predicted frame
     ends = range(context, context + steps)
@@ -184,19 +184,12 @@ def forecast(
 
 @torch.no_grad()
 def imagine(
-    model: WorldModel | DinoWM,
-    fitted: Fitted,
-    z: Tensor,
-    control: np.ndarray,
-    law: np.ndarray,
-    context: int,
-    steps: int,
-    history: int,
+    model: WorldModel | DinoWM, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int
 ) -> tuple[np.ndarray, Tensor]:
-    """The rollout from z[:, :context]: probed states (B, 1 + steps, Y), the last context frame first, and its latents."""
-    c = model.condition(torch.tensor(control), torch.tensor(law))
-    rolled = rollout(model, z[:, :context], c, steps, history)
-    return fitted.read(model.features(rolled[:, context - fitted.config.window :])), rolled
+    """The rollout from true latents z (B, context, ...): probed states (B, 1 + steps, Y), the last of the context first,
+    and all latents, (B, context + steps, ...)."""
+    rolled = rollout(model, z, c, steps, history)
+    return fitted.read(model.features(rolled[:, z.shape[1] - fitted.config.window :])), rolled
 
 
 def blocks(numbers: np.ndarray, latents: np.ndarray, frames: int) -> list[np.ndarray]:

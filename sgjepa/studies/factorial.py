@@ -37,7 +37,8 @@ def cell(name: str, size: str) -> Run:
     if law == "constant":
         run = replace(run, model=replace(run.model, blind=True))
     if loss == "one_step":
-        one = OneStepLoss(sigreg=run.loss.sigreg, windows=run.loss.windows, flatten=run.loss.flatten)
+        shared = ("sigreg", "sigreg_first", "windows", "flatten")
+        one = OneStepLoss(**{name: getattr(run.loss, name) for name in shared})
         frames = run.train.frames if run.loss.windows == "dense" else run.history + 1
         run = replace(run, loss=one, train=replace(run.train, frames=frames))
     return run if name == "given_rollout" else replace(run, name=f"square_gru_{name}")
