@@ -93,6 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
     demo.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
+    demo.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="methods of the square's recipes, such as gru ssm lewm (default: gru lewm dino)",
+    )
     demo.add_argument("--out", type=Path, default=DEMO, metavar="DIR", help="where everything goes (default: %(default)s)")
     demo.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
 
@@ -278,13 +284,14 @@ def _demo(options: Any) -> None:
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
     length = "quick" if options.quick else "long" if options.long else "short"
+    chosen = demo.runs(length, options.seeds, tuple(dict.fromkeys(options.methods or demo.METHODS)))
     print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
     _say_made(demo.make_data(options.out, length, options.workers), [options.out / "preview" / "contact_sheet.png"])
-    missing = demo.without_weights()
-    methods = demo.METHODS if missing is None else tuple(m for m in demo.METHODS if m != "dino")
+    missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
-    chosen = demo.runs(length, options.seeds, methods)
+        chosen = [run for run in chosen if run.name != "square_dino"]
+    methods = dict.fromkeys(run.name.removeprefix("square_") for run in chosen)
     print(f"2. {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, each with its evaluation.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
     folders = demo.train_and_evaluate(options.out, length, chosen, options.workers)

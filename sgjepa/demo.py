@@ -75,7 +75,7 @@ def train_and_evaluate(out: Path, length: str, chosen: list[Run], workers: int |
 
 def write_page(out: Path, length: str, folders: list[Path]) -> Path:
     """The report of these runs; returns its page, which says how much of the recipe's training they had."""
-    return report(folders, out / f"report-{length}", baseline="LeWM", note=_shortened(length))
+    return report(folders, out / f"report-{length}", note=_shortened(length))
 
 
 def _shortened(length: str) -> str:

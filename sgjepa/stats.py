@@ -25,9 +25,11 @@ class ZScore:
 def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """Rank correlation of two lists and how many pairs it rests on; ties share their mean rank. x, y: (n,)
 
-    A list that never changes has no order: the correlation is then not a number.
+    A list that never changes, or has nothing in it, has no order: the correlation is then not a number.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
+    if len(x) == 0:
+        return float("nan"), 0
     ranks = [_ranks(values) for values in (x, y)]
     centred = [rank - rank.mean() for rank in ranks]
     spread = np.sqrt(np.prod([rank @ rank for rank in centred]))
