@@ -14,7 +14,7 @@ is trained on, so an encoded frame serves up to H + K of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
@@ -38,7 +38,6 @@ class RolloutLoss:
     sigreg: float = 0.72  # λ; 0 skips the term
     windows: Windows = "clip"
     flatten: bool = False  # SIGReg over all frames of the batch at once, for batches too small for a test a time step
-    sigreg_first: float | None = None  # λ of a short training's first part, see `at`; None: the same all the time
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
@@ -51,7 +50,6 @@ class OneStepLoss:
     sigreg: float = 0.09
     windows: Windows = "clip"
     flatten: bool = False
-    sigreg_first: float | None = None
     steps: ClassVar[int] = 1  # K
 
     def __post_init__(self) -> None:
@@ -59,19 +57,6 @@ class OneStepLoss:
 
 
 Loss: TypeAlias = RolloutLoss | OneStepLoss
-_HELD, _FALLEN = 0.6, 0.8  # shares of the training between which λ falls, if it does
-
-
-def at(loss: Loss, share: float) -> Loss:
-    """The loss when this share of the training is done: λ stays at its first value, then falls evenly to the last.
-
-    A large λ puts into the latents what is hard to see, such as an angle; a small one leaves the predictor time to learn
-    them. A long training needs no such turn-taking.
-    """
-    if loss.sigreg_first is None:
-        return loss
-    fallen = min(max((share - _HELD) / (_FALLEN - _HELD), 0.0), 1.0)
-    return replace(loss, sigreg=loss.sigreg_first + fallen * (loss.sigreg - loss.sigreg_first))
 
 
 def compute(

@@ -91,7 +91,7 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
                 break
             torch.manual_seed(_mix(run.seed, step, _DROPOUT, parallel.rank(group)))
             _rates(run, optimisers, step, total)
-            log.step(step + 1, _update(run, learner, optimisers, batch, step, total, group), batch.episode)
+            log.step(step + 1, _update(run, learner, optimisers, batch, step, group), batch.episode)
             state["step"] = step + 1
             validates = state["step"] % per_epoch == 0
             saves = state["step"] % run.train.save_every == 0 or state["step"] == total
@@ -115,9 +115,9 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
 
 
 def _update(
-    run: Run, learner: Learner, optimisers: dict[str, Hybrid], batch: Tensors, step: int, total: int, group: Group
+    run: Run, learner: Learner, optimisers: dict[str, Hybrid], batch: Tensors, step: int, group: Group
 ) -> dict[str, Tensor]:
-    """One step of gradient descent, of `total`; returns the loss terms, which stay on the device."""
+    """One step of gradient descent; returns the loss terms, which stay on the device."""
     learner.train()
     if run.train.trains == "predictor":
         _freeze(learner.model)
@@ -126,7 +126,7 @@ def _update(
     with torch.autocast(batch.control.device.type, torch.bfloat16, enabled=batch.control.device.type == "cuda"):
         z, c = encode(learner.model, batch, run.train.chunk)
         loss, parts = losses.compute(
-            losses.at(run.loss, step / total),
+            run.loss,
             learner.model,
             z,
             c,

@@ -92,7 +92,7 @@ def test_the_factorial_differs_in_nothing_but_its_factors() -> None:
         law, loss = name.split("_", 1)
         assert run.model.blind == (law == "constant")
         assert isinstance(run.loss, OneStepLoss) == (loss == "one_step")
-        for shared in ("sigreg", "sigreg_first", "windows", "flatten"):
+        for shared in ("sigreg", "windows", "flatten"):
             assert getattr(run.loss, shared) == getattr(base.loss, shared)
         assert replace(run.model, blind=False) == base.model
         assert (run.train, run.optim, run.data, run.split_seed) == (base.train, base.optim, base.data, base.split_seed)

@@ -198,11 +198,3 @@ def test_the_loss_stays_in_fp32_under_autocast(model):
     with torch.autocast("cpu", torch.bfloat16):
         total, _ = compute(RolloutLoss(sigreg=0.1), model, z, c, generator())
     assert total.dtype == torch.float32
-
-
-def test_a_weight_that_falls_is_held_first_and_arrives() -> None:
-    loss = RolloutLoss(sigreg=0.02, sigreg_first=0.1)
-    weights = [losses.at(loss, share).sigreg for share in (0.0, 0.3, 0.6, 0.7, 0.8, 1.0)]
-    assert weights == pytest.approx([0.1, 0.1, 0.1, 0.06, 0.02, 0.02])
-    constant = OneStepLoss(sigreg=0.5)
-    assert losses.at(constant, 0.7) is constant

@@ -37,7 +37,7 @@ def cell(name: str, size: str) -> Run:
     if law == "constant":
         run = replace(run, model=replace(run.model, blind=True))
     if loss == "one_step":
-        shared = ("sigreg", "sigreg_first", "windows", "flatten")
+        shared = ("sigreg", "windows", "flatten")
         one = OneStepLoss(**{name: getattr(run.loss, name) for name in shared})
         frames = run.train.frames if run.loss.windows == "dense" else run.history + 1
         run = replace(run, loss=one, train=replace(run.train, frames=frames))
