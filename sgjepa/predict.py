@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sgjepa import checkpoint, config, files
 from sgjepa.coverage import coverage_curve
-from sgjepa.data.settings import episode_seed, make_env
+from sgjepa.data.settings import episode_plan, episode_seed, make_env
 from sgjepa.data.store import Dataset, Split, split_episodes, training_law
 from sgjepa.encoded import encoded
 from sgjepa.envs.base import Env
@@ -220,7 +220,9 @@ def simulate(
     for row, number in enumerate(numbers.tolist()):
         law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
         seed = episode_seed(dataset.settings.seed, part.name, number)
-        moved += _start(env, seed, law, targets, seen[row], truth[row, cfg.context - 1])
+        plan = episode_plan(env.world.plans, dataset.settings.seed, part.name, number)
+        options = {"law": law, **({"plan": plan} if plan else {})}
+        moved += _start(env, seed, options, targets, seen[row], truth[row, cfg.context - 1])
         states = []
         for t in range(cfg.context - 1, cfg.context - 1 + steps):
             env.step(part.control[number, t])
@@ -230,7 +232,7 @@ def simulate(
     return np.stack(out), moved
 
 
-def _start(env: Env, seed: int, law: dict[str, float], targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
+def _start(env: Env, seed: int, options: dict[str, Any], targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
     """Reset to the probed state, or to the nearest mixture with the true one that is possible; True if it was moved."""
     guess, truth = targets.to_state(seen), targets.to_state(true)
     for tenth in range(11):
@@ -238,7 +240,7 @@ def _start(env: Env, seed: int, law: dict[str, float], targets: Targets, seen: n
         if tenth == 10 and ANGLE in state:
             state[ANGLE] = float(truth[ANGLE])
         try:
-            env.reset(seed=seed, options={"law": law, "state": state})
+            env.reset(seed=seed, options={**options, "state": state})
         except InputError:
             continue
         return tenth > 0
