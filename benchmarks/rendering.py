@@ -3,7 +3,8 @@
 The plain way is the reference's: a new MuJoCo renderer for each episode, 512 x 512 pixels with shadow maps and
 multisampling, averaged down to the frame. It is timed at the reference's quality and at MuJoCo's defaults.
 
-    python benchmarks/rendering.py             # writes benchmarks/results/rendering.json
+    python benchmarks/rendering.py             # writes benchmarks/results/rendering.json, under the world's name
+    python benchmarks/rendering.py --world franka_basket
     python benchmarks/rendering.py --sweep     # what each of MuJoCo's settings costs: results/rendering_sweep.json
     MUJOCO_GL=osmesa python benchmarks/rendering.py --sweep
 """
@@ -26,6 +27,7 @@ from sgjepa.envs.spatial import CAMERA, Spatial
 
 import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
 
+WORLDS = [name for name, env in ENVS.items() if issubclass(env, Spatial)]
 FINE = 512
 REFERENCE, DEFAULT = (8, 8192), (4, 4096)  # multisampling, side of the shadow map
 
@@ -120,9 +122,10 @@ def sweep(world: str, rounds: int) -> dict[str, dict[str, list[float]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--world", default="approach_ball")
+    parser.add_argument("--world", default="approach_ball", choices=WORLDS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--out", type=Path, help="the results file; other worlds' results in it stay")
     options = parser.parse_args()
     speeds = (sweep if options.sweep else compare)(options.world, options.rounds)
     medians = {size: {name: statistics.median(v) for name, v in found.items()} for size, found in speeds.items()}
@@ -132,11 +135,18 @@ def main() -> None:
         first = next(iter(found.values()))
         for name, value in found.items():
             print(f"  {size:>4} px  {name:48s} {value:8.1f}  {value / first:7.2f}x")
-    result = {"world": options.world, "backend": backend, "frames_per_cpu_second": speeds, "median": medians}
-    result["ratio"] = {size: {n: v / next(iter(f.values())) for n, v in f.items()} for size, f in medians.items()}
+    ratio = {size: {n: v / next(iter(f.values())) for n, v in f.items()} for size, f in medians.items()}
+    result = {
+        "backend": backend,
+        "rounds": options.rounds,
+        "frames_per_cpu_second": speeds,
+        "median": medians,
+        "ratio": ratio,
+    }
     name = "rendering" + ("_sweep" if options.sweep else "") + ("" if backend == "egl" else f"_{backend}")
-    out = Path(__file__).parent / "results" / f"{name}.json"
-    files.write_json(out, {**result, "provenance": files.provenance()})
+    out = options.out or Path(__file__).parent / "results" / f"{name}.json"
+    others = files.read_json(out) if out.exists() else {}
+    files.write_json(out, {**others, options.world: {**result, "provenance": files.provenance()}})
     print(f"written to {out}")
 
 

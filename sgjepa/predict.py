@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sgjepa import checkpoint, config, files
 from sgjepa.coverage import coverage_curve
-from sgjepa.data.settings import episode_seed, make_env
+from sgjepa.data.settings import episode_plan, episode_seed, make_env
 from sgjepa.data.store import Dataset, Split, split_episodes, training_law
 from sgjepa.encoded import encoded
 from sgjepa.envs.base import Env
@@ -232,7 +232,8 @@ def simulate(
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):
-        options = {"law": dict(zip(part.laws, part.law[number].tolist(), strict=True))}
+        plan = episode_plan(env.world.plans, dataset.settings.seed, part.name, number)
+        options = {"law": dict(zip(part.laws, part.law[number].tolist(), strict=True)), **({"plan": plan} if plan else {})}
         env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=options)
         if env.world.records:
             for control in part.control[number, : cfg.context - 1]:

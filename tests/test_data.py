@@ -20,7 +20,7 @@ from conftest import small
 from sgjepa import laws
 from sgjepa.data import collect as collect_module
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import Part, episode_law, episode_seed, make_env, make_episode
+from sgjepa.data.settings import Part, episode_law, episode_plan, episode_seed, make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, planar
 from sgjepa.errors import InputError
@@ -103,6 +103,50 @@ def test_train_and_test_laws_are_the_papers() -> None:
     assert train.std() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(16000))
     test = [episode_law(paper.test.laws, 0, "test", n)["gravity"] for n in range(5000)]
     assert {g: test.count(g) for g in set(test)} == dict.fromkeys(np.arange(-2, 10.25, 0.5).tolist(), 200)
+
+
+# --- plans ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.plans])
+def test_every_block_of_episodes_has_each_plan_as_often_as_the_world_says(world: str) -> None:
+    """Franka: of any 20 episodes from a multiple of 20 on, 14 are planned successes and one is each failure."""
+    plans = ENVS[world].world.plans
+    for split in ("train", "test"):
+        drawn = [episode_plan(plans, 0, split, n) for n in range(20 * len(plans))]
+        blocks = [drawn[i : i + len(plans)] for i in range(0, len(drawn), len(plans))]
+        assert all(sorted(block) == sorted(plans) for block in blocks)
+        assert len(set(map(tuple, blocks))) > 1, "the order is no clue"
+    assert [episode_plan(plans, 1, "train", n) for n in range(100)] != [
+        episode_plan(plans, 0, "train", n) for n in range(100)
+    ]
+
+
+def test_a_world_without_plans_is_reset_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small()
+    assert episode_plan(ENVS["square"].world.plans, 0, "train", 7) == ""
+    env = make_env(settings)
+    given: list[object] = []
+    reset = env.reset
+    monkeypatch.setattr(env, "reset", lambda **options: (given.append(options), reset(**options))[1])
+    made = make_episode(settings, env, "train", 7)
+    assert given == [{"seed": made.seed, "options": {"law": made.law}}]
+
+
+@pytest.mark.parametrize("world", ["arm_catcher_ball"])
+def test_planned_episodes_are_the_same_bytes_with_any_number_of_workers(tmp_path: Path, world: str) -> None:
+    base = small(world)
+    settings = replace(base, train=replace(base.train, episodes=5), test=replace(base.test, episodes=2))
+    one = collect(settings, tmp_path / "one", workers=1)
+    assert data_bytes(one) == data_bytes(collect(settings, tmp_path / "two", workers=2))
+    stored = open_dataset(one)
+    plans = ENVS[world].world.plans
+    assert list(stored.train.label("plan")) == [episode_plan(plans, 0, "train", n) for n in range(5)]
+    assert sorted(stored.train.label("plan")) == sorted(plans)
+    note = stored.test.metadata(1)
+    env = make_env(settings)
+    frame, _ = env.reset(seed=note["seed"], options={"law": note["law"], "plan": note["labels"]["plan"]})
+    assert np.array_equal(frame, stored.test.pixels(np.array([1]))[0, 0])
 
 
 # --- the rows ------------------------------------------------------------------------------------------------------

@@ -46,9 +46,20 @@ def test_a_planned_success_is_one_and_the_record_agrees(gravity: float) -> None:
 @pytest.mark.parametrize("plan", FAILURES)
 def test_planned_failures_fail_in_the_planned_way(plan: str) -> None:
     env = make(WORLD)
-    play(env, 0, 9.8, plan)
+    seen = play(env, 0, 9.8, plan)
     assert not env.success()
     assert env.labels() == {"plan": plan, "failure": plan}
+    assert max(frame["tracking"][0] for frame in seen) < 0.005
+    assert max(frame["tracking"][1] for frame in seen) < math.radians(5)
+
+
+@pytest.mark.parametrize(("gravity", "plan"), [(15.0, "success"), (14.0, "overshoot"), (9.8, "no_paddle_contact")])
+def test_no_joint_is_faster_than_the_data_sheet_allows(gravity: float, plan: str) -> None:
+    env = make(WORLD)
+    seen = play(env, 3, gravity, plan)
+    speeds = np.abs([frame["arm"][7:14] for frame in seen]).max(axis=0)
+    assert (speeds <= 1.05 * env.arm.fastest).all(), "the ball's push at the strike included"
+    assert speeds.max() > 0.5
 
 
 def test_an_arm_that_rests_does_not_succeed() -> None:

@@ -60,9 +60,9 @@ class Episode:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def simulate(env: Env, seed: int, law: Mapping[str, float]) -> Episode:
-    """One episode of the environment under its own demonstrator."""
-    frame, _ = env.reset(seed=seed, options={"law": dict(law)})
+def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> Episode:
+    """One episode of the environment under its own demonstrator; without a plan the seed decides it, where there are any."""
+    frame, _ = env.reset(seed=seed, options={"law": dict(law), **({"plan": plan} if plan else {})})
     frames, states, controls, records = [frame], [env.state()], [env.expert()], [env.records()]
     for _ in range(env.world.frames - 1):
         frame, *_ = env.step(controls[-1])

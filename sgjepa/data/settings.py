@@ -1,8 +1,8 @@
-"""What decides a dataset's bytes: the settings, the seed of every episode, and the checks at the door."""
+"""What decides a dataset's bytes: the settings, the seed, law and plan of every episode, and the checks at the door."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,18 @@ def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: 
     return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
 
 
+def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> str:
+    """What the episode is meant to come to; empty in worlds without plans.
+
+    Each run of as many episodes as there are plans has every one of them, in an order of its own: the shares are exact.
+    """
+    if not plans:
+        return ""
+    block, place = divmod(number, len(plans))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], block, 2)))
+    return plans[rng.permutation(len(plans))[place]]
+
+
 def make_env(settings: DatasetConfig) -> Env:
     """The environment that makes the dataset's episodes."""
     options: dict[str, Any] = settings.env
@@ -62,7 +74,8 @@ def make_env(settings: DatasetConfig) -> Env:
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
     """Any episode of the dataset, alone."""
     law = episode_law(settings.part(split).laws, settings.seed, split, number)
-    return episode.simulate(env, episode_seed(settings.seed, split, number), law)
+    plan = episode_plan(env.world.plans, settings.seed, split, number)
+    return episode.simulate(env, episode_seed(settings.seed, split, number), law, plan)
 
 
 def check(settings: DatasetConfig) -> None:

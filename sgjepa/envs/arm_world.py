@@ -62,7 +62,6 @@ class ArmWorld(Spatial):
     radius: ClassVar[float]  # of the ball
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
-    haste: ClassVar[float] = 1.0  # how many times their published speed the joints may be told to go
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
 
@@ -144,7 +143,7 @@ class ArmWorld(Spatial):
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
         """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
-        far = self.haste * self.arm.fastest * self.world.frame_dt
+        far = self.arm.fastest * self.world.frame_dt
         if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
             self._target = position, rotation
             return found.joints
@@ -152,7 +151,7 @@ class ArmWorld(Spatial):
         turn = rotation_vector(rotation @ axes.T)
         for _ in range(7):
             width /= 2
-            way = here + (share + width) * (position - here), _rotation((share + width) * turn) @ axes
+            way = here + (share + width) * (position - here), rotation_of((share + width) * turn) @ axes
             found = self.arm.solve(*way, joints)
             if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
                 share, joints, self._target = share + width, found.joints, way
@@ -256,7 +255,7 @@ def yaw(angle: float) -> tuple[float, float, float, float]:
     return math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)
 
 
-def _rotation(turn: np.ndarray) -> np.ndarray:
+def rotation_of(turn: np.ndarray) -> np.ndarray:
     """The rotation matrix of an axis times angle."""
     quat, matrix = np.zeros(4), np.zeros(9)
     angle = float(np.linalg.norm(turn))

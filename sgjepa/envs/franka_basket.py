@@ -2,17 +2,17 @@
 
 The ball is thrown up in front of the basket and bounces towards the arm. The control (dx, dy, dz, phi, theta) moves the
 blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta
-cos phi, sin theta sin phi). The paddle is a part of the arm, 0.32 m ahead of its flange, and the servos swing it: blade
-and ball exchange momentum with a restitution of 0.92. A stroke asks the joints for up to 4.6 rad/s at the strongest test
-gravity, above the 2.2 to 2.6 of the data sheet, and is allowed to (`haste`); torques stay within their limits.
+cos phi, sin theta sin phi). The paddle is a part of the arm, 0.32 m from its flange, and the servos swing it: blade and
+ball exchange momentum with a restitution of 0.92. Strokes stay within the joints' published speeds and torques.
 
 Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down
 through the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch
 of rim, net or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot
 (also if it never came up to the rim), overshoot, left_right_miss, other.
 
-Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit, and the paddle's handle is
-bent upward by 40 degrees where it meets the flange: a Panda with a straight one cannot look up where it must strike.
+Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit; the arm stands on a
+pedestal, and the paddle's handle leaves the flange at a right angle. On the floor, with a handle along its last axis, a
+Panda can neither look up where it must strike nor swing fast enough (docs/log.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ import mujoco
 import numpy as np
 
 from sgjepa.envs import bounce, robots, spatial
-from sgjepa.envs.arm_world import OFF, TOOL, ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, vector, yaw
+from sgjepa.envs.arm_world import (
+    OFF,
+    TOOL,
+    ArmWorld,
+    add_ball,
+    arm_record,
+    flags,
+    rotation_of,
+    start_spec,
+    tool_record,
+    vector,
+    yaw,
+)
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.basket_expert import Striker
 from sgjepa.envs.layers import BACKDROP
@@ -36,8 +48,8 @@ RADIUS, MASS = 0.075, 0.10  # m, kg
 LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0)
 ANCHOR = (0.0, 0.0, 0.45)
 FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
-BASE, BASE_YAW = (0.86, 0.38, 0.0), math.pi
-BENT = math.radians(40)  # the handle leaves the flange upward: a straight one cannot look up where it must strike
+BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal beside the ball's way
+BENT, ASKEW = math.radians(90), math.radians(120)  # the handle leaves the flange at a right angle; about which axis
 BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
 REACH = 0.32  # m from the flange to the blade's middle
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
@@ -45,9 +57,10 @@ BOTTOM = 0.63 * OPENING
 INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
 STEP = 0.04  # m a frame for a control of 1
 FASTEST = 4.0
-REST = np.array([0.62, 0.0, 0.62])  # m; where the blade waits, its face towards the basket
-STRIKE = np.array([0.42, 0.0, 0.74])  # m; where it typically meets the ball
-POSTURE = (0.5, -0.6, 0.0, -2.4, -0.4, 2.6, 0.78)  # rad, near which it plays
+START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
+REST, LIFTED = np.array([0.60, 0.0, 0.50]), math.radians(25)  # m, rad; where the blade waits and how far it looks up
+STRIKE, STEEP = np.array([0.40, 0.0, 0.66]), math.radians(50)  # m, rad; where it typically meets the ball
+POSTURE = (-0.25, 1.06, 0.46, -1.86, 1.76, 1.68, 1.61)  # rad, near which it plays
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
 # restitution and friction with the ball
 SURFACES = {
@@ -71,7 +84,6 @@ class FrankaPaddleToBasket(ArmWorld):
     anchor = ANCHOR
     radius = RADIUS
     limb = 0.06
-    haste = 2.5
     tool_shadow = 0.15
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net")
     world: ClassVar[World] = World(
@@ -114,8 +126,10 @@ class FrankaPaddleToBasket(ArmWorld):
         _add_room(spec)
         add_ball(spec, RADIUS, material="ball")
         kinds = {"floor": "floor", **_add_basket(spec)}
-        hand = robots.add(spec, PANDA, BASE, yaw(BASE_YAW))
-        _add_paddle(hand)
+        pedestal = {"type": mujoco.mjtGeom.mjGEOM_BOX, "size": [0.13, 0.11, BASE[2] / 2], "rgba": (0.30, 0.33, 0.36, 1)}
+        place = {"pos": [BASE[0], BASE[1], BASE[2] / 2], "quat": yaw(BASE_YAW)}
+        spec.worldbody.add_site(name="pedestal", group=BACKDROP, **pedestal, **place)
+        _add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
         kinds |= {"blade": "blade", "handle": "robot"}
         for geom, kind in kinds.items():
             e, rub = SURFACES[kind]
@@ -123,8 +137,8 @@ class FrankaPaddleToBasket(ArmWorld):
         self._adopt(spec, kinds)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)
-        self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, BENT), self.arm.home, iterations=200).joints
-        self._rest = self.arm.solve(REST, facing(0, 0), self.arm.home, iterations=200).joints
+        self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints
+        self._rest = self.arm.solve(REST, facing(math.pi / 2, LIFTED), self.arm.home, iterations=200).joints
         self._clear()
 
     def _clear(self) -> None:
@@ -139,7 +153,7 @@ class FrankaPaddleToBasket(ArmWorld):
     def _launch(self, rng: np.random.Generator) -> None:
         self._clear()
         g = max(self.law["gravity"], 0.05)
-        x, y, z = -0.12, rng.uniform(-0.06, 0.06), RADIUS + rng.uniform(0.003, 0.045)
+        x, y, z = START_X, rng.uniform(-0.06, 0.06), RADIUS + rng.uniform(0.003, 0.045)
         top = rng.uniform(0.74, 0.86)  # m; apex of the flight in which it should be struck
         e = SURFACES["floor"][0]
         for bounces in range(9):
@@ -147,13 +161,14 @@ class FrankaPaddleToBasket(ArmWorld):
             landing = (climb + math.sqrt(climb**2 + 2 * g * (z - RADIUS))) / g
             speeds = [e**j * (g * landing - climb) for j in range(1, bounces + 1)]
             when = climb / g if not bounces else landing + sum(2 * v / g for v in speeds[:-1]) + speeds[-1] / g
-            if when >= 1.3:
+            if when >= 0.88 or g < 2.4:  # one more bounce would leave no time for the way to the basket
                 break
-        far = 0.42 + rng.uniform(-0.03, 0.03) - x
+        far = STRIKE_X + rng.uniform(-0.03, 0.03) - x
+        after = when + 0.11 * math.sqrt(9.8 / max(g, 0.3))  # s; when it is struck, a little past the top
         # the first bounce makes the ball roll: it keeps 5/7 of its speed along the floor
-        across = far / when if not bounces else far / (landing + 5 / 7 * (when - landing))
+        across = far / after if not bounces else far / (landing + 5 / 7 * (after - landing))
         self._place(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
-        self._pose(REST, facing(0, 0), self._rest)
+        self._pose(REST, facing(math.pi / 2, LIFTED), self._rest)
         self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan, when)
 
     def _advance(self, control: np.ndarray) -> None:
@@ -281,10 +296,13 @@ def _add_basket(spec: Any) -> dict[str, str]:
 
 
 def _add_paddle(hand: Any) -> None:
-    """Blade, handle and adapter on the flange, 0.35 kg. The paddle's x axis is the flange's z axis, bent upward."""
-    half = math.pi / 4 + BENT / 2
-    ahead = [-REACH * math.sin(BENT), 0, REACH * math.cos(BENT)]
-    body = hand.add_body(name="paddle", pos=ahead, quat=[math.cos(half), 0, -math.sin(half), 0])
+    """Blade, handle and adapter on the flange, 0.35 kg. The paddle's x axis, its normal, runs along the handle."""
+    z = rotation_of(BENT * np.array([0.0, math.cos(ASKEW), math.sin(ASKEW)]))[:, 0]  # the flange's, in the paddle's axes
+    x = np.cross([0.0, 1.0, 0.0], z)
+    x /= np.linalg.norm(x)
+    axes, quat = np.stack([x, np.cross(z, x), z]), np.zeros(4)  # the paddle's, in the flange's
+    mujoco.mju_mat2Quat(quat, axes.ravel())
+    body = hand.add_body(name="paddle", pos=REACH * axes[:, 0], quat=quat)
     body.add_site(name=TOOL, group=spatial.HIDDEN)
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     box = {"type": mujoco.mjtGeom.mjGEOM_BOX, "size": BLADE, "rgba": (0.06, 0.58, 0.96, 1)}
