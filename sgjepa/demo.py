@@ -12,7 +12,7 @@ from pathlib import Path
 from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
 from sgjepa.data.settings import DatasetConfig
-from sgjepa.data.store import Dataset, open_dataset, split_episodes
+from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.errors import InputError
 from sgjepa.experiment import Chain, run_chains
 from sgjepa.models.frozen import MobileNetV2
@@ -20,7 +20,7 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.worlds import recipe
 from sgjepa.report.write import report
 from sgjepa.run import Run
-from sgjepa.training_data import updates_of, updates_there
+from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
@@ -81,12 +81,11 @@ def write_page(out: Path, length: str, folders: list[Path]) -> Path:
 def _shortened(length: str) -> str:
     if length == "long":
         return ""
-    settings, recipes = dataset("square", "mini"), recipe("square_gru", "mini")
-    kept = len(split_episodes(settings.train.episodes, seed=recipes.split_seed)[0])
-    whole = updates_of(replace(recipes, train=replace(recipes.train, updates=None)), kept) * recipes.train.epochs
-    least = f" on {QUICK_EPISODES[0]:,} episodes instead of {settings.train.episodes:,}" if length == "quick" else ""
+    whole, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes
+    assert whole.updates is not None
+    least = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
     return (
-        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{least}, where the mini recipe has {whole}. "
+        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{least}, where the mini recipe has {whole.epochs * whole.updates}. "
         "For the recipe's own result: sgjepa demo --long."
     )
 

@@ -2,7 +2,7 @@
 
 A recipe is WORLD_METHOD; a world may be several shapes that are trained on together, for the study of transfer to a new one.
 `paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
-whole episodes encoded once, and the same number of updates on the same data for every method that is compared.
+stretches encoded once for several windows, and the same number of updates on the same data for every method compared.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLo
         condition_width=128,
         history=10,
     )
-    train = Train(epochs=3, batch=8, frames=64, drawn=8, validation=8, decoder_width=64, decoder_frames=16)
+    shape = {"batch": 21, "frames": 24, "drawn": 3}  # many short stretches: more scenes an update than whole episodes
+    train = Train(epochs=3, updates=225, validation=8, decoder_width=64, decoder_frames=16, **shape)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-mini",),
