@@ -81,12 +81,12 @@ def write_page(out: Path, length: str, folders: list[Path]) -> Path:
 def _shortened(length: str) -> str:
     if length == "long":
         return ""
-    whole, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes
-    assert whole.updates is not None
-    least = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
+    train, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes
+    assert train.updates is not None
+    few = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
     return (
-        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{least}, where the mini recipe has {whole.epochs * whole.updates}. "
-        "For the recipe's own result: sgjepa demo --long."
+        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{few}, where the mini recipe has "
+        f"{train.epochs * train.updates}. For the recipe's own result: sgjepa demo --long."
     )
 
 

@@ -26,7 +26,7 @@ from sgjepa.training_data import with_updates
 SMALL = """
 import sys
 from sgjepa import cli, demo
-demo.QUICK_EPISODES, demo.EPOCHS = (40, 25), 1
+demo.QUICK_EPISODES, demo.EPOCHS, demo.UPDATES = (40, 25), 1, {"quick": 4}
 if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
 """
@@ -63,7 +63,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     assert all(line in text for line in answer)
     assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
-    assert "This is the quick version: 25 updates on 40 episodes instead of 2,000" in page.read_text()
+    assert "This is the quick version: 4 updates on 40 episodes instead of 2,000" in page.read_text()
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
@@ -100,7 +100,8 @@ def test_the_factorial_differs_in_nothing_but_its_factors() -> None:
 
 def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> None:
     datasets = place / "demo/datasets"
-    run = replace(factorial.cell("given_rollout", "mini"), data=("square-quick",))  # 36 episodes in batches of 8
+    run = replace(factorial.cell("given_rollout", "mini"), data=("square-quick",))
+    run = replace(run, train=replace(run.train, frames=64, batch=8))  # 36 whole episodes in batches of 8
     for wanted in (1, 4, 5, 12):
         train = with_updates(run, wanted, datasets).train
         assert train.updates <= 4

@@ -132,8 +132,8 @@ def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLo
         condition_width=128,
         history=10,
     )
-    shape = {"batch": 21, "frames": 24, "drawn": 3}  # many short stretches: more scenes an update than whole episodes
-    train = Train(epochs=3, updates=225, validation=8, decoder_width=64, decoder_frames=16, **shape)
+    # many short stretches: more scenes an update than whole episodes have
+    train = Train(3, batch=21, frames=24, updates=225, drawn=3, validation=8, decoder_width=64, decoder_frames=16)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-mini",),
