@@ -150,7 +150,8 @@ def _windows(run: Run) -> dict[str, int] | None:
         stretches += episodes * (find(world).world.frames - run.train.frames + 1)
     updates = updates_of(run, stretches)
     return {
-        "stretches_an_epoch": stretches,
+        "stretches": stretches,
+        "stretches_an_epoch": updates * run.train.batch,
         "windows_an_epoch": updates * run.train.batch * _windows_a_stretch(run),
         "updates_an_epoch": updates,
         "updates": updates * run.train.epochs,
@@ -273,8 +274,8 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append("an epoch    unknown: there is no dataset recipe for this world yet")
     else:
         lines.append(
-            f"an epoch    {data['stretches_an_epoch']:,} stretches, {data['windows_an_epoch']:,} windows, "
-            f"{data['updates_an_epoch']:,} updates; {data['updates']:,} updates in all"
+            f"an epoch    {data['stretches_an_epoch']:,} of the {data['stretches']:,} stretches there are, "
+            f"{data['windows_an_epoch']:,} windows, {data['updates_an_epoch']:,} updates; {data['updates']:,} updates in all"
         )
     whole = "" if took["hours"] is None else f", {_duration(took['hours'])} for all updates, without reading and validation"
     lines.append(

@@ -49,7 +49,7 @@ def test_the_larger_encoder_is_vit_small() -> None:
 def test_a_variant_is_described(name: str) -> None:
     found = describe(recipe(name, "mini"))
     assert sum(row["parameters"] * row["repeats"] for row in found["layers"]) == found["parameters"]["total"]
-    assert found["windows"]["stretches_an_epoch"] == (3600 if "triangle" in name else 1800)
+    assert found["windows"]["stretches"] == (3600 if "triangle" in name else 1800) * 41
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])
@@ -80,11 +80,12 @@ def test_layers_add_up(found: dict[str, Any]) -> None:
 
 
 def test_updates_are_those_that_training_makes(found: dict[str, Any]) -> None:
-    """2,000 episodes, nine tenths for training, each one stretch of 64 frames; 8 an update, 8 windows of each."""
+    """2,000 episodes, nine tenths for training, each 41 stretches of 24 frames; 21 an update, 3 windows of each."""
     run = recipe(found["recipe"], "mini")
-    assert found["windows"]["stretches_an_epoch"] == 1800
+    assert found["windows"]["stretches"] == 1800 * (64 - 24 + 1)
+    assert found["windows"]["stretches_an_epoch"] == 225 * 21
     assert found["windows"]["updates"] == 225 * run.train.epochs
-    assert found["windows"]["windows_an_epoch"] == 225 * 8 * len(windows_of(run, step=0) or [])
+    assert found["windows"]["windows_an_epoch"] == 225 * 21 * len(windows_of(run, step=0) or [])
 
 
 def test_every_printed_number_is_in_the_json(found: dict[str, Any]) -> None:
