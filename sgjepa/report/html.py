@@ -198,9 +198,8 @@ def _verdicts(content: Content) -> str:
         for method in results.others:
             cells = []
             for region in results.regions:
-                one = next(
-                    c for c in content.comparisons if (c.method, c.metric, c.region) == (method.label, metric, region)
-                )
+                asked = (method.label, metric, region, results.last)
+                one = next(c for c in content.comparisons if (c.method, c.metric, c.region, c.horizon) == asked)
                 cells.append(f"<td>{parts.chip(one.verdict)}{parts.percent(one.ratio)}</td>")
             lines.append(f"<tr><td>{_dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
         rows.append(f"<tbody>{parts.span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")

@@ -120,11 +120,12 @@ def by_law(results: Results) -> list[Record]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method against the baseline at the last horizon, on the same episodes."""
+    """A method against the baseline at one horizon, on the same episodes."""
 
     method: str
     metric: str
     region: str
+    horizon: int
     difference: Interval
     ratio: Interval
 
@@ -134,19 +135,17 @@ class Comparison:
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Every method but the baseline, every metric, every region."""
-    return [
-        Comparison(
-            method.label,
-            metric,
-            region,
-            paired(method, results.baseline, metric, region)[-1],
-            ratio(method, results.baseline, metric, region)[-1],
-        )
-        for method in results.others
-        for metric in results.metrics
-        for region in results.regions
-    ]
+    """Every method but the baseline, every metric, region and horizon of the tables."""
+    found = []
+    for method in results.others:
+        for metric in results.metrics:
+            for region in results.regions:
+                differences = paired(method, results.baseline, metric, region)
+                ratios = ratio(method, results.baseline, metric, region)
+                found += [
+                    Comparison(method.label, metric, region, h, differences[h - 1], ratios[h - 1]) for h in results.horizons
+                ]
+    return found
 
 
 def comparison_records(results: Results, found: Sequence[Comparison]) -> list[Record]:
@@ -157,7 +156,7 @@ def comparison_records(results: Results, found: Sequence[Comparison]) -> list[Re
             "baseline": results.baseline.label,
             "metric": one.metric,
             "region": one.region,
-            "horizon": results.last,
+            "horizon": one.horizon,
             **_interval(one.difference, "difference"),
             **_interval(one.ratio, "ratio"),
             "verdict": one.verdict,

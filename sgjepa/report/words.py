@@ -102,7 +102,7 @@ def against_baseline(results: Results, method: Method) -> list[str]:
 
 
 def answer(results: Results) -> list[str]:
-    """The short answer: each method against the baseline in and out of distribution, then against staying put."""
+    """The short answer: each method against the baseline at the last horizon and before, then against staying put."""
     found = []
     asked = [region for region in results.regions if region != "all"] or ["all"]
     names = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
@@ -117,6 +117,10 @@ def answer(results: Results) -> list[str]:
             difference = paired(method, results.baseline, MAIN, region)[-1]
             parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
+        if earlier := results.horizons[:-1]:
+            differences = paired(method, results.baseline, MAIN, asked[-1])
+            verdicts = " / ".join(verdict(differences[h - 1]) for h in earlier)
+            found[-1] += f" Earlier, {names[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
     beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
     where = names[asked[-1]]
     if beat:
