@@ -154,7 +154,7 @@ class FrankaPaddleToBasket(ArmWorld):
         self._clear()
         g = max(self.law["gravity"], 0.05)
         x, y, z = START_X, rng.uniform(-0.06, 0.06), RADIUS + rng.uniform(0.003, 0.045)
-        top = rng.uniform(0.74, 0.86)  # m; apex of the flight in which it should be struck
+        top = rng.uniform(0.72, 0.82)  # m; apex of the flight in which it is struck, below the height of the rim
         e = SURFACES["floor"][0]
         for bounces in range(9):
             climb = math.sqrt(2 * g * (RADIUS + (top - RADIUS) / e ** (2 * bounces) - z))
