@@ -4,7 +4,7 @@ For each world: planned successes at gravities drawn as in training ("train") an
 at training gravities. A row has the share that came out as planned with its 95 % Wilson interval, what the episodes came to,
 and how far the tool strayed from its commands (the worst frame of each episode until it succeeded; also the fastest joint,
 as a share of the published speed). Written after every row: the same command goes on with a run that was stopped, and begins
-anew if the commit or the settings are other ones.
+anew if the commit or the settings are other ones. Rows of worlds that are not asked for stay as they were.
 
     python benchmarks/experts.py --workers 2                      # all worlds; writes benchmarks/results/experts.json
     python benchmarks/experts.py --worlds arm_paddle_ball --episodes 10 --train 40 --out trial.json
@@ -149,14 +149,14 @@ def measured(todo: list[Cell], workers: int) -> Iterator[tuple[Cell, dict[str, A
         yield from ((futures[future], future.result()) for future in as_completed(futures))
 
 
-def begun(out: Path, settings: dict[str, int], commit: str | None) -> list[dict[str, Any]]:
-    """The rows of an earlier run that this one goes on with."""
+def begun(out: Path, worlds: list[str], settings: dict[str, int], commit: str | None) -> list[dict[str, Any]]:
+    """The rows of earlier runs to keep: of these worlds those of the same code and settings, of others all."""
     if not out.exists():
         return []
     found = files.read_json(out)
-    same = found.get("settings") == settings and found.get("provenance", {}).get("commit") == commit
     # edited code ("+") is not known to be the same code
-    return list(found["rows"]) if same and commit and not commit.endswith("+") else []
+    same = found.get("settings") == settings and commit is not None and not commit.endswith("+")
+    return [row for row in found["rows"] if row["world"] not in worlds or (same and row["commit"] == commit)]
 
 
 def main() -> None:
@@ -169,13 +169,15 @@ def main() -> None:
     options = parser.parse_args()
     settings = {"train": options.train, "episodes": options.episodes, "seed": SEED}
     provenance = files.provenance()
-    rows = {(row["world"], row["gravity"], row["plan"]): row for row in begun(options.out, settings, provenance["commit"])}
+    commit = provenance["commit"]
+    kept = begun(options.out, options.worlds, settings, commit)
+    rows = {(row["world"], row["gravity"], row["plan"]): row for row in kept}
     every = [cell for world in WORLDS for cell in cells(world, options.train, options.episodes)]
     todo = [cell for cell in every if cell.world in options.worlds and cell.name not in rows]
     todo.sort(key=lambda cell: cell.gravity != "train")  # the goals first
     with progress(len(rows) + len(todo), len(rows), "experts", " rows") as bar:
         for cell, row in measured(todo, options.workers):
-            rows[cell.name] = row
+            rows[cell.name] = {**row, "commit": commit}
             ordered = [rows[cell.name] for cell in every if cell.name in rows]
             files.write_json(options.out, {"settings": settings, "provenance": provenance, "rows": ordered})
             worst = f"{row['tracking_mm']['max']} mm, {row['tracking_deg']['max']} deg"

@@ -44,14 +44,15 @@ def test_experts_goes_on_with_the_same_code_and_settings_only(tmp_path: Path) ->
     experts = importlib.util.module_from_spec(spec)
     sys.modules["experts"] = experts
     spec.loader.exec_module(experts)
-    out, settings, rows = tmp_path / "experts.json", {"train": 1, "episodes": 1, "seed": 1}, [{"world": "arm_catcher_ball"}]
-    assert experts.begun(out, settings, "abc") == []
-    out.write_text(json.dumps({"settings": settings, "provenance": {"commit": "abc"}, "rows": rows}))
-    assert experts.begun(out, settings, "abc") == rows
-    assert experts.begun(out, settings, "abd") == []
-    assert experts.begun(out, {**settings, "train": 2}, "abc") == []
-    out.write_text(json.dumps({"settings": settings, "provenance": {"commit": "abc+"}, "rows": rows}))
-    assert experts.begun(out, settings, "abc+") == [], "edited code may be other code"
+    out, settings, world = tmp_path / "experts.json", {"train": 1, "episodes": 1, "seed": 1}, "arm_catcher_ball"
+    assert experts.begun(out, [world], settings, "abc") == []
+    rows = [{"world": world, "commit": commit} for commit in ("abc", "abc+", None)]
+    out.write_text(json.dumps({"settings": settings, "rows": rows}))
+    assert experts.begun(out, [world], settings, "abc") == rows[:1]
+    assert experts.begun(out, [world], settings, "abd") == []
+    assert experts.begun(out, [world], {**settings, "train": 2}, "abc") == []
+    assert experts.begun(out, [world], settings, "abc+") == [], "edited code may be other code"
+    assert experts.begun(out, ["franka_basket"], settings, "abd") == rows, "other worlds stay"
     low, high = experts.wilson(10, 10)
     assert low == pytest.approx(0.722, abs=1e-3)
     assert high == pytest.approx(1.0)

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -126,9 +127,14 @@ def test_a_world_without_plans_is_reset_as_before(monkeypatch: pytest.MonkeyPatc
     settings = small()
     assert episode_plan(ENVS["square"].world.plans, 0, "train", 7) == ""
     env = make_env(settings)
-    given: list[object] = []
+    given: list[dict[str, Any]] = []
     reset = env.reset
-    monkeypatch.setattr(env, "reset", lambda **options: (given.append(options), reset(**options))[1])
+
+    def listen(**options: Any) -> Any:
+        given.append(options)
+        return reset(**options)
+
+    monkeypatch.setattr(env, "reset", listen)
     made = make_episode(settings, env, "train", 7)
     assert given == [{"seed": made.seed, "options": {"law": made.law}}]
 

@@ -54,12 +54,13 @@ def test_planned_failures_fail_in_the_planned_way(plan: str) -> None:
 
 
 @pytest.mark.parametrize(("gravity", "plan"), [(15.0, "success"), (14.0, "overshoot"), (9.8, "no_paddle_contact")])
-def test_no_joint_is_faster_than_the_data_sheet_allows(gravity: float, plan: str) -> None:
+def test_no_command_asks_a_joint_for_more_than_the_data_sheet_allows(gravity: float, plan: str) -> None:
     env = make(WORLD)
-    seen = play(env, 3, gravity, plan)
-    speeds = np.abs([frame["arm"][7:14] for frame in seen]).max(axis=0)
-    assert (speeds <= 1.05 * env.arm.fastest).all(), "the ball's push at the strike included"
-    assert speeds.max() > 0.5
+    arm = np.array([frame["arm"] for frame in play(env, 3, gravity, plan)])
+    asked = np.abs(np.diff(arm[:, 14:], axis=0)).max(axis=0) / env.world.frame_dt
+    assert (asked <= env.arm.fastest * (1 + 1e-6)).all()
+    # within a frame, and when the ball pushes, a joint may be a little faster than its mean
+    assert (np.abs(arm[:, 7:14]).max(axis=0) <= 1.15 * env.arm.fastest).all()
 
 
 def test_an_arm_that_rests_does_not_succeed() -> None:

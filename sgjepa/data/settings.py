@@ -62,7 +62,7 @@ def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> st
         return ""
     block, place = divmod(number, len(plans))
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], block, 2)))
-    return plans[rng.permutation(len(plans))[place]]
+    return plans[int(rng.permutation(len(plans))[place])]
 
 
 def make_env(settings: DatasetConfig) -> Env:

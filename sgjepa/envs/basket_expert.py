@@ -9,7 +9,7 @@
 4. Correct: play the stroke in the copy, see how the ball left and where it comes down through the rim's height, change the
    stroke by the error and try again, until the outcome is the planned one.
 
-The six failures: aims short of the middle, beyond it, beside it (to the far wall), or on the rim; the blade 0.30 m beside
+The six failures: aims short of the middle, beyond it, beside it (to the far wall), or on the rim; the blade 0.27 m beside
 the ball, on the arm's side; and the blade swept low under the ball and past it, so that the ball comes down on the handle.
 """
 
@@ -47,7 +47,7 @@ class Striker:
         self._goal = np.array([0.0, 0.40]) if plan == "left_right_miss" else np.array(AIMS.get(plan, (0.0, 0.0))) + spread
         # s after the top, on Earth: a falling ball asks for a slower blade, and a long throw for the slowest
         self._late = rng.uniform(0.09, 0.13) + 0.04 * (plan == "overshoot")
-        self._flight = FLIGHT * (1.12 if plan == "overshoot" else 1.0)  # steeper, to clear the far rim
+        self._flight = FLIGHT * (1.06 if plan == "overshoot" else 1.0)  # steeper, to clear the far rim
         self._way: tuple[np.ndarray, np.ndarray] | None = None
         self._summary = np.zeros(9)
 
@@ -84,7 +84,9 @@ class Striker:
                 best = score, way
             if outcome == wanted and (miss < 0.08 or self._plan != "success"):
                 break
-            if crossing is not None and attempt > 0 and outcome != "rim_hit":  # the rim turns a ball away from its course
+            if outcome == "rim_hit" and self._plan != "success":  # meant to miss it altogether: farther out
+                boost[:2] += 0.15 * self._goal / flight
+            elif crossing is not None and attempt > 0 and outcome != "rim_hit":  # the rim turns a ball away from its course
                 boost[:2] += 0.8 * error / flight
             elif gone is not None:
                 boost += 0.8 * (out - gone)
@@ -107,7 +109,7 @@ class Striker:
         pace = max((out @ normal + BOUNCE * speed @ normal) / (1 + BOUNCE), 0.05)
         touch = place - normal * (0.018 + 0.075)
         if self._plan == "no_paddle_contact":
-            touch, pace = touch + np.array([0.0, 0.30, 0.0]), 0.7 * pace
+            touch, pace = touch + np.array([0.0, 0.27, 0.0]), 0.7 * pace
         start = env._target[0], env._target[1][:, 0]
         return _frames(env, lambda t: _swing(t - hit, touch, normal, pace, start, hit))
 
@@ -188,7 +190,7 @@ def _play(env: FrankaPaddleToBasket, way: tuple[np.ndarray, np.ndarray]) -> tupl
     data, env.data = env.data, copy.copy(env.data)
     for t in range(1, env.world.frames):
         env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
-        if env._crossed:
+        if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim
             break
     outcome = env._failure()
     crossing = env._crossing - np.array([-0.59, 0.0]) if env._crossed else None
