@@ -10,14 +10,16 @@ from sgjepa.data import episode, preview
 from sgjepa.envs import ENVS
 
 OUT = Path(__file__).parent / "images"
+ARMS = {"arm_catcher_ball": 4.0, "arm_paddle_ball": 4.0, "franka_basket": 9.8}
 BALL = (0.62, 9.8, 20.0)  # Pluto, Earth, and the strongest pull of the test set
 SHOWN = {"square": -2.0, "right_triangle": 1.0, "pentagon": 4.0, "house": 10.0}
 
 
 def main() -> None:
-    """One episode of each planar world, each under another gravity, and Approach Ball under three."""
+    """One episode of each planar world, Approach Ball under three gravities, and the arms at work."""
     planar()
     ball()
+    arms()
 
 
 def planar() -> None:
@@ -35,6 +37,18 @@ def ball() -> None:
     frames = [episode.simulate(env, seed=3, law={"gravity": gravity}).frames for gravity in BALL]
     save("approach_ball.png", frames, [f"approach ball\ng = {gravity:g} m/s^2" for gravity in BALL])
     env.close()
+
+
+def arms() -> None:
+    """A demonstration of each arm world at its mean training gravity."""
+    frames, labels = [], []
+    for world, gravity in ARMS.items():
+        env = ENVS[world](image_size=128)
+        plan = env.world.plans[0] if env.world.plans else ""
+        frames.append(episode.simulate(env, seed=5, law={"gravity": gravity}, plan=plan).frames)
+        labels.append(f"{world.removesuffix('_ball').replace('_', ' ')}\ng = {gravity:g} m/s^2")
+        env.close()
+    save("arms.png", frames, labels)
 
 
 def save(name: str, frames: list[np.ndarray], labels: list[str]) -> None:
