@@ -10,7 +10,7 @@ from sgjepa.data import episode, preview
 from sgjepa.envs import ENVS
 
 OUT = Path(__file__).parent / "images"
-ARMS = {"arm_catcher_ball": 4.0, "arm_paddle_ball": 4.0, "franka_basket": 9.8}
+ARMS = ("arm_catcher_ball", "arm_paddle_ball", "franka_basket")
 BALL = (0.62, 9.8, 20.0)  # Pluto, Earth, and the strongest pull of the test set
 SHOWN = {"square": -2.0, "right_triangle": 1.0, "pentagon": 4.0, "house": 10.0}
 
@@ -42,7 +42,8 @@ def ball() -> None:
 def arms() -> None:
     """A demonstration of each arm world at its mean training gravity."""
     frames, labels = [], []
-    for world, gravity in ARMS.items():
+    for world in ARMS:
+        gravity = ENVS[world].world.nominal_law["gravity"]
         env = ENVS[world](image_size=128)
         plan = env.world.plans[0] if env.world.plans else ""
         frames.append(episode.simulate(env, seed=5, law={"gravity": gravity}, plan=plan).frames)
