@@ -24,7 +24,7 @@ from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
-EPOCHS, UPDATES = 3, {"quick": 25, "short": 130}  # updates an epoch
+EPOCHS, UPDATES = 3, {"quick": 25, "short": 110}  # updates an epoch
 
 
 def make_data(out: Path, length: str, workers: int | None) -> Dataset:
