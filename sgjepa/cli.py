@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     length = demo.add_mutually_exclusive_group()
     length.add_argument(
-        "--quick", action="store_true", help="about 3 minutes: a fifth of the data, 75 updates; the page says how many"
+        "--quick", action="store_true", help="about 3 minutes: a fifth of the data, 40 updates; the page says how many"
     )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
     demo.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")

@@ -6,6 +6,7 @@ is kept: interrupted and run again, it goes on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
-EPOCHS, UPDATES = 3, {"quick": 25, "short": 110}  # updates an epoch
+SHORTENED = {"quick": (1, 40), "short": (3, 110)}  # epochs, and updates of each
 
 
 def make_data(out: Path, length: str, workers: int | None) -> Dataset:
@@ -57,7 +58,8 @@ def runs(length: str, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Ru
             run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(length),))
             train = replace(run.train, decoder=method != "dino" and seed == 0)
             if length != "long":
-                train = replace(train, epochs=EPOCHS, updates=UPDATES[length])
+                epochs, updates = SHORTENED[length]
+                train = replace(train, epochs=epochs, updates=updates)
             found.append(replace(run, train=train))
     return found
 
@@ -85,7 +87,7 @@ def _shortened(length: str) -> str:
     assert train.updates is not None
     few = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
     return (
-        f"This is the {length} version: {EPOCHS * UPDATES[length]} updates{few}, where the mini recipe has "
+        f"This is the {length} version: {math.prod(SHORTENED[length])} updates{few}, where the mini recipe has "
         f"{train.epochs * train.updates}. For the recipe's own result: sgjepa demo --long."
     )
 

@@ -26,7 +26,7 @@ from sgjepa.training_data import with_updates
 SMALL = """
 import sys
 from sgjepa import cli, demo
-demo.QUICK_EPISODES, demo.EPOCHS, demo.UPDATES = (40, 25), 1, {"quick": 4}
+demo.QUICK_EPISODES, demo.SHORTENED = (40, 25), {"quick": (1, 4)}
 if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
 """
