@@ -55,7 +55,7 @@ def plans(options: argparse.Namespace) -> dict[str, Run]:
         updates = episodes * (EPISODE - length + 1) // batch
         if updates == 0:
             raise SystemExit(f"{options.episodes} episodes are fewer than one batch of {batch}; raise --episodes")
-        shape = {"frames": length, "batch": batch, "drawn": drawn, "save_every": updates, "validation": 1}
+        shape = {"frames": length, "batch": batch, "updates": None, "drawn": drawn, "save_every": updates, "validation": 1}
         kind = "clip" if name == "clip" else "dense"
         return replace(
             base, name=name, loss=replace(base.loss, windows=kind), train=replace(base.train, epochs=epochs, **shape)

@@ -44,16 +44,21 @@ from sgjepa.recipes.worlds import recipe  # noqa: E402
 from sgjepa.sigreg import draw_directions, knots_and_weights  # noqa: E402
 from sgjepa.training_data import windows_of  # noqa: E402
 
-BATCH = int(sys.argv[sys.argv.index("--batch") + 1]) if "--batch" in sys.argv else 8
+BATCH = int(sys.argv[sys.argv.index("--batch") + 1]) if "--batch" in sys.argv else None
 PLAIN_FP32 = "plain, Muon in fp32"
 Work = Callable[[], object]
 
 
-def inputs(pixels: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
+def stretches(size: str) -> int:
+    """How many a step has: what was asked for, 8 clips at paper size, the recipe's own batch at mini size."""
+    return BATCH or (8 if size == "paper" else recipe("square_gru", size).train.batch)
+
+
+def inputs(batch: int, pixels: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
     """Frames (B, T, h, w, 3) uint8, control (B, T, 2), law (B, 1)."""
     source = torch.Generator().manual_seed(0)
-    pictures = torch.randint(0, 256, (BATCH, frames, pixels, pixels, 3), dtype=torch.uint8, generator=source)
-    return pictures, torch.randn(BATCH, frames, 2, generator=source), torch.randn(BATCH, 1, generator=source)
+    pictures = torch.randint(0, 256, (batch, frames, pixels, pixels, 3), dtype=torch.uint8, generator=source)
+    return pictures, torch.randn(batch, frames, 2, generator=source), torch.randn(batch, 1, generator=source)
 
 
 def ours(size: str) -> dict[str, Work]:
@@ -61,7 +66,7 @@ def ours(size: str) -> dict[str, Work]:
     run = recipe("square_gru", size)
     model = WorldModel(run.model).train()
     optimiser = Hybrid(model, run.optim)
-    frames, control, law = inputs(run.model.encoder.image_size, run.train.frames)
+    frames, control, law = inputs(stretches(size), run.model.encoder.image_size, run.train.frames)
     generator = torch.Generator().manual_seed(0)
 
     def forward_backward() -> None:
@@ -114,7 +119,7 @@ def plain(size: str) -> dict[str, Work]:
     muon = torch.optim.Muon(matrices, lr=2e-4, weight_decay=5e-4, adjust_lr_fn="match_rms_adamw")
     adamw = torch.optim.AdamW(others, lr=5e-5, weight_decay=1e-3)
     momenta = [torch.zeros_like(p) for p in matrices]
-    batch = inputs(128, 25)
+    batch = inputs(stretches(size), 128, 25)
     generator = torch.Generator().manual_seed(0)
 
     def forward_backward() -> None:
@@ -183,7 +188,7 @@ class Worker:
     """A process that times parts of a step when it is told to."""
 
     def __init__(self, way: str, size: str, bare: bool):
-        command = [sys.executable, __file__, "--worker", way, "--size", size, "--batch", str(BATCH)]
+        command = [sys.executable, __file__, "--worker", way, "--size", size, "--batch", str(stretches(size))]
         command += ["--bare"] if bare else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name, self.about = way, self._read()
@@ -220,7 +225,8 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muo
     for _ in range(rounds):
         for worker in workers.values():
             worker.step()
-    frames = BATCH * recipe("square_gru", size).train.frames
+    batch = stretches(size)
+    frames = batch * recipe("square_gru", size).train.frames
     found = {name: summary(worker.about, worker.steps, frames) for name, worker in workers.items()}
     if torch_muon:
         slow = workers[PLAIN_FP32].time("torch_muon")["torch_muon"]
@@ -229,7 +235,7 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muo
     for worker in workers.values():
         worker.close()
     best = found["ours"]
-    print(f"\n{size}, {BATCH} stretches, {frames} frames, {rounds} rounds, medians; (x) is how many times ours is faster")
+    print(f"\n{size}, {batch} stretches, {frames} frames, {rounds} rounds, medians; (x) is how many times ours is faster")
     print(f"  {'':24s} {'frames/s':>9s} {'step s':>14s} {'forward, backward s':>20s} {'optimiser s':>16s}")
     for row in found.values():
         row["ratio"] = {part: row[part]["wall"] / best[part]["wall"] for part in ("step", "forward_backward", "optimiser")}
@@ -245,7 +251,7 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muo
         f"  ours: {best['flops'] / 1e12:.2f} TFLOP a step at {reached['wall']:.0%} of the matrix-multiply peak "
         f"({best['peak']['wall'] / 1e9:.0f} GFLOP/s in the same moments); by CPU time {reached['cpu']:.0%}"
     )
-    return {"batch": BATCH, "frames": frames, "rounds": rounds, **found}
+    return {"batch": batch, "frames": frames, "rounds": rounds, **found}
 
 
 def summary(about: dict[str, Any], steps: list[dict[str, Any]], frames: int) -> dict[str, Any]:
@@ -272,7 +278,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="at paper size")
     parser.add_argument("--mini-rounds", type=int, default=9)
     parser.add_argument("--sizes", nargs="+", choices=("mini", "paper"), default=["mini", "paper"])
-    parser.add_argument("--batch", type=int, default=8, help="stretches of a step")
+    parser.add_argument("--batch", type=int, help="stretches of a step (default: 8 at paper size, else the recipe's)")
     parser.add_argument(
         "--no-torch-muon", action="store_true", help="leave out torch.optim.Muon, minutes without bf16 units"
     )

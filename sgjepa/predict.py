@@ -24,6 +24,7 @@ from torch import Tensor
 
 from sgjepa import checkpoint, config, files
 from sgjepa.coverage import coverage_curve
+from sgjepa.data.episode import reset_options
 from sgjepa.data.settings import episode_plan, episode_seed, make_env
 from sgjepa.data.store import Dataset, Split, split_episodes, training_law
 from sgjepa.encoded import encoded
@@ -233,8 +234,8 @@ def simulate(
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):
         plan = episode_plan(env.world.plans, dataset.settings.seed, part.name, number)
-        options = {"law": dict(zip(part.laws, part.law[number].tolist(), strict=True)), **({"plan": plan} if plan else {})}
-        env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=options)
+        law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
+        env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=reset_options(law, plan))
         if env.world.records:
             for control in part.control[number, : cfg.context - 1]:
                 env.step(control)

@@ -60,9 +60,14 @@ class Episode:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+def reset_options(law: Mapping[str, float], plan: str) -> dict[str, Any]:
+    """What `Env.reset` is told about an episode; a world without plans takes none."""
+    return {"law": dict(law), **({"plan": plan} if plan else {})}
+
+
 def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> Episode:
     """One episode of the environment under its own demonstrator; without a plan the seed decides it, where there are any."""
-    frame, _ = env.reset(seed=seed, options={"law": dict(law), **({"plan": plan} if plan else {})})
+    frame, _ = env.reset(seed=seed, options=reset_options(law, plan))
     frames, states, controls, records = [frame], [env.state()], [env.expert()], [env.records()]
     for _ in range(env.world.frames - 1):
         frame, *_ = env.step(controls[-1])

@@ -29,7 +29,7 @@ class Content:
     costs: list[Cost]
     made: dict[str, object]  # where the report came from
     pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
-    note: str = ""  # what a reader must know first
+    note: str = ""  # what a reader must know about these runs
     finding: Finding | None = None  # what a study computes from its runs
 
 

@@ -31,7 +31,7 @@ def report(
 ) -> Path:
     """Write the report of these runs to the folder `out`; returns the page.
 
-    note: what a reader must know first. study: what it computes from the results has a section of its own.
+    note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
     """
     results = gather(runs, baseline, data)
     finding = study(results) if study else None
