@@ -65,6 +65,25 @@ def test_the_same_seed_gives_the_same_episode_and_it_is_finite(world: str) -> No
 
 
 @pytest.mark.parametrize("world", WORLDS)
+def test_no_command_asks_a_joint_for_more_than_its_published_speed(world: str) -> None:
+    env, rng = make(world), np.random.default_rng(0)
+    joints = len(env.robot.joints)
+
+    def fastest(speeds: np.ndarray) -> float:
+        return float((np.abs(speeds) / env.arm.fastest).max())
+
+    env.reset(seed=0)
+    for _ in range(63):  # from one end of the range to the other, which no demonstrator does
+        control = np.where(rng.uniform(size=env.action_space.shape) < 0.5, env.action_space.low, env.action_space.high)
+        env.step(control.astype(np.float32))
+        assert fastest(env._speeds) <= 1.02
+        assert fastest(env.records()["arm"][joints : 2 * joints]) <= 1.2, "a joint that lagged catches up"
+    for plan in dict.fromkeys(env.world.plans):
+        seen = play(env, 3, env.world.nominal_law["gravity"] * 1.4, plan)
+        assert max(fastest(frame["arm"][joints : 2 * joints]) for frame in seen) <= 1.05, plan
+
+
+@pytest.mark.parametrize("world", WORLDS)
 def test_ball_and_arm_move_and_records_are_what_they_say(world: str) -> None:
     env = make(world)
     seen = play(env, 1, env.world.nominal_law["gravity"])

@@ -2,7 +2,8 @@
 
 A command moves the tool's target pose. Inverse kinematics turns the new pose into joint angles; over the frame interval the
 joints' commands run smoothly from the old angles to the new, and the servos follow. The tool is a child of the
-arm's last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little.
+arm's last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little. A command
+that would ask a joint for more than its published speed is carried out as far as that allows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from sgjepa.envs import bounce, spatial
 from sgjepa.envs.base import Quantity
-from sgjepa.envs.kinematics import Arm, rotation_vector
+from sgjepa.envs.kinematics import Arm, Solution, rotation_vector
 from sgjepa.envs.robots import Robot
 from sgjepa.envs.spatial import Arena, Look, Spatial
 from sgjepa.errors import InputError
@@ -120,10 +121,7 @@ class ArmWorld(Spatial):
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
         goal, arm, data, dt = self._reach(position, rotation), self.arm, self.data, bounce.TIMESTEP
-        # from where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
-        # evenly to the one that arrives at the goal in time, so a lag or a push is made good at once and nothing jerks
-        start, before, ramp = data.qpos[arm.qpos].copy(), self._speeds, self.world.frame_dt / 2
-        after = (goal - start - before * ramp / 2) / (self.world.frame_dt - ramp / 2)
+        start, before, after, ramp = data.qpos[arm.qpos].copy(), self._speeds, self._arriving(goal), self.world.frame_dt / 2
         gain = (after - before) / ramp
         self.touched[:] = False
         for step in range(1, self.substeps + 1):
@@ -140,11 +138,19 @@ class ArmWorld(Spatial):
         self._joints, self._speeds = goal, after
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
+    def _arriving(self, goal: np.ndarray) -> np.ndarray:
+        """The speeds with which the joints arrive at `goal` at the end of the interval, the fastest they are asked for.
+
+        From where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
+        evenly to this one, so a lag or a push is made good at once and nothing jerks.
+        """
+        early = self.world.frame_dt / 4  # s; half of the ramp
+        return (goal - self.data.qpos[self.arm.qpos] - self._speeds * early) / (self.world.frame_dt - early)
+
     def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
         """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
         found = self.arm.solve(position, rotation, self._joints)
-        far = self.arm.fastest * self.world.frame_dt
-        if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
+        if self._possible(found):
             self._target = position, rotation
             return found.joints
         (here, axes), share, width, joints = self._target, 0.0, 1.0, self._joints
@@ -153,9 +159,12 @@ class ArmWorld(Spatial):
             width /= 2
             way = here + (share + width) * (position - here), rotation_of((share + width) * turn) @ axes
             found = self.arm.solve(*way, joints)
-            if found.within(*CLOSE) and (np.abs(found.joints - self._joints) <= far).all():
+            if self._possible(found):
                 share, joints, self._target = share + width, found.joints, way
         return joints
+
+    def _possible(self, found: Solution) -> bool:
+        return found.within(*CLOSE) and bool((np.abs(self._arriving(found.joints)) <= self.arm.fastest).all())
 
     @abstractmethod
     def _watch(self) -> None:

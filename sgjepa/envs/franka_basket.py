@@ -18,59 +18,42 @@ Panda can neither look up where it must strike nor swing fast enough (docs/log.m
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs import bounce, robots, spatial
-from sgjepa.envs.arm_world import (
-    OFF,
-    TOOL,
-    ArmWorld,
-    add_ball,
-    arm_record,
-    flags,
-    rotation_of,
-    start_spec,
-    tool_record,
-    vector,
-    yaw,
-)
+from sgjepa.envs.arm_world import ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, vector, yaw
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.basket_expert import Striker
-from sgjepa.envs.layers import BACKDROP
+from sgjepa.envs.basket_scene import (
+    ANCHOR,
+    BASE,
+    BASE_YAW,
+    BASKET,
+    BASKET_DEPTH,
+    FASTEST,
+    FLOOR,
+    INSIDE,
+    LOOK,
+    MASS,
+    OPENING,
+    RADIUS,
+    STEP,
+    SURFACES,
+    TUBE,
+    add_basket,
+    add_paddle,
+    add_room,
+    facing,
+)
 from sgjepa.envs.panda import PANDA
-from sgjepa.envs.spatial import Arena, Look
 
-RADIUS, MASS = 0.075, 0.10  # m, kg
-LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0)
-ANCHOR = (0.0, 0.0, 0.45)
-FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
-BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal beside the ball's way
-BENT, ASKEW = math.radians(90), math.radians(120)  # the handle leaves the flange at a right angle; about which axis
-BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
-REACH = 0.32  # m from the flange to the blade's middle
-BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
-BOTTOM = 0.63 * OPENING
-INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
-STEP = 0.04  # m a frame for a control of 1
-FASTEST = 4.0
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
 REST, LIFTED = np.array([0.60, 0.0, 0.50]), math.radians(25)  # m, rad; where the blade waits and how far it looks up
 STRIKE, STEEP = np.array([0.40, 0.0, 0.66]), math.radians(50)  # m, rad; where it typically meets the ball
 POSTURE = (-0.25, 1.06, 0.46, -1.86, 1.76, 1.68, 1.61)  # rad, near which it plays
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
-# restitution and friction with the ball
-SURFACES = {
-    "blade": (0.92, (0.25, 0.005, 0.0005)),
-    "floor": (0.92, (0.05, 0.002, 0.0005)),
-    "rim": (0.52, (0.20, 0.004, 0.0005)),
-    "bottom": (0.25, (0.35, 0.006, 0.0005)),
-    "robot": (0.45, (0.25, 0.005, 0.0005)),
-    "net": (0.18, (0.30, 0.006, 0.0005)),
-}
 FAILURES = ("undershoot", "overshoot", "left_right_miss", "rim_hit", "invalid_robot_contact", "no_paddle_contact")
 PLANS = tuple(FAILURES[i // 3] if i % 3 == 2 and i < 18 else "success" for i in range(20))  # 14 to 6
 
@@ -123,13 +106,10 @@ class FrankaPaddleToBasket(ArmWorld):
     def _build(self) -> None:
         self.close()
         spec = start_spec(LOOK)
-        _add_room(spec)
+        add_room(spec)
         add_ball(spec, RADIUS, material="ball")
-        kinds = {"floor": "floor", **_add_basket(spec)}
-        pedestal = {"type": mujoco.mjtGeom.mjGEOM_BOX, "size": [0.13, 0.11, BASE[2] / 2], "rgba": (0.30, 0.33, 0.36, 1)}
-        place = {"pos": [BASE[0], BASE[1], BASE[2] / 2], "quat": yaw(BASE_YAW)}
-        spec.worldbody.add_site(name="pedestal", group=BACKDROP, **pedestal, **place)
-        _add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
+        kinds = {"floor": "floor", **add_basket(spec)}
+        add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
         kinds |= {"blade": "blade", "handle": "robot"}
         for geom, kind in kinds.items():
             e, rub = SURFACES[kind]
@@ -147,7 +127,6 @@ class FrankaPaddleToBasket(ArmWorld):
         self._strike = np.zeros(29)
         self._strike_time = 0.0
         self._before = np.zeros(3), np.zeros(3)
-        self._leftmost = math.inf
         self._tilt = np.zeros(2)
 
     def _launch(self, rng: np.random.Generator) -> None:
@@ -195,7 +174,6 @@ class FrankaPaddleToBasket(ArmWorld):
             near = math.hypot(out, place[2] - BASKET[2])
             if near < self._strike[28]:
                 self._strike[27:] = self.data.time - self._strike_time, near
-            self._leftmost = min(self._leftmost, float(place[0]))
             was = self._before[0][2]
             if not self._crossed and was > BASKET[2] >= place[2]:
                 share = (was - BASKET[2]) / (was - place[2])
@@ -251,64 +229,3 @@ class FrankaPaddleToBasket(ArmWorld):
         """Strike as planned: see `basket_expert.Striker`."""
         self._begun("expert")
         return self._expert.act(self)
-
-
-def facing(phi: float, theta: float) -> np.ndarray:
-    """The paddle's axes when its face looks along (-cos theta, sin theta cos phi, sin theta sin phi), its edge upward."""
-    x = np.array([-math.cos(theta), math.sin(theta) * math.cos(phi), math.sin(theta) * math.sin(phi)])
-    up = np.array([0.0, 0.0, 1.0]) if abs(x[2]) < 0.94 else np.array([1.0, 0.0, 0.0])
-    z = up - (up @ x) * x
-    z /= np.linalg.norm(z)
-    return np.stack([x, np.cross(z, x), z], axis=1)
-
-
-def _add_room(spec: Any) -> None:
-    box = mujoco.mjtGeom.mjGEOM_BOX
-    spec.add_material(name="ground", rgba=(0.70, 0.73, 0.72, 1), specular=0.02, shininess=0.05)
-    spec.add_material(name="backwall", rgba=(0.47, 0.53, 0.57, 1), specular=0.01, shininess=0.02)
-    spec.worldbody.add_site(type=box, pos=(0, -1.62, -0.01), size=(4, 2.38, 0.01), material="ground", group=BACKDROP)
-    spec.worldbody.add_site(type=box, pos=(0, 0.785, 1.2), size=(4, 0.025, 1.2), material="backwall", group=BACKDROP)
-    plane = mujoco.mjtGeom.mjGEOM_PLANE
-    spec.worldbody.add_geom(name="floor", type=plane, size=[0, 0, 1], group=spatial.HIDDEN, **OFF)
-
-
-def _add_basket(spec: Any) -> dict[str, str]:
-    """Rim, net, bottom, pole and bracket; the kinds of what the ball can touch."""
-    body = spec.worldbody.add_body(name="basket", pos=BASKET)
-    capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
-    kinds = {}
-    corners = [(OPENING * math.cos(a), OPENING * math.sin(a)) for a in np.arange(21) * math.pi / 10]
-    for i, (one, two) in enumerate(pairwise(corners)):
-        ends = {"fromto": [*one, 0, *two, 0], "size": [TUBE, 0, 0]}
-        body.add_geom(name=f"rim{i}", type=capsule, rgba=(1, 0.48, 0.04, 1), **ends, **OFF)
-        kinds[f"rim{i}"] = "rim"
-    for i, a in enumerate(np.arange(16) * math.pi / 8):
-        c, s = math.cos(a), math.sin(a)
-        ends = {"fromto": [OPENING * c, OPENING * s, -0.012, BOTTOM * c, BOTTOM * s, -BASKET_DEPTH], "size": [0.008, 0, 0]}
-        body.add_geom(name=f"net{i}", type=capsule, rgba=(0.12, 0.82, 0.70, 1), **ends, **OFF)
-        kinds[f"net{i}"] = "net"
-    kind = {"type": mujoco.mjtGeom.mjGEOM_CYLINDER, "size": [BOTTOM, 0.014, 0], "rgba": (0.10, 0.62, 0.55, 1)}
-    body.add_geom(name="bottom", pos=[0, 0, -BASKET_DEPTH], **kind, **OFF)
-    dark = {"rgba": (0.10, 0.14, 0.17, 1), **OFF}
-    body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, pos=[-0.29, 0, -0.40], size=[0.025, 0.025, 0.40], **dark)
-    body.add_geom(type=capsule, fromto=[-0.29, 0, -0.012, -0.1715, 0, -0.115], size=[0.018, 0, 0], **dark)
-    return {**kinds, "bottom": "bottom"}
-
-
-def _add_paddle(hand: Any) -> None:
-    """Blade, handle and adapter on the flange, 0.35 kg. The paddle's x axis, its normal, runs along the handle."""
-    z = rotation_of(BENT * np.array([0.0, math.cos(ASKEW), math.sin(ASKEW)]))[:, 0]  # the flange's, in the paddle's axes
-    x = np.cross([0.0, 1.0, 0.0], z)
-    x /= np.linalg.norm(x)
-    axes, quat = np.stack([x, np.cross(z, x), z]), np.zeros(4)  # the paddle's, in the flange's
-    mujoco.mju_mat2Quat(quat, axes.ravel())
-    body = hand.add_body(name="paddle", pos=REACH * axes[:, 0], quat=quat)
-    body.add_site(name=TOOL, group=spatial.HIDDEN)
-    capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
-    box = {"type": mujoco.mjtGeom.mjGEOM_BOX, "size": BLADE, "rgba": (0.06, 0.58, 0.96, 1)}
-    body.add_geom(name="blade", mass=0.25, **box, **OFF)
-    wood = {"rgba": (0.48, 0.25, 0.09, 1), **OFF}
-    body.add_geom(name="handle", type=capsule, fromto=[-0.018, 0, 0, -0.24, 0, 0], size=[0.018, 0, 0], mass=0.08, **wood)
-    body.add_geom(type=capsule, fromto=[-0.24, 0, 0, -REACH, 0, 0], size=[0.018, 0, 0], mass=0.02, **wood)
-    metal = {"type": mujoco.mjtGeom.mjGEOM_CYLINDER, "fromto": [-REACH, 0, 0, -REACH + 0.036, 0, 0], "size": [0.031, 0, 0]}
-    body.add_geom(mass=0.0, rgba=(0.22, 0.24, 0.27, 1), **metal, **OFF)
