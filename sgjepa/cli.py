@@ -18,6 +18,7 @@ from sgjepa.errors import InputError, one_line
 OUT = Path("datasets")
 RUNS = Path("runs")
 DEMO = Path("demo")
+_WORLDS = "square, right_triangle, pentagon, house, approach_ball, arm_catcher_ball,\narm_paddle_ball or franka_basket"
 _RECIPE = """WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer,
 lewm, dino, and more in docs/train.md"""
 REPORT = Path("report")
@@ -108,12 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa data square --size mini",
         _data,
     )
-    data.add_argument("world", help="square, right_triangle, pentagon, house or approach_ball")
+    data.add_argument("world", help=_WORLDS)
     data.add_argument(
         "--size",
         default="mini",
         metavar="SIZE",
-        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space)\nor paper (128 px, 13,000; 256 px, 9,600)",
+        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or\n"
+        "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000)",
     )
     data.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
     data.add_argument(

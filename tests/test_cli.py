@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from sgjepa import cli
+from sgjepa.envs import ENVS
 
 ROOT = Path(__file__).parent.parent
 STAGES = ["doctor", "demo", "data", "preview", "coverage", "describe", "train", "probe", "predict", "report", "study"]
@@ -25,6 +26,13 @@ ELSEWHERE = (
     "report",
     "study",
 )  # they take minutes, and run small in tests of their own
+
+
+def test_help_of_data_names_every_world(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["data", "--help"])
+    text = capsys.readouterr().out
+    assert [world for world in ENVS if world not in text] == []
 
 
 def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
