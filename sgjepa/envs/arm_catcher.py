@@ -3,7 +3,8 @@
 The control moves the box's target by (dx, dy, dz), 1 being 16, 13.3 and 16 mm a frame. The box looks at the far end (+y) and
 stays upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm
 of the axis and as deep as it goes, it is latched, a weld that stops it in the box and gives its momentum to the arm. That is
-the only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed.
+the only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed; behind
+the box it may bounce off the arm.
 
 The floor and the walls give back all speed and have no friction, so the ball's spin, which cannot be seen, does not matter.
 Below zero gravity a ball never comes down again: it is then thrown faster, to pass the arm before it leaves the scene.
@@ -53,6 +54,13 @@ HEIGHT_CATCH, HEIGHT_MISS = (0.26, 0.40), (0.17333, 0.43067)  # m, there
 SLOW = 2.2  # m^2/s^3; over gravity, how fast a ball that should be caught may climb or fall there
 PEAK = 0.624  # m
 TRAVEL = 0.05333  # m; the arm must move at least this far
+# restitution and friction with the ball
+SURFACES: dict[str, tuple[float, tuple[float, ...]]] = {
+    "catcher": (0.1, (0.65, 0.04, 0.04)),
+    "floor": (1.0, (0.0,)),
+    "wall": (1.0, (0.0,)),
+    "robot": (0.45, (0.25, 0.005, 0.0005)),
+}
 PLANS = ("capture", "miss", "capture", "capture", "capture")
 
 
@@ -65,7 +73,7 @@ class ArmCatcherBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.085
-    touches = ("catcher", "floor", "wall")
+    touches = ("catcher", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_catcher_ball",
         gym_id="sgjepa/ArmCatcherBall-v0",
@@ -78,7 +86,7 @@ class ArmCatcherBall(ArmWorld):
         records={
             "catcher": tool_record("catcher"),
             "arm": arm_record(Z1),
-            "contact": flags("ball_catcher", "ball_floor", "ball_wall"),
+            "contact": flags("ball_catcher", "ball_floor", "ball_wall", "ball_robot"),
             "event": flags("captured", "missed"),
         },
         labels={
@@ -96,10 +104,10 @@ class ArmCatcherBall(ArmWorld):
         add_ball(spec, RADIUS, material="ball")
         solid = add_solids(spec, ARENA)
         hand = robots.add(spec, Z1, BASE, yaw(BASE_YAW))
-        kinds = {**solid, **dict.fromkeys(_add_catcher(hand), "catcher")}
+        kinds = {**solid, **dict.fromkeys(_add_catcher(hand), "catcher"), **dict.fromkeys(robots.solids(Z1), "robot")}
         for geom, kind in kinds.items():
-            rub = bounce.friction(0.65, 0.04, 0.04) if kind == "catcher" else bounce.friction(0)
-            spec.add_pair(geomname1="ball", geomname2=geom, **rub, **bounce.softness(0.1 if kind == "catcher" else 1.0))
+            e, rub = SURFACES[kind]
+            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
         latch = spec.add_equality(name="latch", type=mujoco.mjtEq.mjEQ_WELD, objtype=mujoco.mjtObj.mjOBJ_BODY)
         latch.name1, latch.name2, latch.active = "catcher", "ball", False
         latch.solref = [0.012, 1.0]

@@ -32,7 +32,14 @@ BASE, BASE_YAW = (0.15, -0.20, 0.0), -math.pi / 2  # from here the arm reaches t
 BLADE = (0.0675, 0.0675, 0.00315)  # m, half sizes
 HANDLE = math.radians(55)  # how steeply the handle rises from the blade's far edge
 GRIP = 0.088  # m along the handle, where the flange is
-BOUNCE, FLOOR_BOUNCE = 0.92, 0.72
+# restitution and friction with the ball
+SURFACES: dict[str, tuple[float, tuple[float, ...]]] = {
+    "paddle": (0.92, (0.25,)),
+    "floor": (0.72, (0.25, 0.005, 0.005)),
+    "wall": (0.72, (0.25, 0.005, 0.005)),
+    "robot": (0.45, (0.25, 0.005, 0.0005)),
+}
+BOUNCE = SURFACES["paddle"][0]
 
 WORKSPACE = np.array([[-0.23, -0.67, 0.07], [0.23, -0.53, 0.184]])  # m, of the blade's centre
 STEP = np.array([0.044, 0.036, 0.032])  # m a frame for a control of 1
@@ -54,7 +61,7 @@ class ArmPaddleBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.07
-    touches = ("paddle", "floor", "wall")
+    touches = ("paddle", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_paddle_ball",
         gym_id="sgjepa/ArmPaddleBall-v0",
@@ -71,7 +78,7 @@ class ArmPaddleBall(ArmWorld):
             "paddle": tool_record("paddle"),
             "tilt": (Quantity("phi", "rad"), Quantity("theta", "rad")),
             "arm": arm_record(Z1),
-            "contact": flags("ball_paddle", "ball_floor", "ball_wall"),
+            "contact": flags("ball_paddle", "ball_floor", "ball_wall", "ball_robot"),
         },
         labels={
             "plan": ("success", "failure"),
@@ -93,11 +100,10 @@ class ArmPaddleBall(ArmWorld):
         kinds = add_solids(spec, ARENA)
         hand = robots.add(spec, Z1, BASE, yaw(BASE_YAW))
         _add_paddle(hand)
-        kinds["blade"] = "paddle"
+        kinds |= {"blade": "paddle", "handle": "robot", **dict.fromkeys(robots.solids(Z1), "robot")}
         for geom, kind in kinds.items():
-            rub = bounce.friction(0.25) if kind == "paddle" else bounce.friction(0.25, 0.005, 0.005)
-            soft = bounce.softness(BOUNCE if kind == "paddle" else FLOOR_BOUNCE)
-            spec.add_pair(geomname1="ball", geomname2=geom, **rub, **soft)
+            e, rub = SURFACES[kind]
+            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
         self._adopt(spec, kinds)
         self._rest = self.arm.search(np.array([*CENTRE, START_HEIGHT]), np.eye(3)).joints
         self._dropped = False
@@ -116,14 +122,12 @@ class ArmPaddleBall(ArmWorld):
         turn = rng.normal(size=4)
         self.data.qpos[self._ball][3:] = turn / np.linalg.norm(turn)
         self._pose(place, np.eye(3), self.arm.solve(place, np.eye(3), self._rest).joints)
-        self._tilt = np.zeros(2)
         self._start = "resting" if resting else "falling"
         self._dropped = False
         self._history = [(0.0, ball[2], place[2])]
         self._expert = _Juggler(np.random.default_rng(rng.integers(2**63)), resting, drop=self.plan == "failure")
 
     def _advance(self, control: np.ndarray) -> None:
-        self._tilt = control[3:].copy()
         self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), leaning(*control[3:]))
         self._dropped |= bool(self.touched[1])
         self._history.append((float(self.touched[0]), float(self.data.qpos[self._ball][2]), float(self.tool()[0][2])))
@@ -140,7 +144,7 @@ class ArmPaddleBall(ArmWorld):
     def records(self) -> dict[str, np.ndarray]:
         return {
             "paddle": self._tool_record(),
-            "tilt": self._tilt,
+            "tilt": tilt_of(self._target[1][:, 2]),
             "arm": self._arm_record(),
             "contact": self.touched.astype(float),
         }
@@ -157,7 +161,7 @@ class ArmPaddleBall(ArmWorld):
         """Juggle: see `_Juggler`."""
         self._begun("expert")
         spin = self.state()[10:13]
-        return self._expert.act(self.t, *self.ball(), spin, self._target[0], self.law["gravity"], bool(self.touched[0]))
+        return self._expert.act(self.t, *self.ball(), spin, self._target[0], self.law["gravity"])
 
 
 def onsets(touched: np.ndarray) -> list[int]:
@@ -189,6 +193,11 @@ def leaning(phi: float, theta: float) -> np.ndarray:
     )
 
 
+def tilt_of(normal: np.ndarray) -> np.ndarray:
+    """phi and theta of a face whose normal is this: the inverse of `leaning`."""
+    return np.array([math.atan2(normal[1], normal[0]), math.atan2(math.hypot(normal[0], normal[1]), normal[2])])
+
+
 class _Juggler:
     """The demonstrator. It knows in closed form when, where and how fast the ball will be back at the paddle's height.
 
@@ -208,14 +217,7 @@ class _Juggler:
         self._known = -1, np.zeros(5, np.float32)
 
     def act(
-        self,
-        t: int,
-        place: np.ndarray,
-        speed: np.ndarray,
-        spin: np.ndarray,
-        target: np.ndarray,
-        gravity: float,
-        touched: bool,
+        self, t: int, place: np.ndarray, speed: np.ndarray, spin: np.ndarray, target: np.ndarray, gravity: float
     ) -> np.ndarray:
         """The control at frame t; asked twice, it answers the same."""
         if self._known[0] != t:
@@ -298,4 +300,5 @@ def _add_paddle(hand: Any) -> None:
     body.add_geom(name="blade", type=box, size=BLADE, mass=0.08, rgba=(0.53, 0.78, 0.91, 1), **OFF)
     lean = [math.cos((HANDLE - math.pi / 2) / 2), math.sin((HANDLE - math.pi / 2) / 2), 0, 0]
     middle: Sequence[float] = (root + 0.044 * along).tolist()
-    body.add_geom(type=box, size=(0.0096, 0.0096, 0.05), pos=middle, quat=lean, mass=0.04, rgba=(0.69, 0.50, 0.28, 1), **OFF)
+    wood = {"mass": 0.04, "rgba": (0.69, 0.50, 0.28, 1)}
+    body.add_geom(name="handle", type=box, size=(0.0096, 0.0096, 0.05), pos=middle, quat=lean, **wood, **OFF)

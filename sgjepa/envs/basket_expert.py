@@ -1,6 +1,6 @@
 """The demonstrator of Franka Paddle-to-Basket: it plans one stroke with a copy of the world, then plays it.
 
-1. Watch: the copy runs without the arm's help until the ball is a little past the top of the flight in which it is struck.
+1. Watch: the copy runs without the arm's help until the ball is a little past the top of a flight in front of the arm.
 2. Aim: from there a throw to the rim's height at the aim takes about 0.42 s on Earth, longer where things fall slower. The
    face looks along the change of velocity that asks for, and the blade arrives with the speed of the moving-wall formula,
    (v_out + e v_in) / (1 + e) along the normal. A falling ball brings speed of its own, so that the blade needs less.
@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING
 import mujoco
 import numpy as np
 
-from sgjepa.envs.basket_scene import BASKET, BLADE, FASTEST, RADIUS, STEP, SURFACES, facing
+from sgjepa.envs.basket_scene import BASKET, BLADE, FASTEST, RADIUS, STEP, SURFACES, facing, tilt_of
 
 if TYPE_CHECKING:
     from sgjepa.envs.franka_basket import FrankaPaddleToBasket
 
+NEAR = 0.15  # m, x; a ball that has its top here or nearer to the arm is struck after it
 FLIGHT = 0.42  # s on Earth from strike to rim
 SLOWING = 0.25  # s after the strike
 BOUNCE = SURFACES["blade"][0]
@@ -41,7 +42,7 @@ DRAWS = 12  # other strokes that are compared when the arm cannot follow one
 Way = tuple[np.ndarray, np.ndarray]  # by frame: where the blade is (T, 3) and looks (T, 3)
 _FIELDS = (
     *("_struck", "_spoiled", "_entered", "_crossed", "_rim", "_relaxed", "_crossing", "_strike", "_strike_time", "_before"),
-    *("_tilt", "_target", "_joints", "_speeds", "touched"),
+    *("_target", "_joints", "_speeds", "touched"),
 )
 AIMS = {"success": (0.0, 0.0), "undershoot": (0.42, 0.0), "overshoot": (-0.42, 0.0), "rim_hit": (0.23, 0.0)}
 
@@ -61,10 +62,10 @@ class Style:
 
 
 class Striker:
-    """One stroke for one plan. `when`: seconds until the ball is at the top of its flight."""
+    """One stroke for one plan, planned when it is first asked for. All times are seconds from then."""
 
-    def __init__(self, rng: np.random.Generator, plan: str, when: float):
-        self._rng, self._plan, self._when = rng, plan, when
+    def __init__(self, rng: np.random.Generator, plan: str):
+        self._rng, self._plan, self._when = rng, plan, 0.0  # when the ball is at its top
         spread = rng.uniform(-0.03, 0.03, 2) if plan == "success" else np.zeros(2)
         self._goal = np.array([0.0, 0.40]) if plan == "left_right_miss" else np.array(AIMS.get(plan, (0.0, 0.0))) + spread
         self._style = Style(rng.uniform(0.09, 0.13) + 0.04 * (plan == "overshoot"))
@@ -79,14 +80,13 @@ class Striker:
     def act(self, env: FrankaPaddleToBasket) -> np.ndarray:
         """The control of the present frame."""
         if self._way is None:
-            self._way = self._search(env)
+            self._when = _top(env)
+            self._way = self._under_handle(env) if self._plan == "invalid_robot_contact" else self._search(env)
         places, normals = self._way
         t = min(env.t + 1, len(places) - 1)
         return _control(places[t], normals[t], env._target[0])
 
     def _search(self, env: FrankaPaddleToBasket) -> Way:
-        if self._plan == "invalid_robot_contact":
-            return self._under_handle(env)
         wanted = "none" if self._plan == "success" else self._plan
         best: tuple[float, Way, np.ndarray] | None = None
         style, boost, flight = self._style, np.zeros(3), self._flight * _slowness(env)
@@ -118,7 +118,7 @@ class Striker:
         return min(styles, key=lambda style: _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style)))
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
-        """Seconds from the start until the strike."""
+        """When to strike."""
         return self._when + style.late * _slowness(env)
 
     def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
@@ -178,7 +178,7 @@ class _Swing:
         swing = min(2 * self.style.swing / pace, 0.55 * hit)  # s
         t -= hit
         if t < -swing:  # from rest to the point where the swing begins, in good time
-            share = _smooth((t + hit - 0.1) / (hit - swing - 0.1))
+            share = _smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
             (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
             look = look + share * (turned - look)
             return place + share * (back - place), look / np.linalg.norm(look)
@@ -195,9 +195,9 @@ class _Swing:
 
 def _effort(env: FrankaPaddleToBasket, way: Way, hit: float) -> float:
     """The highest speed of a joint, over the published one; far more if a pose is out of reach."""
-    joints, effort = env._joints, 0.0
-    for t in range(1, math.ceil((hit + SLOWING) * env.world.fps) + 1):
-        found = env.arm.solve(way[0][t], facing(*_tilt(way[1][t])), joints)
+    joints, effort, last = env._joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
+    for t in range(env.t + 1, min(last, env.world.frames - 1) + 1):
+        found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
         speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.world.fps
         effort = max(effort, speed, 1e3 * found.cost)
         joints = found.joints
@@ -215,24 +215,30 @@ def _smooth(share: float) -> float:
 
 
 def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray, np.ndarray]]) -> Way:
-    poses = [pose(i / env.world.fps) for i in range(env.world.frames)]
+    poses = [pose((frame - env.t) / env.world.fps) for frame in range(env.world.frames)]
     return np.array([p for p, _ in poses]), np.array([n for _, n in poses])
 
 
 def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.ndarray:
-    return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *_tilt(normal)], np.float32)
+    return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
 
 
-def _tilt(normal: np.ndarray) -> tuple[float, float]:
-    """phi and theta of a face that looks along the normal."""
-    phi = math.atan2(normal[2], normal[1]) if math.hypot(normal[1], normal[2]) > 1e-9 else 0.0
-    return phi, math.acos(min(max(-normal[0], 0.0), 1.0))
+def _top(env: FrankaPaddleToBasket) -> float:
+    """When the ball is at the top of the first flight that comes near enough to the arm."""
+    twin, before, left = copy.copy(env.data), env.ball()[1][2], env.world.frames - env.t
+    for frame in range(left):
+        mujoco.mj_step(env.model, twin, env.substeps)
+        climb = twin.qvel[env._ball_v][2]
+        if before > 0 >= climb and twin.qpos[env._ball][0] > NEAR:
+            return (frame + before / (before - climb)) / env.world.fps
+        before = climb
+    return 0.5 * left / env.world.fps
 
 
 def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     """The ball after some time if nobody touches it."""
     twin = copy.copy(env.data)
-    mujoco.mj_step(env.model, twin, round(seconds / env.model.opt.timestep))
+    mujoco.mj_step(env.model, twin, max(round(seconds / env.model.opt.timestep), 1))
     return twin.qpos[env._ball][:3].copy(), twin.qvel[env._ball_v][:3].copy()
 
 
@@ -251,7 +257,7 @@ def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
     kept = {name: copy.deepcopy(getattr(env, name)) for name in _FIELDS}
     data, env.data = env.data, copy.copy(env.data)
     strayed = 0.0
-    for t in range(1, env.world.frames):
+    for t in range(env.t + 1, env.world.frames):
         env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
         strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
         if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim

@@ -22,6 +22,7 @@ BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal b
 BENT, ASKEW = math.radians(90), math.radians(120)  # the handle leaves the flange at a right angle; about which axis
 BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
 REACH = 0.32  # m from the flange to the blade's middle
+WALL = 0.76  # m, y of its face
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
 BOTTOM = 0.63 * OPENING
 INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
@@ -35,6 +36,8 @@ SURFACES = {
     "bottom": (0.25, (0.35, 0.006, 0.0005)),
     "robot": (0.45, (0.25, 0.005, 0.0005)),
     "net": (0.18, (0.30, 0.006, 0.0005)),
+    "wall": (0.72, (0.05, 0.002, 0.0005)),
+    "stand": (0.45, (0.25, 0.005, 0.0005)),
 }
 
 
@@ -47,17 +50,31 @@ def facing(phi: float, theta: float) -> np.ndarray:
     return np.stack([x, np.cross(z, x), z], axis=1)
 
 
-def add_room(spec: Any) -> None:
-    """Floor, back wall and the arm's pedestal."""
+def tilt_of(normal: np.ndarray) -> tuple[float, float]:
+    """phi and theta of a face that looks along the normal."""
+    phi = math.atan2(normal[2], normal[1]) if math.hypot(normal[1], normal[2]) > 1e-9 else 0.0
+    return phi, math.acos(min(max(-normal[0], 0.0), 1.0))
+
+
+def add_room(spec: Any) -> dict[str, str]:
+    """Floor, back wall and the arm's pedestal; the kinds of what the ball can touch."""
     box = mujoco.mjtGeom.mjGEOM_BOX
     spec.add_material(name="ground", rgba=(0.70, 0.73, 0.72, 1), specular=0.02, shininess=0.05)
     spec.add_material(name="backwall", rgba=(0.47, 0.53, 0.57, 1), specular=0.01, shininess=0.02)
     spec.worldbody.add_site(type=box, pos=(0, -1.62, -0.01), size=(4, 2.38, 0.01), material="ground", group=BACKDROP)
-    spec.worldbody.add_site(type=box, pos=(0, 0.785, 1.2), size=(4, 0.025, 1.2), material="backwall", group=BACKDROP)
-    pedestal = {"type": box, "size": [0.13, 0.11, BASE[2] / 2], "rgba": (0.30, 0.33, 0.36, 1), "quat": yaw(BASE_YAW)}
-    spec.worldbody.add_site(name="pedestal", group=BACKDROP, pos=[BASE[0], BASE[1], BASE[2] / 2], **pedestal)
-    plane = mujoco.mjtGeom.mjGEOM_PLANE
-    spec.worldbody.add_geom(name="floor", type=plane, size=[0, 0, 1], group=spatial.HIDDEN, **OFF)
+    spec.worldbody.add_site(type=box, pos=(0, WALL + 0.025, 1.2), size=(4, 0.025, 1.2), material="backwall", group=BACKDROP)
+    pedestal = {
+        "type": box,
+        "size": [0.13, 0.11, BASE[2] / 2],
+        "pos": [BASE[0], BASE[1], BASE[2] / 2],
+        "quat": yaw(BASE_YAW),
+    }
+    spec.worldbody.add_site(name="pedestal", rgba=(0.30, 0.33, 0.36, 1), group=BACKDROP, **pedestal)
+    hidden = {"group": spatial.HIDDEN, **OFF}
+    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
+    spec.worldbody.add_geom(name="wall", type=box, pos=(0, WALL + 0.5, 5.0), size=(4, 0.5, 5.0), **hidden)
+    spec.worldbody.add_geom(name="pedestal", **pedestal, **hidden)
+    return {"floor": "floor", "wall": "wall", "pedestal": "stand"}
 
 
 def add_basket(spec: Any) -> dict[str, str]:
@@ -78,13 +95,13 @@ def add_basket(spec: Any) -> dict[str, str]:
     kind = {"type": mujoco.mjtGeom.mjGEOM_CYLINDER, "size": [BOTTOM, 0.014, 0], "rgba": (0.10, 0.62, 0.55, 1)}
     body.add_geom(name="bottom", pos=[0, 0, -BASKET_DEPTH], **kind, **OFF)
     dark = {"rgba": (0.10, 0.14, 0.17, 1), **OFF}
-    body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, pos=[-0.29, 0, -0.40], size=[0.025, 0.025, 0.40], **dark)
-    body.add_geom(type=capsule, fromto=[-0.29, 0, -0.012, -0.1715, 0, -0.115], size=[0.018, 0, 0], **dark)
-    return {**kinds, "bottom": "bottom"}
+    body.add_geom(name="pole", type=mujoco.mjtGeom.mjGEOM_BOX, pos=[-0.29, 0, -0.41], size=[0.025, 0.025, 0.39], **dark)
+    body.add_geom(name="bracket", type=capsule, fromto=[-0.29, 0, -0.06, -OPENING, 0, 0], size=[0.012, 0, 0], **dark)
+    return {**kinds, "bottom": "bottom", "pole": "stand", "bracket": "stand"}
 
 
-def add_paddle(hand: Any) -> None:
-    """Blade, handle and adapter on the flange, 0.35 kg. The paddle's x axis, its normal, runs along the handle."""
+def add_paddle(hand: Any) -> dict[str, str]:
+    """Blade, handle and adapter on the flange, 0.35 kg; their kinds. The paddle's normal, its x axis, along the handle."""
     z = rotation_of(BENT * np.array([0.0, math.cos(ASKEW), math.sin(ASKEW)]))[:, 0]  # the flange's, in the paddle's axes
     x = np.cross([0.0, 1.0, 0.0], z)
     x /= np.linalg.norm(x)
@@ -97,6 +114,7 @@ def add_paddle(hand: Any) -> None:
     body.add_geom(name="blade", mass=0.25, **box, **OFF)
     wood = {"rgba": (0.48, 0.25, 0.09, 1), **OFF}
     body.add_geom(name="handle", type=capsule, fromto=[-0.018, 0, 0, -0.24, 0, 0], size=[0.018, 0, 0], mass=0.08, **wood)
-    body.add_geom(type=capsule, fromto=[-0.24, 0, 0, -REACH, 0, 0], size=[0.018, 0, 0], mass=0.02, **wood)
+    body.add_geom(name="grip", type=capsule, fromto=[-0.24, 0, 0, -REACH, 0, 0], size=[0.018, 0, 0], mass=0.02, **wood)
     metal = {"type": mujoco.mjtGeom.mjGEOM_CYLINDER, "fromto": [-REACH, 0, 0, -REACH + 0.036, 0, 0], "size": [0.031, 0, 0]}
-    body.add_geom(mass=0.0, rgba=(0.22, 0.24, 0.27, 1), **metal, **OFF)
+    body.add_geom(name="adapter", mass=0.0, rgba=(0.22, 0.24, 0.27, 1), **metal, **OFF)
+    return {"blade": "blade", **dict.fromkeys(("handle", "grip", "adapter"), "robot")}

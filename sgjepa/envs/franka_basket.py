@@ -5,10 +5,10 @@ blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks:
 cos phi, sin theta sin phi). The paddle is a part of the arm, 0.32 m from its flange, and the servos swing it: blade and
 ball exchange momentum with a restitution of 0.92. No command asks a joint for more than its published speed.
 
-Success: the blade is the first part of the robot that the ball touches, and then the first time the ball comes down
-through the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for entry or a touch
-of rim, net or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact, rim_hit, undershoot
-(also if it never came up to the rim), overshoot, left_right_miss, other.
+Success: the blade is the first part of the robot (blade, handle, links) that the ball touches, and then the first time the
+ball comes down through the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for
+entry or a touch of rim, net or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact,
+rim_hit, undershoot (also if it never came up to the rim), overshoot, left_right_miss, other.
 
 Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit; the arm stands on a
 pedestal, and the paddle's handle leaves the flange at a right angle. On the floor, with a handle along its last axis, a
@@ -46,6 +46,7 @@ from sgjepa.envs.basket_scene import (
     add_paddle,
     add_room,
     facing,
+    tilt_of,
 )
 from sgjepa.envs.panda import PANDA
 
@@ -68,12 +69,15 @@ class FrankaPaddleToBasket(ArmWorld):
     radius = RADIUS
     limb = 0.06
     tool_shadow = 0.15
-    touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net")
+    touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
     world: ClassVar[World] = World(
         name="franka_basket",
         gym_id="sgjepa/FrankaPaddleToBasket-v0",
         state=spatial.BALL,
-        control=(*vector("d", "40 mm", "x", "y", "z"), Quantity("phi", "rad"), Quantity("theta", "rad")),
+        control=(
+            *(Quantity(name, "40 mm") for name in ("dx", "dy", "dz")),
+            *(Quantity("phi", "rad"), Quantity("theta", "rad")),
+        ),
         control_limit=(FASTEST, FASTEST, FASTEST, math.pi, math.pi / 2),
         phys=spatial.phys("ground"),
         nominal_law={"gravity": 9.8},
@@ -106,11 +110,9 @@ class FrankaPaddleToBasket(ArmWorld):
     def _build(self) -> None:
         self.close()
         spec = start_spec(LOOK)
-        add_room(spec)
         add_ball(spec, RADIUS, material="ball")
-        kinds = {"floor": "floor", **add_basket(spec)}
-        add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
-        kinds |= {"blade": "blade", "handle": "robot"}
+        kinds = add_room(spec) | add_basket(spec) | add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
+        kinds |= dict.fromkeys(robots.solids(PANDA), "robot")
         for geom, kind in kinds.items():
             e, rub = SURFACES[kind]
             spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
@@ -127,7 +129,6 @@ class FrankaPaddleToBasket(ArmWorld):
         self._strike = np.zeros(29)
         self._strike_time = 0.0
         self._before = np.zeros(3), np.zeros(3)
-        self._tilt = np.zeros(2)
 
     def _launch(self, rng: np.random.Generator) -> None:
         self._clear()
@@ -148,10 +149,9 @@ class FrankaPaddleToBasket(ArmWorld):
         across = far / after if not bounces else far / (landing + 5 / 7 * (after - landing))
         self._place(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
         self._pose(REST, facing(math.pi / 2, LIFTED), self._rest)
-        self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan, when)
+        self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan)
 
     def _advance(self, control: np.ndarray) -> None:
-        self._tilt = control[3:].copy()
         self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), facing(*control[3:]))
 
     def _watch(self) -> None:
@@ -195,7 +195,7 @@ class FrankaPaddleToBasket(ArmWorld):
         events = [self._struck or self._spoiled, self._struck, self.success(), self._rim, self._relaxed]
         return {
             "paddle": self._tool_record(),
-            "tilt": self._tilt,
+            "tilt": np.array(tilt_of(self._target[1][:, 0])),
             "arm": self._arm_record(),
             "basket": np.array([*BASKET, OPENING, BASKET_DEPTH, TUBE]),
             "contact": touched[:6],

@@ -1,8 +1,8 @@
 """Unitree Z1 and Franka Panda from primitives: published kinematics, limits, masses and inertias, nothing to download.
 
 Figures as in MuJoCo Menagerie (Z1: BSD-3-Clause, Unitree; Panda: Apache-2.0, Franka Emika). SI units, radians, quaternions
-w x y z. Links never collide; the tools that worlds attach to the flange do. Where MuJoCo Menagerie is on this machine and
-SGJEPA_MENAGERIE names its folder, its meshes replace the primitives in the picture, and nothing else changes.
+w x y z. Links never touch each other; worlds say what may touch them (`solids`). Where MuJoCo Menagerie is on this machine
+and SGJEPA_MENAGERIE names its folder, its meshes replace the primitives in the picture, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sgjepa.errors import InputError, one_line
 Vector = tuple[float, ...]
 MENAGERIE = "SGJEPA_MENAGERIE"
 _OFF = {"contype": 0, "conaffinity": 0, "mass": 0}
+_UNSEEN = {"group": 3}  # a geom group that no picture shows
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,21 @@ def add(spec: Any, robot: Robot, pos: Vector = (0, 0, 0), quat: Vector = (1, 0, 
             body.inertia, body.iquat = link.inertia, link.axes
         if link.joint:
             _add_joint(spec, body, robot.name, link.joint)
-        for look in meshes.get(link.name) or [_look(robot, shape) for shape in link.shapes]:
+        seen = meshes.get(link.name, [])
+        for name, shape in zip(_names(robot, link), link.shapes, strict=True):
+            body.add_geom(name=name, **_look(robot, shape), **_OFF, **(_UNSEEN if seen else {}))
+        for look in seen:
             body.add_geom(**look, **_OFF)
     return body.add_body(name=f"{robot.name}_flange", pos=robot.flange, quat=robot.flange_quat)
+
+
+def solids(robot: Robot) -> list[str]:
+    """Names of the geoms that make up the links."""
+    return [name for link in robot.links for name in _names(robot, link)]
+
+
+def _names(robot: Robot, link: Link) -> list[str]:
+    return [f"{robot.name}_{link.name}_{number}" for number in range(len(link.shapes))]
 
 
 def _add_joint(spec: Any, body: Any, robot: str, joint: Joint) -> None:
