@@ -1,7 +1,7 @@
 """How often the demonstrators succeed, by gravity: the ceiling that policies are compared with.
 
-For each world: planned successes at gravities drawn as in training ("train") and at every test gravity, and planned failures
-at training gravities. A row has the share that came out as planned with its 95 % Wilson interval, what the episodes came to,
+For each world: planned successes and planned failures at gravities drawn as in training ("train") and at every test gravity
+(of each failure a quarter as many). A row has the share that came out as planned with its 95 % Wilson interval, what the episodes came to,
 and how far the tool strayed from its commands (the worst frame of each episode until it succeeded; also the fastest joint,
 as a share of the published speed). Written after every row: the same command goes on with a run that was stopped, and begins
 anew if the commit or the settings are other ones. Rows of worlds that are not asked for stay as they were.
@@ -82,8 +82,13 @@ def cells(world: str, train: int, episodes: int) -> list[Cell]:
     few = max(train // 4, 1)
     found = [Cell(world, "train", success, drawn, seeds)]
     found += [Cell(world, "train", plan, drawn[:few], seeds[:few]) for plan in others]
-    tests = tuple(episode_seed(SEED, "test", i) for i in range(episodes))
-    return found + [Cell(world, f"{g:g}", success, (g,) * episodes, tests) for g in grid.values]
+    for g in grid.values:
+        for plan in (success, *others):
+            count = episodes if plan == success else max(episodes // 4, 1)
+            found.append(
+                Cell(world, f"{g:g}", plan, (g,) * count, tuple(episode_seed(SEED, "test", i) for i in range(count)))
+            )
+    return found
 
 
 @cache
@@ -163,7 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS)
     parser.add_argument("--train", type=int, default=100, help="episodes at training gravities; a quarter for each failure")
-    parser.add_argument("--episodes", type=int, default=20, help="episodes at each test gravity")
+    parser.add_argument("--episodes", type=int, default=20, help="episodes at each test gravity; a quarter for each failure")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
