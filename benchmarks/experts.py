@@ -1,10 +1,10 @@
 """How often the demonstrators succeed, by gravity: the ceiling that policies are compared with.
 
 For each world: planned successes and planned failures at gravities drawn as in training ("train") and at every test gravity
-(of each failure a quarter as many). A row has the share that came out as planned with its 95 % Wilson interval, what the episodes came to,
-and how far the tool strayed from its commands (the worst frame of each episode until it succeeded; also the fastest joint,
-as a share of the published speed). Written after every row: the same command goes on with a run that was stopped, and begins
-anew if the commit or the settings are other ones. Rows of worlds that are not asked for stay as they were.
+(of each failure a quarter as many). A row has the share that came out as planned with its 95 % Wilson interval, what the
+episodes came to, and how far the tool strayed from its commands (the worst frame of each episode until it succeeded; also
+the fastest joint, as a share of the published speed). Written after every row: the same command goes on with a run that was
+stopped, and begins anew if the commit or the settings are other ones. Rows of worlds that are not asked for stay.
 
     python benchmarks/experts.py --workers 2                      # all worlds; writes benchmarks/results/experts.json
     python benchmarks/experts.py --worlds arm_paddle_ball --episodes 10 --train 40 --out trial.json

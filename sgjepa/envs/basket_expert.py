@@ -39,6 +39,7 @@ LOSS = np.array([1.09, 1.0, 0.98])  # friction and a blade that gives way take s
 TRIES = 8
 STRAY = 0.004  # m; a blade farther from its way cannot follow it
 DRAWS = 12  # other strokes that are compared when the arm cannot follow one
+BEHIND = (0.15, 0.20, 0.25, 0.30)  # m; how far behind the blade a ball may come down on the handle or the hand
 Way = tuple[np.ndarray, np.ndarray]  # by frame: where the blade is (T, 3) and looks (T, 3)
 _FIELDS = (
     *("_struck", "_spoiled", "_entered", "_crossed", "_rim", "_relaxed", "_crossing", "_strike", "_strike_time", "_before"),
@@ -58,7 +59,7 @@ class Style:
     @staticmethod
     def draw(rng: np.random.Generator) -> Style:
         """Any style that may do."""
-        return Style(rng.uniform(0.12, 0.20), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.30))
+        return Style(rng.uniform(0.12, 0.22), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.34))
 
 
 class Striker:
@@ -118,8 +119,9 @@ class Striker:
         return min(styles, key=lambda style: _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style)))
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
-        """When to strike."""
-        return self._when + style.late * _slowness(env)
+        """When to strike: some time after the ball's top, but early enough for the ball to come down within the episode."""
+        left = (env.world.frames - 1 - env.t) / env.world.fps - 1.25 * self._flight * _slowness(env)
+        return max(min(self._when + style.late * _slowness(env), left), self._when)
 
     def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
         """Poses by frame of a stroke that meets the ball; a boost of the wanted velocity makes up for losses."""
@@ -141,19 +143,26 @@ class Striker:
         return _frames(env, swing.pose)
 
     def _under_handle(self, env: FrankaPaddleToBasket) -> Way:
-        """Hold the paddle level and low, so that the ball, past its top, comes down on the handle behind the blade."""
-        g, low = env.law["gravity"], 0.26
+        """Hold the paddle level and low, so that the ball, past its top, comes down behind the blade."""
+        for behind in BEHIND:
+            way = self._level(env, behind)
+            seen = _play(env, way)
+            if seen.outcome == self._plan and seen.strayed <= STRAY:
+                break
+        return way
+
+    def _level(self, env: FrankaPaddleToBasket, behind: float) -> Way:
+        g, low, slow = env.law["gravity"], 0.26, _slowness(env)
         place, speed = _watch_ball(env, self._when)
         fall = math.sqrt(max(2 * (place[2] - low - BLADE[0] - RADIUS) / max(g, 0.05), 0.0))
-        spot = np.array([place[0] + speed[0] * fall - 0.15, place[1], low])
+        spot = np.array([place[0] + speed[0] * fall - behind, place[1], low])
         self._summary = np.concatenate([place, np.zeros(3), spot])
         (start, axes), beside, level = env._target, spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
         before = axes[:, 0]
-        slow = _slowness(env)
 
         def pose(t: float) -> tuple[np.ndarray, np.ndarray]:
             # beside the ball's way until its last flight, then under it while it is up
-            aside = _smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.4))
+            aside = _smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.7))
             under = _smooth((t - self._when + 0.3 * slow) / (0.57 * slow))
             look = before + aside * (level - before)
             return start + aside * (beside - start) + under * (spot - beside), look / np.linalg.norm(look)
