@@ -246,10 +246,11 @@ class _Juggler:
         apex = max(0.347 if gravity > 1.5 else 0.30, contact + gravity * 0.37**2 / 8)
         leave = math.sqrt(2 * max(gravity, 0.0) * max(apex - contact, 0.0))
         rise = min(max((leave - BOUNCE * down) / (1 + BOUNCE), -0.3), 0.33)
-        rise = max(rise, 0.5) if down < 0.4 * leave else rise  # a resting ball, or a low hop: pump
+        pumping = down < 0.4 * leave  # a resting ball, or a low hop
+        rise = max(rise, 0.5) if pumping else rise
 
         where = np.clip(place[:2] + speed[:2] * away, *WORKSPACE[:, :2])
-        if down < 0.4 * leave and target[2] > 0.12 and gap < 0.02:
+        if pumping and target[2] > 0.12 and gap < 0.02:
             climb = -0.4 * STEP[2]  # too high to pump from: take the ball down first
         elif seconds <= 1.5 * frame:
             climb = min(rise, (WORKSPACE[1, 2] - target[2]) / frame) * frame
@@ -266,7 +267,8 @@ class _Juggler:
         theta *= min(max(down / max(leave, 1e-3) - 0.3, 0.0) / 0.3, 1.0)  # a low hop is left alone
         control = np.array([*(where - target[:2]) / STEP[:2], climb / STEP[2], phi, theta])
         last = self._known[1][:3]
-        control[:3] = np.clip(control[:3], np.maximum(last - 0.4, -0.6), np.minimum(last + 0.4, 0.6))
+        most, more = (0.7, 0.5) if pumping else (0.6, 0.4)  # of a step, and how much from one frame to the next
+        control[:3] = np.clip(control[:3], np.maximum(last - more, -most), np.minimum(last + more, most))
         due = seconds <= 2 * frame  # steady when it matters: a blade that moves sideways drags the ball along
         control += noise * (0.3 if due else 1.0)
         if t in self._slips and not due:
