@@ -14,20 +14,26 @@ from sgjepa.envs.arm_world import ArmWorld
 
 pytestmark = pytest.mark.opengl
 
-# restitution and sliding friction with the ball; numbers at the end of a geom's name are left out
+# restitution and sliding friction with the ball; numbers at the end of a geom's name are left out, a robot's links are one
 SURFACES = {
     "arm_catcher_ball": {
         **dict.fromkeys(("floor", "left", "right", "far"), (1.0, 0.0)),
         **dict.fromkeys(("back", "left_side", "right_side", "lower_side", "upper_side"), (0.1, 0.65)),
+        "link": (0.45, 0.25),
     },
-    "arm_paddle_ball": {"blade": (0.92, 0.25), **dict.fromkeys(("floor", "left", "right", "far"), (0.72, 0.25))},
+    "arm_paddle_ball": {
+        "blade": (0.92, 0.25),
+        **dict.fromkeys(("floor", "left", "right", "far"), (0.72, 0.25)),
+        **dict.fromkeys(("handle", "link"), (0.45, 0.25)),
+    },
     "franka_basket": {
         "blade": (0.92, 0.25),
         "floor": (0.92, 0.05),
         "rim": (0.52, 0.20),
         "bottom": (0.25, 0.35),
-        "handle": (0.45, 0.25),
         "net": (0.18, 0.30),
+        "wall": (0.72, 0.05),
+        **dict.fromkeys(("handle", "link"), (0.45, 0.25)),
     },
 }
 # a point 5 cm or more before a surface, the way to it, the only flag that rises, the share of speed that comes back
@@ -49,6 +55,7 @@ THROWS = [
         "ball_rim",
         0.52,
     ),
+    ("franka_basket", (-0.2, 0.6, 0.40), (0, 1, 0), "ball_wall", 0.72),
     ("franka_basket", (-0.59, 0.0, 0.70), (0, 0, -1), "ball_bottom", 0.25),
 ]
 SPEED = 2.0  # m/s
@@ -87,6 +94,7 @@ def test_surfaces_have_the_documented_restitution_and_friction(world: str) -> No
     for pair in range(model.npair):
         geoms = {model.geom(model.pair_geom1[pair]).name, model.geom(model.pair_geom2[pair]).name}
         surface = "".join(geoms - {"ball"}).rstrip("0123456789")
+        surface = "link" if surface.startswith(("z1_link", "panda_link")) else surface
         if surface not in SURFACES[world]:
             continue
         stiffness, damping = -model.pair_solref[pair]
@@ -140,6 +148,23 @@ def test_a_ball_thrown_on_frankas_blade_or_handle_touches_that_only() -> None:
     velocity, rose = throw(env, place - 0.15 * normal - np.array([0, 0.15, 0]), np.array([0, SPEED, 0]))
     assert rose == {"ball_robot"}
     assert velocity == pytest.approx([0, -0.45 * SPEED, 0], abs=0.05 * SPEED)
+
+
+@pytest.mark.parametrize(
+    ("world", "place", "way"),
+    [
+        ("arm_catcher_ball", (0.48, -0.87, 0.10), (0, 1, 0)),
+        ("arm_paddle_ball", (0.15, 0.05, 0.08), (0, -1, 0)),
+        ("franka_basket", (1.25, 0.40, 0.45), (-1, 0, 0)),
+    ],
+)
+def test_a_ball_thrown_at_the_arms_foot_touches_the_robot_only_and_does_not_pass(
+    world: str, place: tuple[float, ...], way: tuple[float, ...]
+) -> None:
+    env = shared(world)
+    velocity, rose = throw(env, np.array(place), SPEED * np.array(way))
+    assert rose == {"ball_robot"}
+    assert velocity @ way < 0.1 * SPEED
 
 
 @pytest.mark.parametrize(
