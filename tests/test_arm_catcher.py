@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_arms import make, play
+from test_arms import make, play, rest
 
 from sgjepa.envs import arm_catcher
 from sgjepa.envs.flight import Flight
@@ -69,6 +69,23 @@ def test_a_caught_ball_gives_its_momentum_to_the_arm() -> None:
     first = next(i for i, f in enumerate(seen) if f["event"][0])
     pushed = [f["tracking"][0] for f in seen[first : first + 3]]
     assert max(pushed) > 1.5 * max(f["tracking"][0] for f in seen[first - 3 : first])
+
+
+@pytest.mark.parametrize("way", [(1, 0), (-1, 0), (0, 1), (0, -1), (0.6, 0.8)])
+def test_the_latch_closes_within_26_mm_of_the_axis_and_not_beyond(way: tuple[float, float]) -> None:
+    """A ball at the bottom of the box, on its way out of it: it is held 25 mm off the axis, and gone from 27 mm."""
+    env = make(WORLD)
+    radius, plate = 1.1 * 0.5 / 7.5, 0.0028
+    env.reset(seed=0)
+    place, dt = env.tool()[0].copy(), 1 / 1024
+    for off, held in ((0.025, True), (0.027, False)):
+        # where it is after one time step; the latch is asked after each
+        x, y, z = place + np.array([way[0] * off, radius + 2 * plate + 0.003, way[1] * off])
+        vx, vy, vz = way[0] * 2.0, 2.0, way[1] * 2.0
+        state = {"x": x - vx * dt, "y": y - vy * dt, "z": z - vz * dt, "vx": vx, "vy": vy, "vz": vz}
+        env.reset(seed=0, options={"law": {"gravity": 0.0}, "state": state})
+        env.step(rest(env))
+        assert env.success() == held
 
 
 def test_a_resting_arm_lets_a_ball_pass() -> None:
