@@ -123,6 +123,27 @@ def test_the_arm_follows_the_longest_throws_too(seed: int, gravity: float) -> No
     assert max(frame["tracking"][1] for frame in seen) < math.radians(5)
 
 
+def test_a_ball_that_is_put_elsewhere_has_not_flown_there() -> None:
+    env = make(WORLD)
+    env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})
+    env._struck = True
+    still = {"x": -0.59, "y": 0.0, "vx": 0.0, "vy": 0.0, "vz": 0.0}
+    env.put({**still, "z": 0.9})
+    env.step(np.array([0, 0, 0, math.pi / 2, math.radians(25)], np.float32))
+    env.put({**still, "z": 0.7})
+    env.step(np.array([0, 0, 0, math.pi / 2, math.radians(25)], np.float32))
+    assert not env.success(), "it did not come down through the rim"
+
+
+@pytest.mark.parametrize("wait", [1, 5])
+def test_the_demonstrator_plans_from_the_present_state(wait: int) -> None:
+    env = make(WORLD)
+    env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})
+    for t in range(63):
+        env.step(np.array([0, 0, 0, *env.records()["tilt"]], np.float32) if t < wait else env.expert())
+    assert env.success()
+
+
 def test_an_arm_that_rests_does_not_succeed() -> None:
     env = make(WORLD)
     env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})

@@ -41,7 +41,7 @@ CENTRAL = 0.35 * RADIUS  # m from the axis; a ball that is inside cannot be fart
 DEEPEST = RADIUS + 2 * PLATE  # m from the back face to the centre of a ball that touches the plate
 GRAB = DEEPEST + 0.004  # m; at this depth the latch closes
 PASSED = 0.0234  # m; a centre nearer to the back face that is not latched has gone by
-REACHED = 0.11  # m; from here on, floor or wall mean that the ball has bounced off
+REACHED = 0.11  # m; from here on, floor, wall or arm mean that the ball has bounced off
 
 WORKSPACE = np.array([[0.06, -0.33333, 0.23], [0.46, -0.18667, 0.50]])  # m, of the middle of the box's back face
 START = np.array([0.32, -0.28, 0.30667])

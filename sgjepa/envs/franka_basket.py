@@ -18,6 +18,7 @@ Panda can neither look up where it must strike nor swing fast enough (docs/log.m
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -149,7 +150,12 @@ class FrankaPaddleToBasket(ArmWorld):
         across = far / after if not bounces else far / (landing + 5 / 7 * (after - landing))
         self._place(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
         self._pose(REST, facing(math.pi / 2, LIFTED), self._rest)
+        self._before = self.ball()
         self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan)
+
+    def _set_state(self, state: Mapping[str, float]) -> None:
+        super()._set_state(state)
+        self._before = self.ball()
 
     def _advance(self, control: np.ndarray) -> None:
         self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), facing(*control[3:]))
