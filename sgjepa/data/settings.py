@@ -83,6 +83,8 @@ def check(settings: DatasetConfig) -> None:
     world = find(settings.world).world
     codec.find(settings.codec)
     for key, value in settings.env.items():
+        if not world.options:
+            raise InputError(f"{world.name} has no options, so none called '{key}'")
         if key not in world.options:
             raise unknown(f"option of {world.name}", key, world.options)
         if value not in world.options[key]:
