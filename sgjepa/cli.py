@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import io
+import math
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -330,9 +331,18 @@ def _grids(texts: list[str]) -> dict[str, Any]:
 
     grids: dict[str, Any] = {}
     for name, values in _pairs(texts, "--law").items():
-        numbers = [laws.check({name: value})[name] for value in values.split(",")]
+        numbers = [laws.check({name: _number(value)})[name] for value in values.split(",")]
         grids[name] = laws.Grid(tuple(numbers))
     return grids
+
+
+def _number(text: str) -> float | str:
+    """A finite number, or the text as it is, for the message that refuses it."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
 
 
 def _pairs(texts: list[str], flag: str) -> dict[str, str]:

@@ -14,7 +14,9 @@ from typing import Any
 import psutil
 
 from sgjepa import __version__, machine
-from sgjepa.envs import gl
+from sgjepa.envs import ENVS, gl
+from sgjepa.envs.arm_world import ArmWorld
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.errors import one_line
 
 _EXTRAS = {"video": "imageio-ffmpeg"}
@@ -44,7 +46,21 @@ def examine() -> dict[str, Any]:
         "opengl": drawing,
         "opengl_chosen": gl.asked or (working[0] if working else "none"),
         "missing": missing,
+        **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
     }
+
+
+def meshes() -> dict[str, str]:
+    """The folder that SGJEPA_MENAGERIE names, and for each robot "found", or why a world cannot be built with it."""
+    report = {MENAGERIE: os.environ[MENAGERIE]}
+    for world in {env.robot.name: env for env in ENVS.values() if issubclass(env, ArmWorld)}.values():
+        try:
+            world(image_size=8)
+            report[world.robot.name] = "found"
+        except ValueError as error:
+            why = one_line(error.__cause__ or error, 100)
+            report[world.robot.name] = f"{world.robot.menagerie} cannot be used ({why})"
+    return report
 
 
 def drawing_backends() -> dict[str, str]:
@@ -126,5 +142,7 @@ def as_text(found: dict[str, Any]) -> str:
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
     ]
+    if "meshes" in found:
+        lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in found["meshes"].items()))
     missing = found["missing"] or ["nothing"]
     return "\n".join([*lines, *(f"missing:  {item}" for item in missing)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,16 +45,23 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
     for name, value in law.items():
         if name not in LAWS:
             raise unknown("law", name, LAWS)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
+        given = number(value)
+        if not math.isfinite(given):
             raise InputError(f"law '{name}' must be a finite number in {LAWS[name].unit}, got {value!r}")
-        if abs(number) > LAWS[name].limit:
+        if abs(given) > LAWS[name].limit:
             raise InputError(f"law '{name}' must lie within ±{LAWS[name].limit:g} {LAWS[name].unit}, got {value!r}")
-        checked[name] = number
+        checked[name] = given
     return checked
+
+
+def number(value: Any) -> float:
+    """A number as a float; NaN for what is none: a text, a truth value, an integer too large for a float."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 @dataclass(frozen=True)

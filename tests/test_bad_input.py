@@ -53,6 +53,10 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["data", "square", "--law", "gravity"], "--law takes KEY=VALUE, got 'gravity'"),
         (["data", "square", "--env", "contact=soft"], "unknown contact 'soft'"),
         (["data", "square", "--env", "colour=red"], "unknown option of square 'colour'"),
+        (
+            ["data", "arm_catcher_ball", "--env", "contact=elastic"],
+            "arm_catcher_ball has no options, so none called 'contact'",
+        ),
         (["data", "square", "--codec", "png"], "unknown codec 'png'"),
         (["data", "square", "--image-size", "3"], "image_size must be a whole number from 8"),
         (["data", "square", "--workers", "0"], "workers must be at least 1"),

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from sgjepa.envs.approach_ball import RADIUS, ApproachBall
+from sgjepa.envs.basket_scene import BASE
+from sgjepa.envs.franka_basket import FrankaPaddleToBasket
 from sgjepa.envs.layers import BACKDROP, View
-from sgjepa.envs.scene import Canvas, Painter, reduce
+from sgjepa.envs.scene import ALL_GROUPS, Canvas, Painter, reduce
+from sgjepa.envs.shadows import hidden_lamp, standing
 from sgjepa.envs.spatial import CAMERA, LAMP
 
 pytestmark = pytest.mark.opengl
@@ -96,6 +99,51 @@ def test_a_shadow_is_softer_the_higher_the_ball_and_never_on_the_wall() -> None:
     env.close()
     assert len(changed)
     assert changed[:, 0].min() >= int(corner)
+
+
+def test_no_shadow_is_painted_on_what_stands_before_the_floor() -> None:
+    """A ball whose shadow covers the floor all around the pedestal leaves the pedestal's faces as they were."""
+    env = FrankaPaddleToBasket(image_size=256)
+    env.reset(seed=0)
+    env._frame()
+    assert env._painter is not None
+    env._painter._geoms = env._painter._geoms[:0]  # nothing that moves: the backdrop and its shadows are left
+    empty = env._painter.draw(env.data, np.zeros((0, 4))).astype(int)
+    shaded = env._painter.draw(env.data, np.array([[BASE[0], BASE[1] - 0.2, 0.3, 0.5]])).astype(int)
+    view = View(env.model, env.data, CAMERA, 256)
+    env.close()
+    changed = (shaded != empty).any(axis=2)
+    face = view.project(np.array([[BASE[0] + dx, BASE[1] - 0.1, z] for dx in (-0.08, 0.06) for z in (0.05, 0.3)])).astype(
+        int
+    )
+    assert not any(changed[row, column] for column, row in face), "the pedestal's front"
+    for x, y in ((BASE[0], BASE[1] - 0.4), (BASE[0] - 0.3, BASE[1]), (BASE[0] + 0.25, BASE[1])):
+        column, row = view.project(np.array([x, y, 0.0])).astype(int)
+        assert shaded[row, column].mean() / empty[row, column].mean() == pytest.approx(1 - LAMP.darkness, abs=0.03)
+
+
+def test_the_shadow_of_what_stands_still_is_the_share_of_the_lamp_it_hides() -> None:
+    """Against MuJoCo's rays from points under the basket to points of the lamp."""
+    env = FrankaPaddleToBasket(image_size=64)
+    env.reset(seed=0)
+    points = np.random.default_rng(0).uniform((-1.0, -0.35), (-0.36, 0.35), (200, 2))  # neither ball nor arm over them
+    shapes = standing(env.model, env.data, env.arena.floor, ALL_GROUPS)
+    ours = hidden_lamp(shapes, LAMP, points[None])[0]
+    groups, hit = np.array([1, 1, 1, 0, 0, 0], np.uint8), np.zeros(1, np.int32)
+    rays = [
+        np.mean([mujoco.mj_ray(env.model, env.data, start, bulb - start, groups, 1, -1, hit) >= 0 for bulb in LAMP.bulbs()])
+        for start in np.column_stack([points, np.full(200, 1e-6)])
+    ]
+    env.close()
+    assert 0.2 < np.mean(rays) < 0.8
+    assert np.abs(ours - rays).max() < 0.15, "cells of 10 mm against wires of 8 mm"
+    assert np.abs(ours - rays).mean() < 0.02
+
+
+def test_in_an_empty_box_nothing_stands() -> None:
+    env = at(64, z=0.3)
+    assert standing(env.model, env.data, env.arena.floor, ALL_GROUPS) == []
+    env.close()
 
 
 def test_the_rectangle_of_a_sphere_is_tight() -> None:

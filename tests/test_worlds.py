@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -11,6 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
+from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.errors import InputError
 
 
@@ -93,6 +95,11 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
         ({"law": {"gravity": float("nan")}}, "finite number"),
         ({"law": {"gravity": float("inf")}}, "finite number"),
         ({"law": {"friction": 1.0}}, "unknown law 'friction'"),
+        ({"law": {"gravity": "9"}}, "finite number in m/s\\^2, got '9'"),
+        ({"law": {"gravity": True}}, "finite number"),
+        ({"state": {"x": True}}, "state 'x' must be a finite number, got True"),
+        ({"state": {"x": "0"}}, "state 'x' must be a finite number"),
+        ({"state": {"x": 1e9}}, "m into .*wall"),
         ({"colour": "red"}, "unknown reset option 'colour'"),
         ({"state": {"colour": 1.0}}, "unknown state quantity 'colour'"),
     ]:
@@ -103,14 +110,46 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
         env.step(np.zeros(width))
     env.reset(seed=0)
     before = env.state()
-    wrong = [(np.zeros(width + 1), "must have the shape")]
+    wrong: list[tuple[Any, str]] = [(np.zeros(width + 1), "must have the shape")]
+    wrong += [(bad, "control must be numbers") for bad in ("abc", None, ["1"] * 5, [True] * 5, [[1.0], []], {"dx": 1.0})]
     if width:
         wrong += [(np.full(width, np.nan), "must be finite"), (np.full(width, 1e6), "must lie within")]
     for control, words in wrong:
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=words) as caught:
             env.step(control)
+        assert "\n" not in str(caught.value)
     assert np.array_equal(env.state(), before)
     assert env.observation_space.contains(env.step(env.expert())[0])
+    env.close()
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])
+def test_a_ball_starts_over_the_floor_and_not_in_a_wall(world: str) -> None:
+    env = ENVS[world](image_size=16)
+    assert isinstance(env, ArmWorld)
+    (cx, cy), (hx, hy) = env.arena.centre, env.arena.half
+    for place in ({"x": cx + hx + 0.05}, {"x": cx - hx}, {"y": cy + hy + 2.0}, {"y": -1e9}, {"x": 5.0}):
+        with pytest.raises(InputError, match="into a wall or beyond the floor's edge; move x or y"):
+            env.reset(seed=0, options={"state": place})
+    near = {"x": cx + hx - env.radius - 0.001, "y": cy + hy - env.radius - 0.001}
+    assert env.reset(seed=0, options={"state": near})[1]["state"]["x"] == near["x"]
+    env.close()
+
+
+@pytest.mark.opengl
+def test_a_ball_that_flew_out_over_a_wall_can_be_put_where_it_is() -> None:
+    """The simulator reference goes on from recorded states, and balls do leave the scene."""
+    env = ENVS["arm_catcher_ball"](image_size=16)
+    over = {"x": 0.5, "y": 0.6, "z": 1.0, "vx": 4.0, "vy": 0.0, "vz": 0.0}
+    env.reset(seed=0, options={"law": {"gravity": 0.0}, "state": over})
+    for _ in range(4):
+        _, _, _, _, info = env.step(np.zeros(3))
+    assert info["state"]["x"] == pytest.approx(1.5, abs=0.01)
+    env.put({name: float(np.float32(info["state"][name])) for name in over})
+    assert env.state()[0] == pytest.approx(info["state"]["x"])
+    with pytest.raises(InputError, match=r"m into a wall or beyond"):
+        env.put({"x": 1.6})
+    assert env.state()[0] == pytest.approx(info["state"]["x"])
     env.close()
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,9 +26,10 @@ from sgjepa import config, files, machine
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
 from sgjepa.data.manifest import MANIFEST, read_manifest
-from sgjepa.data.settings import DatasetConfig, check, make_env, make_episode
+from sgjepa.data.settings import DatasetConfig, check, make_env, make_episode, with_meshes
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.errors import InputError
 from sgjepa.progress import progress
 
@@ -47,13 +49,14 @@ class _Chunk:
 
 def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> Path:
     """Make the dataset at `out`, or go on with it, or do nothing if it is finished. Returns `out`."""
+    settings = with_meshes(settings)
     check(settings)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
     if out.exists() or out.is_symlink():
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
-        config.require_same(config.to_dict(read_manifest(out).config), config.to_dict(settings), f"{out} is finished")
+        _require_same(config.to_dict(read_manifest(out).config), settings, f"{out} is finished")
         return out
     partial = out.with_name(out.name + ".partial")
     if partial.exists() and not partial.is_dir():
@@ -62,12 +65,10 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     with _alone(partial):
         begun = partial / "config.json"
         if (partial / MANIFEST).exists():  # killed after the last step but one
-            config.require_same(
-                config.to_dict(read_manifest(partial).config), config.to_dict(settings), f"{partial} is finished"
-            )
+            _require_same(config.to_dict(read_manifest(partial).config), settings, f"{partial} is finished")
         else:
             if begun.exists():
-                config.require_same(files.read_json(begun), config.to_dict(settings), f"{partial} was begun")
+                _require_same(files.read_json(begun), settings, f"{partial} was begun")
             files.write_json(begun, config.to_dict(settings))
             chunks = _plan(settings, partial)
             speed = _make(chunks, workers or machine.cores())
@@ -78,6 +79,15 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
         partial.rename(out)
         (out / _LOCK).unlink()
     return out
+
+
+def _require_same(there: Any, settings: DatasetConfig, place: str) -> None:
+    """Refuse to go on with other settings, or with the robot in another look."""
+    dressed = isinstance(there, dict) and MENAGERIE in (there.get("env") or {})
+    if dressed != (MENAGERIE in settings.env):
+        how, cure = ("with", "set") if dressed else ("without", "unset")
+        raise InputError(f"{place} {how} Menagerie's meshes; {cure} {MENAGERIE} to go on, or choose another --out")
+    config.require_same(there, config.to_dict(settings), place)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ import numpy as np
 from sgjepa import laws
 from sgjepa.data import codec, episode
 from sgjepa.envs import find
+from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.base import Env
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.errors import InputError, unknown
 from sgjepa.laws import Sampler
 
@@ -33,7 +37,9 @@ class DatasetConfig:
     train: Part
     test: Part
     codec: str = "lz4"
-    env: dict[str, str] = field(default_factory=dict)  # constructor options of the world, such as contact
+    env: dict[str, str] = field(
+        default_factory=dict
+    )  # constructor options of the world, such as contact; and see `with_meshes`
     seed: int = 0
 
     def part(self, split: str) -> Part:
@@ -65,9 +71,21 @@ def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> st
     return plans[int(rng.permutation(len(plans))[place])]
 
 
+def with_meshes(settings: DatasetConfig) -> DatasetConfig:
+    """The settings with a digest of the robot's meshes in `env`, where SGJEPA_MENAGERIE gives it any: frames show them."""
+    env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
+    if os.environ.get(MENAGERIE) and issubclass(find(settings.world), ArmWorld):
+        model = find(settings.world)(image_size=8).model
+        shown = b"".join(part.tobytes() for part in (model.mesh_vert, model.mesh_face, model.geom_rgba))
+        env[MENAGERIE] = hashlib.sha256(shown).hexdigest()[:12]
+    if MENAGERIE in settings.env and env != settings.env:
+        raise InputError(f"these settings are for the meshes {settings.env[MENAGERIE]}; set {MENAGERIE} to their folder")
+    return replace(settings, env=env)
+
+
 def make_env(settings: DatasetConfig) -> Env:
     """The environment that makes the dataset's episodes."""
-    options: dict[str, Any] = settings.env
+    options: dict[str, Any] = {key: value for key, value in settings.env.items() if key != MENAGERIE}
     return find(settings.world)(image_size=settings.image_size, **options)
 
 
@@ -83,6 +101,10 @@ def check(settings: DatasetConfig) -> None:
     world = find(settings.world).world
     codec.find(settings.codec)
     for key, value in settings.env.items():
+        if key == MENAGERIE:  # from `with_meshes`
+            continue
+        if not world.options:
+            raise InputError(f"{world.name} has no options, so none called '{key}'")
         if key not in world.options:
             raise unknown(f"option of {world.name}", key, world.options)
         if value not in world.options[key]:

@@ -110,6 +110,13 @@ class ArmWorld(Spatial):
         x, y, z, vx, vy, vz, *turn, wx, wy, wz = (values[name] for name in _MOVING)
         if z < self.radius - 0.02:
             raise InputError(f"state puts the ball {self.radius - z:.3g} m into the floor; its radius is {self.radius:g}")
+        there = self.data.qpos[self._ball]  # a ball that flew out over a wall may stay as far out as it is
+        outside, already = (
+            float((np.abs(np.subtract(place, self.arena.centre)) - self.arena.half).max()) + self.radius
+            for place in ((x, y), there[:2])
+        )
+        if outside > max(already, 0.0) + 0.02:
+            raise InputError(f"state puts the ball {outside:.3g} m into a wall or beyond the floor's edge; move x or y")
         size = float(np.linalg.norm(turn))
         if not 0.9 < size < 1.1:
             raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {size:.3g}")

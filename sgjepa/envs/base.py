@@ -6,6 +6,7 @@ control[t] acts between frame t and frame t + 1; the law holds for the whole epi
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from sgjepa import laws
-from sgjepa.errors import InputError, unknown
+from sgjepa.errors import InputError, one_line, unknown
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _check_control(self, control: np.ndarray) -> np.ndarray:
         names = ", ".join(q.name for q in self.world.control) or "no channels"
-        array = np.asarray(control, dtype=np.float64)
+        try:
+            given = np.asarray(control)
+        except (TypeError, ValueError):  # rows of different lengths
+            given = np.array(None)
+        if given.dtype.kind not in "iuf":
+            raise InputError(f"control must be numbers ({names}), got {one_line(repr(control), 60)}")
+        array = given.astype(np.float64)
         if array.shape != self.action_space.shape:
             raise InputError(f"control must have the shape {self.action_space.shape} ({names}), got {array.shape}")
         if not np.isfinite(array).all():
@@ -214,6 +221,6 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         for name, value in state.items():
             if name not in names:
                 raise unknown("state quantity", name, names)
-            if not isinstance(value, (int, float, np.number)) or not np.isfinite(value):
+            if not math.isfinite(laws.number(value)):
                 raise InputError(f"state '{name}' must be a finite number, got {value!r}")
         return {name: float(value) for name, value in state.items()}

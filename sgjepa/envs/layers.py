@@ -3,7 +3,8 @@
 backdrop   the geoms and sites of group BACKDROP, drawn once, with 16 x 16 points a pixel. They must stand still and never
            hide anything that moves
 moving     every other visible geom, drawn for each frame inside the rectangle it can reach, with 4 x 4 points
-shadows    of spheres, on the floor z = 0, from a round lamp overhead: a function of the floor point, so exact and cheap
+shadows    of spheres, on the floor z = 0, from a round lamp overhead: a function of the floor point, so exact and cheap.
+           Those of things that stand still are a part of the backdrop (shadows.py)
 
 A CPU spends most of a MuJoCo picture on shadow maps and on drawing and reading again what has not changed. Measured against
 the plain way in benchmarks/rendering.py.
@@ -18,29 +19,14 @@ from typing import Any
 import numpy as np
 
 from sgjepa.envs.scene import ALL_GROUPS, Canvas, reduce
+from sgjepa.envs.shadows import Floor, Lamp, hidden_lamp, standing
 
 BACKDROP = 1
 _MOVING = tuple(group for group in ALL_GROUPS if group != BACKDROP)
 SAMPLES = 4  # points a pixel in each direction
 _FINER = 4  # times as many for the backdrop: thin lines far away need them
+_LEVEL = 0.005  # m: what is seen this near to z = 0 is the floor, or a line on it
 _LARGEST = 2048  # pixels of a fine picture; a larger frame gets fewer samples
-
-
-@dataclass(frozen=True)
-class Lamp:
-    """A round lamp that shines down on the floor; `darkness` is what its shadow takes away from the floor's colour."""
-
-    position: tuple[float, float, float]
-    radius: float  # of the lamp: the higher the ball, the softer its shadow
-    darkness: float
-
-
-@dataclass(frozen=True)
-class Floor:
-    """The part of the plane z = 0 that shadows fall on."""
-
-    centre: tuple[float, float]
-    half: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -74,6 +60,7 @@ class View:
         self.axes: np.ndarray = data.cam_xmat[number].reshape(3, 3).T.copy()  # rows: right, up, backward
         self.side = side
         self.focal = side / 2 / math.tan(math.radians(float(model.cam_fovy[number])) / 2)  # in pixels
+        self._near, self._far = (end * float(model.stat.extent) for end in (model.vis.map.znear, model.vis.map.zfar))
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """World points (..., 3) -> pixels (..., 2) as column, row from the top left corner."""
@@ -96,14 +83,25 @@ class View:
         box = Box(*ends)
         return box if box.top < box.bottom and box.left < box.right else None
 
-    def on_floor(self) -> np.ndarray:
-        """Where the ray through each pixel's centre meets z = 0: (side, side, 2) as x, y; NaN where it goes up."""
+    def rays(self) -> np.ndarray:
+        """From the camera through each pixel's centre, (side, side, 3), as long as to go 1 m forward."""
         middle = (np.arange(self.side) + 0.5 - self.side / 2) / self.focal
         column, row = np.meshgrid(middle, middle)
-        rays = column[..., None] * self.axes[0] - row[..., None] * self.axes[1] - self.axes[2]
+        rays: np.ndarray = column[..., None] * self.axes[0] - row[..., None] * self.axes[1] - self.axes[2]
+        return rays
+
+    def on_floor(self) -> np.ndarray:
+        """Where the ray through each pixel's centre meets z = 0: (side, side, 2) as x, y; NaN where it goes up."""
+        rays = self.rays()
         with np.errstate(divide="ignore"):
             far = np.where(rays[..., 2] < 0, -self.position[2] / rays[..., 2], np.nan)
         return (self.position[:2] + far[..., None] * rays[..., :2]).astype(np.float32)
+
+    def height(self, depth: np.ndarray) -> np.ndarray:
+        """The height in m of what is seen at each pixel; depth: (side, side) as `Canvas.paint` gives it."""
+        forward = self._near / (1 - depth * (1 - self._near / self._far))
+        seen: np.ndarray = self.position[2] + forward * self.rays()[..., 2]
+        return seen
 
 
 class LayeredPainter:
@@ -154,13 +152,16 @@ class LayeredPainter:
                 rows, columns = slice(top, min(top + part, side)), slice(left, min(left + part, side))
                 colours, _ = self._canvas.paint_part(data, rows, columns, (BACKDROP,), zoom=_FINER)
                 self._fine[rows, columns] = reduce(colours, _FINER)
-        self._still = reduce(self._fine, self._samples)
-        self._view = View(self._model, data, self._camera, side)
-        self._floor = self._view.on_floor()
+        view = self._view = View(self._model, data, self._camera, side)
+        self._floor = view.on_floor()
         with np.errstate(invalid="ignore"):
-            on = np.abs(self._floor - np.array(self._ground.centre)) <= np.array(self._ground.half)
-        self._floor[~on.all(axis=-1)] = np.float32(100)  # m: so far away that no shadow gets there
-        return self._view
+            seen = np.abs(view.height(self._canvas.paint(data, (BACKDROP,))[1])) < _LEVEL  # not what stands before it
+            self._floor[~(seen & self._ground.holds(self._floor))] = np.float32(100)  # m: no shadow gets so far
+        if shapes := standing(self._model, data, self._ground, ALL_GROUPS):
+            left_over = 1 - self._lamp.darkness * hidden_lamp(shapes, self._lamp, self._floor)
+            self._fine = np.rint(self._fine * left_over[..., None]).astype(np.uint8)
+        self._still = reduce(self._fine, self._samples)
+        return view
 
     def _soft_edge(self, height: Any) -> Any:
         """Half the width of a shadow's soft edge, in m, for a caster at that height."""
