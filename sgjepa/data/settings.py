@@ -37,9 +37,7 @@ class DatasetConfig:
     train: Part
     test: Part
     codec: str = "lz4"
-    env: dict[str, str] = field(
-        default_factory=dict
-    )  # constructor options of the world, such as contact; and see `with_meshes`
+    env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
     seed: int = 0
 
     def part(self, split: str) -> Part:
