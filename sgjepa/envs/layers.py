@@ -26,6 +26,8 @@ _MOVING = tuple(group for group in ALL_GROUPS if group != BACKDROP)
 SAMPLES = 4  # points a pixel in each direction
 _FINER = 4  # times as many for the backdrop: thin lines far away need them
 _LEVEL = 0.005  # m: what is seen this near to z = 0 is the floor, or a line on it
+_COARSE = 1024  # pixels; shadows of a fine picture this large are worked out on every other point
+_AWAY = np.float32(100)  # m: no shadow gets so far
 _LARGEST = 2048  # pixels of a fine picture; a larger frame gets fewer samples
 
 
@@ -130,12 +132,11 @@ class LayeredPainter:
         left, right = min(box.left for box in boxes) // s, -(-max(box.right for box in boxes) // s)
         # the rectangle of whole pixels of the frame that anything touches, finely
         patch = self._fine[top * s : bottom * s, left * s : right * s].copy()
-        for caster, shadow in zip(casters.astype(np.float32), shadows, strict=True):
-            if box := view.box(shadow[None]):
-                self._darken(box.of(patch, top * s, left * s), self._floor[box.rows, box.columns], caster)
+        if shade:
+            self._darken(shade.of(patch, top * s, left * s), shade, casters.astype(np.float32), shadows)
         if body:
             colours, depth = self._canvas.paint_part(data, body.rows, body.columns, _MOVING, sky=False)
-            np.copyto(body.of(patch, top * s, left * s), colours, where=(depth < 1)[..., None])
+            _lay(body.of(patch, top * s, left * s), colours, depth < 1)
         frame[top:bottom, left:right] = reduce(patch, s)
         return frame
 
@@ -153,12 +154,17 @@ class LayeredPainter:
                 colours, _ = self._canvas.paint_part(data, rows, columns, (BACKDROP,), zoom=_FINER)
                 self._fine[rows, columns] = reduce(colours, _FINER)
         view = self._view = View(self._model, data, self._camera, side)
-        self._floor = view.on_floor()
+        points = view.on_floor()
         with np.errstate(invalid="ignore"):
             seen = np.abs(view.height(self._canvas.paint(data, (BACKDROP,))[1])) < _LEVEL  # not what stands before it
-            self._floor[~(seen & self._ground.holds(self._floor))] = np.float32(100)  # m: no shadow gets so far
+            self._lit = seen & self._ground.holds(points)
+        points[~self._lit] = _AWAY
+        # a soft shadow in a large picture is as good on every other point
+        self._step = 2 if side >= _COARSE and self._samples % 2 == 0 else 1
+        self._coarse = View(self._model, data, self._camera, side // self._step)
+        self._floor = points if self._step == 1 else np.nan_to_num(self._coarse.on_floor(), nan=float(_AWAY))
         if shapes := standing(self._model, data, self._ground, ALL_GROUPS):
-            left_over = 1 - self._lamp.darkness * hidden_lamp(shapes, self._lamp, self._floor)
+            left_over = 1 - self._lamp.darkness * hidden_lamp(shapes, self._lamp, points)
             self._fine = np.rint(self._fine * left_over[..., None]).astype(np.uint8)
         self._still = reduce(self._fine, self._samples)
         return view
@@ -174,8 +180,22 @@ class LayeredPainter:
         places = lamp + (casters[:, :3] - lamp) * stretch[:, None]
         return np.column_stack([places, 1.1 * stretch * (casters[:, 3] + self._soft_edge(height))])
 
-    def _darken(self, patch: np.ndarray, floor: np.ndarray, caster: np.ndarray) -> None:
-        """Put a caster's shadow on a rectangle of the backdrop, in place. floor: where its points lie, (h, w, 2)"""
+    def _darken(self, patch: np.ndarray, box: Box, casters: np.ndarray, shadows: np.ndarray) -> None:
+        """Put the casters' shadows on a rectangle of the backdrop, in place."""
+        k = self._step
+        rows, columns = slice(box.top // k, -(-box.bottom // k)), slice(box.left // k, -(-box.right // k))
+        light = np.ones((rows.stop - rows.start, columns.stop - columns.start), np.float32)
+        for caster, shadow in zip(casters, shadows, strict=True):
+            if part := self._coarse.box(shadow[None]):
+                part.of(light, rows.start, columns.start)[:] *= self._light(caster, self._floor[part.rows, part.columns])
+        if k > 1:
+            light = light.repeat(k, axis=0).repeat(k, axis=1)
+            light = light[box.top - rows.start * k :, box.left - columns.start * k :][: patch.shape[0], : patch.shape[1]]
+            light = np.where(self._lit[box.rows, box.columns], light, np.float32(1))
+        patch[:] = (patch * np.rint(256 * light).astype(np.uint16)[..., None]) >> 8
+
+    def _light(self, caster: np.ndarray, floor: np.ndarray) -> np.ndarray:
+        """What a caster leaves of the light at points of the floor, (h, w, 2) -> (h, w)."""
         cx, cy, cz, radius = caster
         lx, ly, lz = self._lamp.position
         x, y = floor[..., 0], floor[..., 1]
@@ -186,5 +206,12 @@ class LayeredPainter:
         edge = np.float32(self._soft_edge(cz))
         covered = np.clip((radius + edge - distance) / (2 * edge), 0, 1)
         covered *= covered * (3 - 2 * covered)  # smooth at both ends
-        left_over = np.rint(256 * (1 - np.float32(self._lamp.darkness) * covered)).astype(np.uint16)
-        patch[:] = (patch * left_over[..., None]) >> 8
+        left: np.ndarray = 1 - np.float32(self._lamp.darkness) * covered
+        return left
+
+
+def _lay(patch: np.ndarray, colours: np.ndarray, where: np.ndarray) -> None:
+    """Copy colours (h, w, 3) to a patch where a mask (h, w) says so: by rows of numbers, much faster than pixel by pixel."""
+    height, width, _ = patch.shape
+    rows = np.lib.stride_tricks.as_strided(patch, (height, 3 * width), (patch.strides[0], 1))
+    np.copyto(rows, colours.reshape(height, -1), where=where.repeat(3, axis=1))
