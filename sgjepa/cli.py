@@ -368,8 +368,15 @@ def _say_made(dataset: Any, pictures: list[Path]) -> None:
         for law, found in part.laws.items():
             spread = f"mean {found.mean:.3f}, std {found.std:.3f}, {found.min:g} to {found.max:g}"
             print(f"  {name:5s} {law}  {_bars(found.counts)}  {spread} {dataset.train.about['laws'][law]}")
+        if part.labels:
+            words = (f"{label} {_counts(counts)}" for label, counts in part.labels.items())
+            print(f"  {name:5s} success {part.successes}; {'; '.join(words)}")
     for path in pictures:
         print(f"  {path}")
+
+
+def _counts(words: dict[str, int]) -> str:
+    return ", ".join(f"{word} {count}" for word, count in words.items())
 
 
 def _bars(counts: Sequence[int]) -> str:

@@ -74,6 +74,21 @@ def test_records_and_labels_come_back_as_the_world_gave_them(walled: Path) -> No
     assert set(split.label("end")) == {"low", "high"}
 
 
+def test_the_manifest_counts_the_words_of_every_label(walled: Path) -> None:
+    dataset = open_dataset(walled)
+    for name, part in dataset.manifest.parts.items():
+        notes = [json.loads(note) for note in _notes(walled / f"{name}.lance")]
+        ends = [note["labels"]["end"] for note in notes]
+        assert part.labels == {"end": {word: ends.count(word) for word in set(ends)}}
+        assert sum(part.labels["end"].values()) == part.episodes
+        assert part.successes == sum(note["success"] for note in notes)
+
+
+def _notes(table: Path) -> list[str]:
+    rows = lance.dataset(table).to_table(columns=["step_idx", "episode_metadata"]).to_pylist()
+    return [row["episode_metadata"] for row in rows if row["step_idx"] == 63]
+
+
 def test_records_and_labels_are_explained_in_the_schema(walled: Path) -> None:
     table = lance.dataset(str(walled / "test.lance"))
     about = json.loads(table.schema.metadata[b"sgjepa"])

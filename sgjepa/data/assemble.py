@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,12 +54,17 @@ def _batches(paths: list[Path]) -> Iterator[pa.RecordBatch]:
 def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
     part: Part = settings.part(split)
     drawn = [episode_law(part.laws, settings.seed, split, number) for number in range(part.episodes)]
+    first = lance.dataset(target).to_table(columns=["episode_metadata"], filter="step_idx = 0")
+    notes = [json.loads(note) for note in first["episode_metadata"].to_pylist()]
+    words = {name: Counter(note["labels"][name] for note in notes) for name in find(settings.world).world.labels}
     return PartSummary(
         episodes=part.episodes,
         frames=part.episodes * find(settings.world).world.frames,
         bytes=sum(p.stat().st_size for p in target.rglob("*") if p.is_file()),
         laws={name: _describe([law[name] for law in drawn]) for name in part.laws},
         sha256=files.digests(target),
+        successes=sum(note["success"] for note in notes),
+        labels={name: dict(counts.most_common()) for name, counts in words.items()},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class PartSummary:
     bytes: int
     laws: dict[str, LawSummary]
     sha256: dict[str, str]
+    successes: int = 0
+    labels: dict[str, dict[str, int]] = field(default_factory=dict)  # episodes by each word of each label
 
     @property
     def digest(self) -> str:
