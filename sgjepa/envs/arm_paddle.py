@@ -205,7 +205,7 @@ class _Juggler:
     with the bounce after. Up: it waits, and in the frame in which the ball arrives it rises with the speed that gives the
     wanted apex, since the ball leaves with e times its speed plus (1 + e) times the paddle's; between touches it returns.
     The apex is 0.35 m, less where a flight would outlast the episode, and more where it would be too short to count. Noise
-    is added, and now and then a slip of one frame. To fail on purpose, it moves aside from some frame on.
+    is added, and now and then a slip of one frame. To fail on purpose, it moves aside from some frame on, tipped.
     """
 
     def __init__(self, rng: np.random.Generator, resting: bool, drop: bool):
@@ -233,7 +233,8 @@ class _Juggler:
             return np.zeros(5)
         if t >= self._leave:
             step = np.array([self._aside * 0.9, -0.2, -0.3])
-            return np.array([*np.clip(step + noise[:3], -1, 1), 0, 0])
+            # tipped away from where it goes, or a ball that it drags along may come to rest on it
+            return np.array([*np.clip(step + noise[:3], -1, 1), 0.0 if self._aside < 0 else math.pi, 0.35])
         ready = 0.09
         frame = 1 / 16
         gap = place[2] - target[2] - TOUCH
