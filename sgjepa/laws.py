@@ -56,6 +56,8 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
 
 def number(value: Any) -> float:
     """A number as a float; NaN for what is none: a text, a truth value, an integer too large for a float."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:

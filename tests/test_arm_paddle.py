@@ -134,3 +134,17 @@ def test_nobody_can_succeed_without_gravity() -> None:
     seen = play(env, 1, 0.0, "success")
     assert not env.success()
     assert len(onsets(column(env, seen, "contact", "ball_paddle")[:, 0] > 0)) <= 1
+
+
+def test_a_ball_that_is_put_up_has_not_flown_up() -> None:
+    env = make(WORLD)
+    env.reset(seed=3, options={"law": {"gravity": 9.8}})
+    still = dict.fromkeys(("vx", "vy", "vz", "wx", "wy", "wz"), 0.0)
+    for t in range(63):
+        if t in (40, 56):  # first to dribble, then high up, to fall on the blade once more
+            x, y, z = env.tool()[0]
+            env.put({"x": x, "y": y, "z": z + (0.08 if t == 40 else 0.30), **still})
+        env.step(np.zeros(5, np.float32))
+    touched, ball, paddle = np.array(env._history).T
+    assert qualified(touched > 0, ball, paddle), "read without the marks it would count"
+    assert not env.success()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import mujoco
 import numpy as np
 import pytest
 
+from sgjepa.envs import ENVS, layers
 from sgjepa.envs.approach_ball import RADIUS, ApproachBall
 from sgjepa.envs.basket_scene import BASE
 from sgjepa.envs.franka_basket import FrankaPaddleToBasket
 from sgjepa.envs.layers import BACKDROP, View
 from sgjepa.envs.scene import ALL_GROUPS, Canvas, Painter, reduce
-from sgjepa.envs.shadows import hidden_lamp, standing
+from sgjepa.envs.shadows import Lamp, hidden_lamp, standing
 from sgjepa.envs.spatial import CAMERA, LAMP
 
 pytestmark = pytest.mark.opengl
@@ -201,3 +204,26 @@ def test_reduce_is_the_mean_of_blocks() -> None:
     for factor in (1, 2, 3, 4):
         plain = picture.reshape(24 // factor, factor, 36 // factor, factor, 3).mean(axis=(1, 3))
         assert np.abs(reduce(picture, factor) - plain).max() <= 0.5
+
+
+@pytest.mark.parametrize(("world", "size"), [("arm_paddle_ball", 256), ("franka_basket", 257), ("arm_catcher_ball", 300)])
+def test_shadows_on_every_other_point_are_as_good(world: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = []
+    for coarse in (1024, 10**9):
+        monkeypatch.setattr(layers, "_COARSE", coarse)
+        env = ENVS[world](image_size=size)
+        frames.append(env.reset(seed=1, options={"law": {"gravity": 5.0}})[0].astype(int))
+        env.close()
+    assert 0 < np.abs(frames[0] - frames[1]).max() <= 4
+
+
+def test_a_mesh_of_many_points_has_a_shadow_without_much_memory() -> None:
+    points = np.random.default_rng(0).normal((0, 0, 0.3), 0.05, (20_000, 3))
+    spheres = np.column_stack([points, np.zeros(len(points))])
+    lamp = Lamp((0.0, 0.0, 3.0), 0.2, 0.5)
+    tracemalloc.start()
+    dark = hidden_lamp([spheres], lamp, np.zeros((1, 1, 2)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert dark[0, 0] == 1
+    assert peak < 300e6

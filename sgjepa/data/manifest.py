@@ -36,7 +36,7 @@ class PartSummary:
     bytes: int
     laws: dict[str, LawSummary]
     sha256: dict[str, str]
-    successes: int = 0
+    successes: int | None = None  # None if it was made before they were counted
     labels: dict[str, dict[str, int]] = field(default_factory=dict)  # episodes by each word of each label
 
     @property

@@ -81,6 +81,7 @@ class ArmCatcherBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.085
+    _expert: _Hand
     touches = ("catcher", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_catcher_ball",
@@ -213,6 +214,11 @@ class _Hand:
         self._tremor, self._last = np.zeros(3), np.zeros(3)
         self._known = -1, np.zeros(3, np.float32)
 
+    def forget(self) -> None:
+        """The ball was put elsewhere: look again."""
+        self._known = -1, self._known[1]
+        self._seen.clear()
+
     def act(self, t: int, place: np.ndarray, speed: np.ndarray, target: np.ndarray, gravity: float) -> np.ndarray:
         """The control at frame t; asked twice, it answers the same."""
         if self._known[0] == t:
@@ -238,7 +244,8 @@ def _throw(rng: np.random.Generator, gravity: float, catch: bool) -> tuple[np.nd
     """Where the ball starts, which does not depend on the plan, and how fast, which does.
 
     Both a ball to catch and one to miss can be thrown from there, and both are drawn, so that a seed gives the same start
-    for either. Far outside the gravities of the paper no ball comes by like that: it is then thrown straight at the box.
+    for either. Far outside the gravities of the paper no ball comes by like that: it is then thrown level, towards the box,
+    and no plan can be kept.
     """
     for crossing in CROSSING:
         for _ in range(12):

@@ -12,7 +12,7 @@ point, of at least 0.28 m, between the two. At zero gravity no ball comes back, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -61,6 +61,7 @@ class ArmPaddleBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.07
+    _expert: _Juggler
     touches = ("paddle", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_paddle_ball",
@@ -124,8 +125,12 @@ class ArmPaddleBall(ArmWorld):
         self._pose(place, np.eye(3), self.arm.solve(place, np.eye(3), self._rest).joints)
         self._start = "resting" if resting else "falling"
         self._dropped = False
-        self._history = [(0.0, ball[2], place[2])]
+        self._history, self._put = [(0.0, ball[2], place[2])], 0
         self._expert = _Juggler(np.random.default_rng(rng.integers(2**63)), resting, drop=self.plan == "failure")
+
+    def _set_state(self, state: Mapping[str, float]) -> None:
+        super()._set_state(state)
+        self._put, self._history[-1] = self.t, (0.0, float(self.data.qpos[self._ball][2]), float(self.tool()[0][2]))
 
     def _advance(self, control: np.ndarray) -> None:
         self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), leaning(*control[3:]))
@@ -139,7 +144,7 @@ class ArmPaddleBall(ArmWorld):
         if self._dropped or self.t < self.world.frames - 1:
             return False
         touched, ball, paddle = np.array(self._history).T
-        return qualified(touched > 0, ball, paddle)
+        return qualified(touched > 0, ball, paddle, self._put)
 
     def records(self) -> dict[str, np.ndarray]:
         return {
@@ -173,13 +178,16 @@ def onsets(touched: np.ndarray) -> list[int]:
     return found
 
 
-def qualified(touched: np.ndarray, ball: np.ndarray, paddle: np.ndarray) -> bool:
-    """Whether some flight between two touches passes the gates. touched, heights of ball and paddle: (T,) by frame."""
+def qualified(touched: np.ndarray, ball: np.ndarray, paddle: np.ndarray, since: int = 0) -> bool:
+    """Whether some flight between two touches after frame `since` passes the gates.
+
+    touched, heights of ball and paddle: (T,) by frame
+    """
     begins = onsets(touched)
     for a, b in pairwise(begins):
         top = a + int(ball[a : b + 1].argmax())
         high = ball[top] >= APEX and (ball - paddle)[a : b + 1].max() >= RISE
-        if a > WARM_UP and b - a >= APART and a < top < b and high:
+        if a > max(WARM_UP, since) and b - a >= APART and a < top < b and high:
             return True
     return False
 
@@ -195,7 +203,8 @@ def leaning(phi: float, theta: float) -> np.ndarray:
 
 def tilt_of(normal: np.ndarray) -> np.ndarray:
     """phi and theta of a face whose normal is this: the inverse of `leaning`."""
-    return np.array([math.atan2(normal[1], normal[0]), math.atan2(math.hypot(normal[0], normal[1]), normal[2])])
+    across = math.hypot(normal[0], normal[1])
+    return np.array([math.atan2(normal[1], normal[0]) if across > 1e-9 else 0.0, math.atan2(across, normal[2])])
 
 
 class _Juggler:
@@ -215,6 +224,10 @@ class _Juggler:
         self._aside = rng.choice([-1.0, 1.0])
         self._slips = set(rng.integers(9, 55, int(rng.integers(2, 4))).tolist()) if not drop else set()
         self._known = -1, np.zeros(5, np.float32)
+
+    def forget(self) -> None:
+        """The ball was put elsewhere: think again."""
+        self._known = -1, self._known[1]
 
     def act(
         self, t: int, place: np.ndarray, speed: np.ndarray, spin: np.ndarray, target: np.ndarray, gravity: float

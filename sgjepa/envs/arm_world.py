@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import mujoco
 import numpy as np
@@ -54,6 +54,13 @@ def flags(*names: str) -> tuple[Quantity, ...]:
     return tuple(Quantity(name, "1") for name in names)
 
 
+class Demonstrator(Protocol):
+    """What drives an arm in demonstrations."""
+
+    def forget(self) -> None:
+        """Drop what was thought of a ball that is no longer there."""
+
+
 class ArmWorld(Spatial):
     """A world in which a robot meets a ball. A world builds a spec with `start_spec`, then calls `_adopt`."""
 
@@ -65,6 +72,7 @@ class ArmWorld(Spatial):
     tool_shadow: ClassVar[float]  # m
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
+    _expert: Demonstrator
 
     def _adopt(self, spec: Any, kinds: Mapping[str, str]) -> None:
         """Compile the spec. `kinds` says for every geom that the ball can touch which of `touches` it is."""
@@ -124,6 +132,7 @@ class ArmWorld(Spatial):
         self.data.qpos[self._ball] = x, y, z, *quat
         self.data.qvel[self._ball_v] = vx, vy, vz, *_turned(quat, (wx, wy, wz), back=True)
         mujoco.mj_forward(self.model, self.data)
+        self._expert.forget()
 
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""

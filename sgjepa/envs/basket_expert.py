@@ -81,11 +81,22 @@ class Striker:
     def act(self, env: FrankaPaddleToBasket) -> np.ndarray:
         """The control of the present frame."""
         if self._way is None:
-            self._when = _top(env)
-            self._way = self._under_handle(env) if self._plan == "invalid_robot_contact" else self._search(env)
+            self._way = self._plan_from(env)
         places, normals = self._way
         t = min(env.t + 1, len(places) - 1)
         return _control(places[t], normals[t], env._target[0])
+
+    def forget(self) -> None:
+        """The ball was put elsewhere: plan again."""
+        self._way = None
+
+    def _plan_from(self, env: FrankaPaddleToBasket) -> Way:
+        top = _top(env)
+        if top is None:  # no ball comes down in front of the arm in the time that is left: hold still
+            still = env._target[0], env._target[1][:, 0]
+            return _frames(env, lambda t: still)
+        self._when = top
+        return self._under_handle(env) if self._plan == "invalid_robot_contact" else self._search(env)
 
     def _search(self, env: FrankaPaddleToBasket) -> Way:
         wanted = "none" if self._plan == "success" else self._plan
@@ -115,8 +126,12 @@ class Striker:
 
     def _easier(self, env: FrankaPaddleToBasket) -> Style:
         """Of several styles, the one that asks the least of the joints."""
-        styles = [Style.draw(self._rng) for _ in range(DRAWS)]
-        return min(styles, key=lambda style: _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style)))
+        best, least = self._style, math.inf
+        for style in [Style.draw(self._rng) for _ in range(DRAWS)]:
+            effort = _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style), least)
+            if effort < least:
+                best, least = style, effort
+        return best
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
         """When to strike: some time after the ball's top, but early enough for the ball to come down within the episode."""
@@ -144,12 +159,17 @@ class Striker:
 
     def _under_handle(self, env: FrankaPaddleToBasket) -> Way:
         """Hold the paddle level and low, so that the ball, past its top, comes down behind the blade."""
+        best: tuple[float, Way] | None = None
         for behind in BEHIND:
             way = self._level(env, behind)
             seen = _play(env, way)
-            if seen.outcome == self._plan and seen.strayed <= STRAY:
+            score = 100.0 * (seen.outcome != self._plan) + 1000.0 * max(seen.strayed - STRAY, 0.0)
+            if best is None or score < best[0]:
+                best = score, way
+            if score == 0:
                 break
-        return way
+        assert best is not None
+        return best[1]
 
     def _level(self, env: FrankaPaddleToBasket, behind: float) -> Way:
         g, low, slow = env.law["gravity"], 0.26, _slowness(env)
@@ -202,13 +222,15 @@ class _Swing:
         return self.touch + self.normal * far, look / np.linalg.norm(look)
 
 
-def _effort(env: FrankaPaddleToBasket, way: Way, hit: float) -> float:
-    """The highest speed of a joint, over the published one; far more if a pose is out of reach."""
+def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
+    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
     joints, effort, last = env._joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
     for t in range(env.t + 1, min(last, env.world.frames - 1) + 1):
         found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
         speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.world.fps
         effort = max(effort, speed, 1e3 * found.cost)
+        if effort >= enough:
+            break
         joints = found.joints
     return effort
 
@@ -232,8 +254,8 @@ def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.nd
     return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
 
 
-def _top(env: FrankaPaddleToBasket) -> float:
-    """When the ball is at the top of the first flight that comes near enough to the arm."""
+def _top(env: FrankaPaddleToBasket) -> float | None:
+    """When the ball is at the top of the first flight that comes near enough to the arm, if any does."""
     twin, before, left = copy.copy(env.data), env.ball()[1][2], env.world.frames - env.t
     for frame in range(left):
         mujoco.mj_step(env.model, twin, env.substeps)
@@ -241,7 +263,7 @@ def _top(env: FrankaPaddleToBasket) -> float:
         if before > 0 >= climb and twin.qpos[env._ball][0] > NEAR:
             return (frame + before / (before - climb)) / env.world.fps
         before = climb
-    return 0.5 * left / env.world.fps
+    return None
 
 
 def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, np.ndarray]:
@@ -266,15 +288,16 @@ def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
     kept = {name: copy.deepcopy(getattr(env, name)) for name in _FIELDS}
     data, env.data = env.data, copy.copy(env.data)
     strayed = 0.0
-    for t in range(env.t + 1, env.world.frames):
-        env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
-        strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
-        if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim
-            break
-    crossing = env._crossing - BASKET[:2] if env._crossed else None
-    gone = env._strike[9:12] + np.array([0, 0, 0.03 * env.law["gravity"]]) if env._struck else None
-    played = _Played(env._failure(), crossing, gone, strayed)
-    env.data = data
-    for name, value in kept.items():
-        setattr(env, name, value)
-    return played
+    try:
+        for t in range(env.t + 1, env.world.frames):
+            env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
+            strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
+            if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim
+                break
+        crossing = env._crossing - BASKET[:2] if env._crossed else None
+        gone = env._strike[9:12] + np.array([0, 0, 0.03 * env.law["gravity"]]) if env._struck else None
+        return _Played(env._failure(), crossing, gone, strayed)
+    finally:
+        env.data = data
+        for name, value in kept.items():
+            setattr(env, name, value)

@@ -70,6 +70,7 @@ class FrankaPaddleToBasket(ArmWorld):
     radius = RADIUS
     limb = 0.06
     tool_shadow = 0.15
+    _expert: Striker
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
     world: ClassVar[World] = World(
         name="franka_basket",

@@ -110,8 +110,9 @@ def _edges(spheres: np.ndarray, bulbs: np.ndarray) -> np.ndarray:
     top = bulbs[:, None, 2]
     stretch = top / (top - spheres[:, 2])  # (L, P)
     places = bulbs[:, None, :2] + (spheres[:, :2] - bulbs[:, None, :2]) * stretch[..., None]
-    reach: np.ndarray = (places @ _WAYS.T + (stretch * spheres[:, 3])[..., None]).max(axis=1)
-    return reach
+    wide = stretch * spheres[:, 3]
+    # one direction after the other: a mesh has many points
+    return np.stack([(places @ way + wide).max(axis=1) for way in _WAYS], axis=1)
 
 
 def _between(cells: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ def set_looks(spec: Any, look: Look) -> None:
     headlight.ambient, headlight.diffuse, headlight.specular = [0.42] * 3, [0.18] * 3, [0.0] * 3
     overhead = {"dir": [0.12, 0.30, -0.95], "diffuse": [0.34, 0.34, 0.33], "specular": [0.3] * 3}
     sides = [{"dir": [side * 0.85, 0.2, -0.5], "diffuse": [0.10, 0.10, 0.11], "specular": [0.0] * 3} for side in (-1, 1)]
-    for light in (overhead, *sides):  # shadows are not theirs: see layers.Lamp
+    for light in (overhead, *sides):  # shadows are not theirs: see shadows.Lamp
         spec.worldbody.add_light(type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=False, **light)
     sky = {"type": mujoco.mjtTexture.mjTEXTURE_SKYBOX, "builtin": mujoco.mjtBuiltin.mjBUILTIN_GRADIENT}
     spec.add_texture(name="sky", rgb1=[0.90, 0.92, 0.95], rgb2=[0.72, 0.75, 0.79], width=64, height=384, **sky)
