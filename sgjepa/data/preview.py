@@ -16,7 +16,7 @@ from sgjepa.errors import InputError, unknown
 SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
 MOST_ROWS = 50
-_TILE, _GAP, _LABEL, _TOP = 128, 6, 96, 26
+_TILE, _GAP, _LABEL, _TOP = 128, 6, 108, 26
 _INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
 
 

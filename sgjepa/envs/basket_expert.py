@@ -102,7 +102,8 @@ class Striker:
         wanted = "none" if self._plan == "success" else self._plan
         best: tuple[float, Way, np.ndarray] | None = None
         style, boost, flight = self._style, np.zeros(3), self._flight * _slowness(env)
-        for attempt in range(TRIES):
+        hopeless = self._hit(env, style) <= self._when  # the ball cannot come down in the time that is left
+        for attempt in range(1 if hopeless else TRIES):
             way = self._stroke(env, style, boost)
             seen = _play(env, way)
             error = self._goal - seen.crossing if seen.crossing is not None else np.ones(2)
