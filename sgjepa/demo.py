@@ -25,7 +25,7 @@ from sgjepa.training_data import updates_there
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
-SHORTENED = {"quick": (1, 40), "short": (3, 110)}  # epochs, and updates of each
+SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each
 
 
 def make_data(out: Path, length: str, workers: int | None) -> Dataset:
