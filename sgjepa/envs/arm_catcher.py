@@ -19,8 +19,20 @@ from typing import Any, ClassVar
 import mujoco
 import numpy as np
 
-from sgjepa.envs import bounce, robots, spatial
-from sgjepa.envs.arm_world import OFF, TOOL, ArmWorld, add_ball, add_solids, arm_record, flags, start_spec, tool_record, yaw
+from sgjepa.envs import robots, spatial
+from sgjepa.envs.arm_world import (
+    OFF,
+    TOOL,
+    ArmWorld,
+    Surfaces,
+    add_ball,
+    add_solids,
+    arm_record,
+    flags,
+    start_spec,
+    tool_record,
+    yaw,
+)
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.flight import Flight
 from sgjepa.envs.spatial import Arena, Look
@@ -63,7 +75,7 @@ PEAK = 0.624  # m
 DRAWS = 512  # velocities that are drawn at once
 TRAVEL = 0.05333  # m; the arm must move at least this far
 # restitution and friction with the ball
-SURFACES: dict[str, tuple[float, tuple[float, ...]]] = {
+SURFACES: Surfaces = {
     "catcher": (0.1, (0.65, 0.04, 0.04)),
     "floor": (1.0, (0.0,)),
     "wall": (1.0, (0.0,)),
@@ -114,13 +126,10 @@ class ArmCatcherBall(ArmWorld):
         solid = add_solids(spec, ARENA)
         hand = robots.add(spec, Z1, BASE, yaw(BASE_YAW))
         kinds = {**solid, **dict.fromkeys(_add_catcher(hand), "catcher"), **dict.fromkeys(robots.solids(Z1), "robot")}
-        for geom, kind in kinds.items():
-            e, rub = SURFACES[kind]
-            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
         latch = spec.add_equality(name="latch", type=mujoco.mjtEq.mjEQ_WELD, objtype=mujoco.mjtObj.mjOBJ_BODY)
         latch.name1, latch.name2, latch.active = "catcher", "ball", False
         latch.solref = [0.012, 1.0]
-        self._adopt(spec, kinds)
+        self._adopt(spec, kinds, SURFACES)
         self._rest = self.arm.search(START, UPRIGHT).joints
         self.captured = self.missed = self._reached = False
         self._why = ""

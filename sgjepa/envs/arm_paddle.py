@@ -19,8 +19,20 @@ from typing import Any, ClassVar
 import mujoco
 import numpy as np
 
-from sgjepa.envs import bounce, robots, spatial
-from sgjepa.envs.arm_world import OFF, TOOL, ArmWorld, add_ball, add_solids, arm_record, flags, start_spec, tool_record, yaw
+from sgjepa.envs import robots, spatial
+from sgjepa.envs.arm_world import (
+    OFF,
+    TOOL,
+    ArmWorld,
+    Surfaces,
+    add_ball,
+    add_solids,
+    arm_record,
+    flags,
+    start_spec,
+    tool_record,
+    yaw,
+)
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.spatial import Arena, Look
 from sgjepa.envs.z1 import Z1
@@ -33,7 +45,7 @@ BLADE = (0.0675, 0.0675, 0.00315)  # m, half sizes
 HANDLE = math.radians(55)  # how steeply the handle rises from the blade's far edge
 GRIP = 0.088  # m along the handle, where the flange is
 # restitution and friction with the ball
-SURFACES: dict[str, tuple[float, tuple[float, ...]]] = {
+SURFACES: Surfaces = {
     "paddle": (0.92, (0.25,)),
     "floor": (0.72, (0.25, 0.005, 0.005)),
     "wall": (0.72, (0.25, 0.005, 0.005)),
@@ -102,10 +114,7 @@ class ArmPaddleBall(ArmWorld):
         hand = robots.add(spec, Z1, BASE, yaw(BASE_YAW))
         _add_paddle(hand)
         kinds |= {"blade": "paddle", "handle": "robot", **dict.fromkeys(robots.solids(Z1), "robot")}
-        for geom, kind in kinds.items():
-            e, rub = SURFACES[kind]
-            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
-        self._adopt(spec, kinds)
+        self._adopt(spec, kinds, SURFACES)
         self._rest = self.arm.search(np.array([*CENTRE, START_HEIGHT]), np.eye(3)).joints
         self._dropped = False
 

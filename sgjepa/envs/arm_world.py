@@ -26,6 +26,7 @@ from sgjepa.errors import InputError
 OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch
 TOOL = "tool"  # the site that commands move
 CLOSE = (0.002, math.radians(1.0))  # m, rad: a commanded pose that the arm can take no better is cut short
+Surfaces = Mapping[str, tuple[float, tuple[float, ...]]]  # restitution and friction of the ball with each kind of thing
 _MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
 
 
@@ -74,8 +75,11 @@ class ArmWorld(Spatial):
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
     _expert: Demonstrator
 
-    def _adopt(self, spec: Any, kinds: Mapping[str, str]) -> None:
+    def _adopt(self, spec: Any, kinds: Mapping[str, str], surfaces: Surfaces) -> None:
         """Compile the spec. `kinds` says for every geom that the ball can touch which of `touches` it is."""
+        for geom, kind in kinds.items():
+            e, rub = surfaces[kind]
+            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
         self.arm = Arm(self.model, self.robot, TOOL)

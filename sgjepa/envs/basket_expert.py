@@ -108,7 +108,7 @@ class Striker:
             seen = _play(env, way)
             error = self._goal - seen.crossing if seen.crossing is not None else np.ones(2)
             miss = float(np.linalg.norm(error)) if self._plan == "success" else 0.0
-            score = miss + 100.0 * (seen.outcome != wanted) + 1000.0 * max(seen.strayed - STRAY, 0.0)
+            score = miss + seen.fault(wanted)
             if best is None or score < best[0]:
                 best = score, way, self._summary
             if score < 0.08:
@@ -160,16 +160,16 @@ class Striker:
 
     def _under_handle(self, env: FrankaPaddleToBasket) -> Way:
         """Hold the paddle level and low, so that the ball, past its top, comes down behind the blade."""
-        best: tuple[float, Way] | None = None
+        best: tuple[float, Way, np.ndarray] | None = None
         for behind in BEHIND:
             way = self._level(env, behind)
-            seen = _play(env, way)
-            score = 100.0 * (seen.outcome != self._plan) + 1000.0 * max(seen.strayed - STRAY, 0.0)
+            score = _play(env, way).fault(self._plan)
             if best is None or score < best[0]:
-                best = score, way
+                best = score, way, self._summary
             if score == 0:
                 break
         assert best is not None
+        self._summary = best[2]
         return best[1]
 
     def _level(self, env: FrankaPaddleToBasket, behind: float) -> Way:
@@ -282,6 +282,10 @@ class _Played:
     crossing: np.ndarray | None  # (2,) m
     gone: np.ndarray | None  # (3,) m/s
     strayed: float  # m; the farthest the blade was from its way
+
+    def fault(self, wanted: str) -> float:
+        """0 for the wanted outcome with a blade that could follow; a wrong outcome weighs most."""
+        return 100.0 * (self.outcome != wanted) + 1000.0 * max(self.strayed - STRAY, 0.0)
 
 
 def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sgjepa.envs import bounce, robots, spatial
+from sgjepa.envs import robots, spatial
 from sgjepa.envs.arm_world import ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, vector, yaw
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.basket_expert import Striker
@@ -115,10 +115,7 @@ class FrankaPaddleToBasket(ArmWorld):
         add_ball(spec, RADIUS, material="ball")
         kinds = add_room(spec) | add_basket(spec) | add_paddle(robots.add(spec, PANDA, BASE, yaw(BASE_YAW)))
         kinds |= dict.fromkeys(robots.solids(PANDA), "robot")
-        for geom, kind in kinds.items():
-            e, rub = SURFACES[kind]
-            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
-        self._adopt(spec, kinds)
+        self._adopt(spec, kinds, SURFACES)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)
         self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints

@@ -14,12 +14,12 @@ from typing import Any
 
 import mujoco
 
+from sgjepa.envs.spatial import HIDDEN
 from sgjepa.errors import InputError, one_line
 
 Vector = tuple[float, ...]
 MENAGERIE = "SGJEPA_MENAGERIE"
 _OFF = {"contype": 0, "conaffinity": 0, "mass": 0}
-_UNSEEN = {"group": 3}  # a geom group that no picture shows
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def add(spec: Any, robot: Robot, pos: Vector = (0, 0, 0), quat: Vector = (1, 0, 
             _add_joint(spec, body, robot.name, link.joint)
         seen = meshes.get(link.name, [])
         for name, shape in zip(_names(robot, link), link.shapes, strict=True):
-            body.add_geom(name=name, **_look(robot, shape), **_OFF, **(_UNSEEN if seen else {}))
+            body.add_geom(name=name, **_look(robot, shape), **_OFF, **({"group": HIDDEN} if seen else {}))
         for look in seen:
             body.add_geom(**look, **_OFF)
     return body.add_body(name=f"{robot.name}_flange", pos=robot.flange, quat=robot.flange_quat)
