@@ -18,7 +18,7 @@ import lance
 import numpy as np
 import simplejpeg
 
-from sgjepa import files
+from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.data.windows import Clips

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa import files
+from sgjepa.core import files
 from sgjepa.envs import ENVS
 from sgjepa.envs.contact import CONTACTS, Contact
 

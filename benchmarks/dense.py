@@ -22,22 +22,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa import files, machine, rows
+from sgjepa.core import files, machine, run_folder
 
 SETTINGS = machine.prepare()
 
 import torch  # noqa: E402
 
-from sgjepa import checkpoint, config, losses  # noqa: E402
+from sgjepa.core import config  # noqa: E402
 from sgjepa.data.collect import collect  # noqa: E402
 from sgjepa.data.store import open_dataset, split_episodes  # noqa: E402
 from sgjepa.data.windows import Clips  # noqa: E402
-from sgjepa.losses import RolloutLoss  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
-from sgjepa.recipes.worlds import recipe  # noqa: E402
-from sgjepa.run import Run  # noqa: E402
-from sgjepa.train import Learner, train  # noqa: E402
-from sgjepa.training_data import encode, to_device  # noqa: E402
+from sgjepa.recipes.training import recipe  # noqa: E402
+from sgjepa.training import checkpoint, losses  # noqa: E402
+from sgjepa.training.data import encode, to_device  # noqa: E402
+from sgjepa.training.loop import Learner, train  # noqa: E402
+from sgjepa.training.losses import RolloutLoss  # noqa: E402
+from sgjepa.training.run import Run  # noqa: E402
 
 EPISODE = 64  # frames
 
@@ -70,7 +71,7 @@ def plans(options: argparse.Namespace) -> dict[str, Run]:
 def seconds_of_updates(folder: Path, run: Run) -> dict[int, float]:
     """By step, the time that the updates up to it took."""
     total, found = 0.0, {}
-    for row in rows.read(folder):
+    for row in run_folder.read(folder):
         if row["split"] == "train":
             total += run.train.batch * run.train.frames / row["frames_per_second"]
             found[row["step"]] = total

@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa import files
-from sgjepa.data.settings import episode_law, episode_seed
+from sgjepa.core import files
+from sgjepa.core.progress import progress
+from sgjepa.data.config import episode_law, episode_seed
 from sgjepa.envs import ENVS
-from sgjepa.envs.arm_world import ArmWorld
+from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.laws import Grid
-from sgjepa.progress import progress
 from sgjepa.recipes.datasets import dataset
 
 RESULTS = Path(__file__).parent / "results" / "experts.json"

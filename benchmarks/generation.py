@@ -21,12 +21,12 @@ import lance
 import pyarrow as pa
 from PIL import Image
 
-from sgjepa import files
+from sgjepa.core import files
 from sgjepa.data import episode
 from sgjepa.data.assemble import schema_of
 from sgjepa.data.codec import Codec
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import DatasetConfig, make_env, make_episode
+from sgjepa.data.config import DatasetConfig, make_env, make_episode
 from sgjepa.recipes.datasets import dataset
 
 

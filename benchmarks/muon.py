@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sgjepa import files
-from sgjepa.muon import Muon, newton_schulz_reference
+from sgjepa.core import files
+from sgjepa.training.muon import Muon, newton_schulz_reference
 
 SIZES = {"mini": (4, 96, 160), "paper": (12, 192, 512)}  # encoder layers, encoder width, predictor width
 

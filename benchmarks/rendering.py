@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa import files
+from sgjepa.core import files
 from sgjepa.envs import ENVS
-from sgjepa.envs.scene import reduce
+from sgjepa.envs.render.canvas import reduce
 from sgjepa.envs.spatial import CAMERA, Spatial
 
 import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend

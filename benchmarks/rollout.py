@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sgjepa import files, machine
+from sgjepa.core import files, machine
 
 SETTINGS = machine.prepare()
 
 import torch  # noqa: E402
 
-from sgjepa.models.ssm import scan, scan_reference  # noqa: E402
-from sgjepa.models.world import WorldModel  # noqa: E402
-from sgjepa.recipes.worlds import recipe  # noqa: E402
-from sgjepa.rollout import rollout  # noqa: E402
+from sgjepa.models.jepa import WorldModel  # noqa: E402
+from sgjepa.models.predictors.ssm import scan, scan_reference  # noqa: E402
+from sgjepa.models.rollout import rollout  # noqa: E402
+from sgjepa.recipes.training import recipe  # noqa: E402
 
 
 def rollout_ways(episodes: int, steps: int, single: int) -> dict[str, tuple[Callable[[], object], int]]:

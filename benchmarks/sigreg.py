@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sgjepa import files
-from sgjepa.sigreg import draw_directions, knots_and_weights, sigreg, sigreg_reference
+from sgjepa.core import files
+from sgjepa.training.sigreg import draw_directions, knots_and_weights, sigreg, sigreg_reference
 
 
 def cos_and_sin(z: Tensor, directions: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sgjepa import files, machine
+from sgjepa.core import files, machine
 
 BARE = "--bare" in sys.argv
 SETTINGS = {} if BARE else machine.prepare()
@@ -33,16 +33,16 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from sgjepa import losses  # noqa: E402
-from sgjepa.flops import flop_counter  # noqa: E402
 from sgjepa.models.blocks import ConditionEncoder, Projector  # noqa: E402
-from sgjepa.models.gru import GRU  # noqa: E402
-from sgjepa.models.world import WorldModel  # noqa: E402
-from sgjepa.muon import newton_schulz_reference  # noqa: E402
-from sgjepa.optim import Hybrid, split_parameters  # noqa: E402
-from sgjepa.recipes.worlds import recipe  # noqa: E402
-from sgjepa.sigreg import draw_directions, knots_and_weights  # noqa: E402
-from sgjepa.training_data import windows_of  # noqa: E402
+from sgjepa.models.jepa import WorldModel  # noqa: E402
+from sgjepa.models.predictors.gru import GRU  # noqa: E402
+from sgjepa.recipes.training import recipe  # noqa: E402
+from sgjepa.training import losses  # noqa: E402
+from sgjepa.training.data import windows_of  # noqa: E402
+from sgjepa.training.flops import flop_counter  # noqa: E402
+from sgjepa.training.muon import newton_schulz_reference  # noqa: E402
+from sgjepa.training.optim import Hybrid, split_parameters  # noqa: E402
+from sgjepa.training.sigreg import draw_directions, knots_and_weights  # noqa: E402
 
 BATCH = int(sys.argv[sys.argv.index("--batch") + 1]) if "--batch" in sys.argv else None
 PLAIN_FP32 = "plain, Muon in fp32"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.errors import InputError, unknown
+from sgjepa.core.errors import InputError, unknown
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import DatasetConfig
-from sgjepa.envs import ENVS, gl
+from sgjepa.data.config import DatasetConfig
+from sgjepa.envs import ENVS
+from sgjepa.envs.render import gl
 from sgjepa.envs.spatial import Spatial
-from sgjepa.errors import InputError
 from sgjepa.recipes.datasets import dataset
 
 

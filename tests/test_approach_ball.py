@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from sgjepa.data.settings import episode_law
+from sgjepa.core.errors import InputError
+from sgjepa.data.config import episode_law
 from sgjepa.envs.approach_ball import ARENA, HIGHEST, LOOK, RADIUS, ApproachBall, _first_zero
 from sgjepa.envs.contact import BALL_CONTACTS
-from sgjepa.envs.layers import View
-from sgjepa.errors import InputError
+from sgjepa.envs.render.layers import View
 from sgjepa.recipes.datasets import dataset
 
 GRAVITIES = dataset("approach_ball", "paper").test.laws["gravity"].values  # type: ignore[union-attr]

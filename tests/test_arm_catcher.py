@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from test_arms import make, play, rest
 
-from sgjepa.envs import arm_catcher
-from sgjepa.envs.flight import Flight
+from sgjepa.envs.arms.catcher import environment as catcher
+from sgjepa.envs.arms.flight import Flight
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_catcher_ball"
 
 
 def test_the_ball_fits_into_the_box() -> None:
-    assert arm_catcher.RADIUS < arm_catcher.INNER
+    assert catcher.RADIUS < catcher.INNER
     # the farthest a ball inside can be off the axis is a corner
-    assert np.hypot(1, 1) * (arm_catcher.INNER - arm_catcher.RADIUS) <= arm_catcher.CENTRAL + 1e-3
+    assert np.hypot(1, 1) * (catcher.INNER - catcher.RADIUS) <= catcher.CENTRAL + 1e-3
 
 
 @pytest.mark.parametrize("gravity", [-1.0, 0.0, 4.0, 7.0])
@@ -56,7 +56,7 @@ def test_labels_follow_from_the_recorded_states(plan: str) -> None:
     for seed in range(10, 12):
         seen = play(env, seed, 4.2, plan)
         rest = seen[-1]["state"][:3] - seen[-1]["catcher"][:3]
-        inside = np.hypot(rest[0], rest[2]) < arm_catcher.INNER - arm_catcher.RADIUS + 0.012 and abs(rest[1]) < 0.1
+        inside = np.hypot(rest[0], rest[2]) < catcher.INNER - catcher.RADIUS + 0.012 and abs(rest[1]) < 0.1
         still = np.linalg.norm(seen[-1]["state"][3:6] - seen[-1]["catcher"][3:6]) < 0.05
         assert env.success() == (inside and still)
         assert env.success() == bool(seen[-1]["event"][0])
@@ -102,12 +102,12 @@ def test_closed_form_flight_is_the_simulators(gravity: float) -> None:
     env = make(WORLD)
     start = {"x": 0.0, "y": 0.6, "z": 0.3, "vx": 0.0, "vy": 0.0, "vz": 0.4 if gravity >= 0 else -0.3}
     env.reset(seed=0, options={"law": {"gravity": gravity}, "state": start})
-    flight = Flight(0.3, start["vz"], gravity, arm_catcher.RADIUS)
+    flight = Flight(0.3, start["vz"], gravity, catcher.RADIUS)
     for step in range(1, 32):
         env.step(np.zeros(3, np.float32))
         height, _ = flight.at(step / 16)
         z, vz = env.state()[[2, 5]]
-        if z > arm_catcher.RADIUS + 0.02:  # on the floor the spring is at work
+        if z > catcher.RADIUS + 0.02:  # on the floor the spring is at work
             # timing errors of a fraction of a step a bounce grow with the speed
             assert z == pytest.approx(float(height), abs=0.008 * (1 + abs(vz)))
 
@@ -121,7 +121,7 @@ def test_the_floor_gives_back_all_height() -> None:
     for _ in range(63):
         env.step(np.zeros(3, np.float32))
         z, vz = env.state()[[2, 5]]
-        if z > arm_catcher.RADIUS + 0.02:
+        if z > catcher.RADIUS + 0.02:
             heights.append(z + vz**2 / 8.0)
     assert np.array(heights) == pytest.approx(np.full(len(heights), 0.4), abs=0.008)
     assert max(heights) < 0.408

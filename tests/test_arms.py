@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from sgjepa.envs import ENVS, bounce
-from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
+from sgjepa.envs import ENVS
+from sgjepa.envs.arms import bounce
+from sgjepa.envs.arms.base import ArmWorld
 
 mujoco = pytest.importorskip("mujoco")
 pytestmark = pytest.mark.opengl

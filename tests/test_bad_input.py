@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 from conftest import small
 
-from sgjepa import cli, files
+from sgjepa import cli
+from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from conftest import small
 
-from sgjepa import config
-from sgjepa.data.settings import DatasetConfig
-from sgjepa.errors import InputError
+from sgjepa.core import config
+from sgjepa.core.errors import InputError
+from sgjepa.data.config import DatasetConfig
 from sgjepa.recipes.datasets import DATASETS, SIZES, dataset
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from systems import close
 
 from sgjepa import cli, laws
-from sgjepa.coverage import coverage_curve, examine
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import spearman
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import Part
+from sgjepa.data.config import Part
 from sgjepa.data.store import open_dataset
-from sgjepa.errors import InputError
-from sgjepa.stats import spearman
+from sgjepa.evaluation.coverage import coverage_curve, examine
 from sgjepa.theory import coverage as theory
 
 

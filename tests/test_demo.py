@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest
 from test_train import RUN
 
-from sgjepa import cli, files
-from sgjepa.errors import InputError
-from sgjepa.experiment import Chain, run_chains
-from sgjepa.losses import OneStepLoss
-from sgjepa.report.gather import gather
+from sgjepa import cli
+from sgjepa.core import files
+from sgjepa.core.errors import InputError
+from sgjepa.results.gather import gather
 from sgjepa.studies import factorial
-from sgjepa.training_data import with_updates
+from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.training.data import with_updates
+from sgjepa.training.losses import OneStepLoss
 
 SMALL = """
 import sys
-from sgjepa import cli, demo
+from sgjepa import cli
+from sgjepa.studies import demo
 demo.QUICK_EPISODES, demo.SHORTENED = (40, 25), {"quick": (1, 4)}
 if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))

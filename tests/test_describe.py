@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 from sgjepa import cli
-from sgjepa.describe import as_text, describe, outline, parameters
-from sgjepa.errors import InputError
-from sgjepa.flops import flop_counter
-from sgjepa.models.frozen import MobileNetV2
-from sgjepa.recipes.worlds import RECIPES, recipe
-from sgjepa.training_data import windows_of
+from sgjepa.core.errors import InputError
+from sgjepa.models.encoders.frozen import MobileNetV2
+from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.training.data import windows_of
+from sgjepa.training.describe import as_text, describe, outline, parameters
+from sgjepa.training.flops import flop_counter
 
 PAPER = {
     "square_gru": 22_251_243,

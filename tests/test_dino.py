@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from sgjepa.config import from_dict, to_dict
-from sgjepa.errors import InputError
-from sgjepa.models import mobilenet
+from sgjepa.core.config import from_dict, to_dict
+from sgjepa.core.errors import InputError
 from sgjepa.models.dino import DinoConfig, DinoWM, PatchPredictor
-from sgjepa.models.frozen import DINOv2, MobileNetV2
-from sgjepa.rollout import rollout
+from sgjepa.models.encoders import mobilenet
+from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
+from sgjepa.models.rollout import rollout
 
 torch.set_num_threads(1)
 

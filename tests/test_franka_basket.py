@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from test_arms import column, make, play, rest
 
-from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.envs.basket_scene import facing
-from sgjepa.envs.franka_basket import FAILURES, PLANS
+from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arms.basket.environment import FAILURES, PLANS
+from sgjepa.envs.arms.basket.scene import facing
 
 pytestmark = pytest.mark.opengl
 WORLD = "franka_basket"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sgjepa.envs import gl
+from sgjepa.envs.render import gl
 
 HIDE = """
 import ctypes

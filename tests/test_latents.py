@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split, open_dataset
-from sgjepa.errors import InputError
-from sgjepa.latents import cached_latents, weights_digest
 from sgjepa.models.dino import DinoConfig, DinoWM
-from sgjepa.models.frozen import DINOv2
+from sgjepa.models.encoders.frozen import DINOv2
+from sgjepa.training.latents import cached_latents, weights_digest
 
 
 @pytest.fixture

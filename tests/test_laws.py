@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sgjepa import laws
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
 from sgjepa.laws import ClippedNormal, Grid
 from sgjepa.recipes.datasets import dataset
 

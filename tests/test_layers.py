@@ -8,13 +8,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from sgjepa.envs import ENVS, layers
+from sgjepa.envs import ENVS
 from sgjepa.envs.approach_ball import RADIUS, ApproachBall
-from sgjepa.envs.basket_scene import BASE
-from sgjepa.envs.franka_basket import FrankaPaddleToBasket
-from sgjepa.envs.layers import BACKDROP, View
-from sgjepa.envs.scene import ALL_GROUPS, Canvas, Painter, reduce
-from sgjepa.envs.shadows import Lamp, hidden_lamp, standing
+from sgjepa.envs.arms.basket.environment import FrankaPaddleToBasket
+from sgjepa.envs.arms.basket.scene import BASE
+from sgjepa.envs.render import layers
+from sgjepa.envs.render.canvas import ALL_GROUPS, Canvas, Painter, reduce
+from sgjepa.envs.render.layers import BACKDROP, View
+from sgjepa.envs.render.shadows import Lamp, hidden_lamp, standing
 from sgjepa.envs.spatial import CAMERA, LAMP
 
 pytestmark = pytest.mark.opengl

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from sgjepa import config, losses
-from sgjepa.errors import InputError
-from sgjepa.losses import OneStepLoss, RolloutLoss, compute, cut_windows, rollout_weights
-from sgjepa.sigreg import draw_directions, sigreg
+from sgjepa.core import config
+from sgjepa.core.errors import InputError
+from sgjepa.training import losses
+from sgjepa.training.losses import OneStepLoss, RolloutLoss, compute, cut_windows, rollout_weights
+from sgjepa.training.sigreg import draw_directions, sigreg
 
 
 def generator(seed: int = 0) -> torch.Generator:

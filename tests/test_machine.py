@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sgjepa import machine
+from sgjepa.core import machine
 
 SHOW = "import json; from sgjepa import machine; found = machine.prepare(); "
 
@@ -73,7 +73,7 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctor_shows_them() -> None:
-    from sgjepa import doctor
+    from sgjepa.cli import doctor
 
     found = doctor.examine()
     assert machine.as_text(found["compute"]) in doctor.as_text(found)

@@ -9,10 +9,10 @@ import pytest
 
 STEP = """
 import resource, torch
-from sgjepa import losses
-from sgjepa.checkpoint import build
-from sgjepa.optim import Hybrid
-from sgjepa.recipes.worlds import recipe
+from sgjepa.training import losses
+from sgjepa.training.checkpoint import build
+from sgjepa.training.optim import Hybrid
+from sgjepa.recipes.training import recipe
 
 run = recipe("square_gru", "paper")
 model = build(run.model)

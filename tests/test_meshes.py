@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from conftest import small
 
-from sgjepa import config, doctor, files
+from sgjepa.cli import doctor
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError
 from sgjepa.data.assemble import schema_of
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import DatasetConfig, make_env, with_meshes
-from sgjepa.envs.robots import MENAGERIE
-from sgjepa.errors import InputError
+from sgjepa.data.config import DatasetConfig, make_env, with_meshes
+from sgjepa.envs.robots.robot import MENAGERIE
 
 XML = """<mujoco><compiler meshdir="assets"/><asset><mesh name="stone" file="stone.obj"/></asset><worldbody>
 <body name="link00"><geom type="mesh" mesh="stone" group="2"/></body></worldbody></mujoco>"""

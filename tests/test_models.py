@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sgjepa.config import from_dict, to_dict
-from sgjepa.errors import InputError
+from sgjepa.core.config import from_dict, to_dict
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import ZScore
 from sgjepa.models.blocks import Pixels
 from sgjepa.models.decoder import Decoder
-from sgjepa.models.encoder import ViT, ViTEncoder, mini, small, tiny
-from sgjepa.models.gru import GRU
-from sgjepa.models.ssm import SSM
-from sgjepa.models.transformer import Transformer
-from sgjepa.models.world import ModelConfig, WorldModel
-from sgjepa.stats import ZScore
+from sgjepa.models.encoders.vit import ViT, ViTEncoder, mini, small, tiny
+from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.ssm import SSM
+from sgjepa.models.predictors.transformer import Transformer
 
 torch.set_num_threads(1)
 

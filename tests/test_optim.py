@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from sgjepa import config
-from sgjepa.errors import InputError
-from sgjepa.muon import Muon, newton_schulz, newton_schulz_reference, torch_muon
-from sgjepa.optim import Hybrid, OptimConfig, muon_for, schedule, split_parameters, stacked_gates
+from sgjepa.core import config
+from sgjepa.core.errors import InputError
+from sgjepa.training.muon import Muon, newton_schulz, newton_schulz_reference, torch_muon
+from sgjepa.training.optim import Hybrid, OptimConfig, muon_for, schedule, split_parameters, stacked_gates
 
 SHAPES = [(24, 24), (48, 24), (24, 48), (96, 24), (24, 100), (1, 30), (24, 48)]
 

@@ -7,9 +7,9 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sgjepa import parallel
-from sgjepa.losses import OneStepLoss, RolloutLoss, compute
-from sgjepa.sigreg import draw_directions, sigreg
+from sgjepa.training import parallel
+from sgjepa.training.losses import OneStepLoss, RolloutLoss, compute
+from sgjepa.training.sigreg import draw_directions, sigreg
 
 LOSSES = {"rollout": RolloutLoss(steps=3), "one_step": OneStepLoss(), "dense": RolloutLoss(steps=2, windows="dense")}
 

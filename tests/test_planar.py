@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from sgjepa import laws
+from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS, planar
 from sgjepa.envs.contact import advance
-from sgjepa.envs.raster import CENTRE, HALF_BOX
-from sgjepa.errors import InputError
+from sgjepa.envs.planar.environment import MARGIN
+from sgjepa.envs.render.raster import CENTRE, HALF_BOX
 from sgjepa.laws import Law
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, planar.Planar)]
@@ -79,7 +80,7 @@ def test_nothing_starts_near_a_wall_and_launches_follow_the_distribution(world: 
     drawn = []
     for seed in range(300):
         env.reset(seed=seed)
-        assert env.clearance() >= planar.MARGIN - 1e-9
+        assert env.clearance() >= MARGIN - 1e-9
         _, z, vx, vz, theta, omega = env.state()[:6]
         mass, impulse = env.phys()[1], env.expert().astype(float)
         assert (vx, vz, omega) == (0, 0, 0), "the kick comes with the first control"

@@ -15,25 +15,27 @@ from PIL import Image
 from test_train import RUN
 from torch import Tensor
 
-from sgjepa import checkpoint, cli, files
-from sgjepa.counterfactual import CounterfactualConfig, counterfactual
+from sgjepa import cli
+from sgjepa.core import files
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import bootstrap
+from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import make_env
+from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.encoded import encoded
-from sgjepa.errors import InputError
+from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
+from sgjepa.evaluation.forecast import PredictConfig, forecast, predict, references, simulate
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
+from sgjepa.evaluation.targets import Targets, targets_of
 from sgjepa.models.dino import DinoConfig, DinoWM
-from sgjepa.models.frozen import MobileNetV2
-from sgjepa.models.ssm import SSM
-from sgjepa.models.transformer import Transformer
-from sgjepa.models.world import WorldModel
-from sgjepa.predict import PredictConfig, forecast, predict, references, simulate
-from sgjepa.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
-from sgjepa.stats import bootstrap
-from sgjepa.summary import in_distribution, load_evaluations
-from sgjepa.tables import read_table, select
-from sgjepa.targets import Targets, targets_of
-from sgjepa.train import train
+from sgjepa.models.encoders.frozen import MobileNetV2
+from sgjepa.models.jepa import WorldModel
+from sgjepa.models.predictors.ssm import SSM
+from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.results.summary import in_distribution, load_evaluations
+from sgjepa.training import checkpoint
+from sgjepa.training.encoded import encoded
+from sgjepa.training.loop import train
 
 PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z"), symmetry=4, frame_dt=1 / 16)

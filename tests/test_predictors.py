@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sgjepa.errors import InputError
-from sgjepa.models.gru import GRU
-from sgjepa.models.ssm import SSM, SelectiveSSM, scan, scan_reference
-from sgjepa.models.transformer import VARIANTS, Transformer, variant
+from sgjepa.core.errors import InputError
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.ssm import SSM, SelectiveSSM, scan, scan_reference
+from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
 
 torch.set_num_threads(1)
 

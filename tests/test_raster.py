@@ -6,12 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from sgjepa.envs import ENVS, gl, planar
+from sgjepa.core.errors import InputError
+from sgjepa.envs import ENVS, planar
 from sgjepa.envs.contact import CONTACTS
-from sgjepa.envs.planar_scene import CAMERA, build
-from sgjepa.envs.raster import Raster
-from sgjepa.envs.scene import Painter
-from sgjepa.errors import InputError
+from sgjepa.envs.planar.scene import CAMERA, build
+from sgjepa.envs.render import gl
+from sgjepa.envs.render.canvas import Painter
+from sgjepa.envs.render.raster import Raster
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, planar.Planar)]
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from sgjepa import envs, laws
+from sgjepa.core.errors import InputError
 from sgjepa.data import episode
 from sgjepa.data.collect import collect
-from sgjepa.data.settings import DatasetConfig, Part
+from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.store import fit_normalisers, open_dataset
 from sgjepa.data.windows import Clips, Together
 from sgjepa.envs import ENVS, planar
 from sgjepa.envs.base import Env, Quantity, World
-from sgjepa.errors import InputError
 from sgjepa.laws import Grid, Law
 
 

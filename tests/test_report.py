@@ -15,22 +15,23 @@ import numpy as np
 import pytest
 from test_train import RUN
 
-from sgjepa import cli, files
+from sgjepa import cli
+from sgjepa.core import files
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
+from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.losses import OneStepLoss
-from sgjepa.models.transformer import Transformer
-from sgjepa.predict import PredictConfig, predict
-from sgjepa.probe import ProbeConfig
+from sgjepa.evaluation.forecast import PredictConfig, predict
+from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import words
-from sgjepa.report.counterfactual import area, counterfactuals
-from sgjepa.report.gather import gather
-from sgjepa.report.published import published
-from sgjepa.report.training import cost
 from sgjepa.report.write import report
-from sgjepa.stats import Interval, bootstrap, bootstrap_difference
-from sgjepa.summary import Evaluation, Method, load_evaluations, marks, verdict
-from sgjepa.tables import read_table, write_table
-from sgjepa.train import train
+from sgjepa.results.counterfactual import area, counterfactuals
+from sgjepa.results.gather import gather
+from sgjepa.results.published import published
+from sgjepa.results.summary import Evaluation, Method, load_evaluations, marks, verdict
+from sgjepa.results.training import cost
+from sgjepa.training.loop import train
+from sgjepa.training.losses import OneStepLoss
 
 UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import sgjepa.envs  # noqa: F401  # chooses the OpenGL backend before mujoco is imported
-from sgjepa.envs import robots
-from sgjepa.envs.kinematics import Arm, rotation_vector
-from sgjepa.envs.panda import PANDA
-from sgjepa.envs.robots import Robot
-from sgjepa.envs.z1 import Z1
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
+from sgjepa.envs.robots.kinematics import Arm, rotation_vector
+from sgjepa.envs.robots.panda import PANDA
+from sgjepa.envs.robots.robot import MENAGERIE, Robot, add_robot
+from sgjepa.envs.robots.z1 import Z1
 
 mujoco = pytest.importorskip("mujoco")
 BOTH = [Z1, PANDA]
@@ -24,7 +23,7 @@ def build(robot: Robot, **place: Any) -> Any:
     spec = mujoco.MjSpec()
     spec.option.timestep = 5e-4
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    robots.add(spec, robot, **place).add_site(name="tool")
+    add_robot(spec, robot, **place).add_site(name="tool")
     return spec.compile()
 
 
@@ -176,7 +175,7 @@ def menagerie(tmp_path: Path) -> Path:
 
 def test_menagerie_changes_the_picture_and_nothing_else(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = build(Z1)
-    monkeypatch.setenv(robots.MENAGERIE, str(menagerie))
+    monkeypatch.setenv(MENAGERIE, str(menagerie))
     dressed = build(Z1)
     mesh = mujoco.mjtGeom.mjGEOM_MESH
     assert (plain.geom_type == mesh).sum() == 0
@@ -186,7 +185,7 @@ def test_menagerie_changes_the_picture_and_nothing_else(menagerie: Path, monkeyp
 
 
 def test_a_folder_that_is_not_menagerie_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(robots.MENAGERIE, str(tmp_path))
+    monkeypatch.setenv(MENAGERIE, str(tmp_path))
     with pytest.raises(InputError, match=r"SGJEPA_MENAGERIE=.*z1\.xml cannot be read") as caught:
         build(Z1)
     assert "\n" not in str(caught.value)

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from sgjepa.errors import InputError
-from sgjepa.models.encoder import ViT
-from sgjepa.models.gru import GRU
-from sgjepa.models.ssm import SSM
-from sgjepa.models.transformer import Transformer
-from sgjepa.models.world import ModelConfig, WorldModel
-from sgjepa.rollout import rollout
+from sgjepa.core.errors import InputError
+from sgjepa.models.encoders.vit import ViT
+from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.ssm import SSM
+from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.models.rollout import rollout
 
 torch.set_num_threads(1)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sgjepa.sigreg import _parts, draw_directions, knots_and_weights, sigreg, sigreg_reference
+from sgjepa.training.sigreg import _parts, draw_directions, knots_and_weights, sigreg, sigreg_reference
 
 
 def generator(seed: int = 0) -> torch.Generator:

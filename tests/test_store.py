@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from conftest import small
 
+from sgjepa.core.errors import InputError
 from sgjepa.data import store
 from sgjepa.data.collect import collect
 from sgjepa.data.store import fit_normalisers, open_dataset, split_episodes
 from sgjepa.data.windows import Clips
-from sgjepa.errors import InputError
 
 
 def test_a_split_parts_whole_episodes_and_repeats() -> None:
@@ -39,7 +39,7 @@ def test_normalisers_never_see_validation_episodes(finished: Path) -> None:
 
 
 def test_a_channel_that_never_varies_becomes_zero() -> None:
-    from sgjepa.stats import fit_zscore
+    from sgjepa.core.stats import fit_zscore
 
     constant = np.full((10, 1), 3.0)
     assert (fit_zscore(constant)(constant) == 0).all()

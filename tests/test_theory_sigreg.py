@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from systems import close, seeds
 
-from sgjepa import sigreg as training
 from sgjepa.theory import sigreg as theory
+from sgjepa.training import sigreg as training
 
 
 def sphere(d: int) -> tuple[np.ndarray, np.ndarray]:

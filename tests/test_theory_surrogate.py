@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from systems import close, orthonormal_rows, seeds
 
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
 from sgjepa.theory import linear, surrogate
 from sgjepa.theory.algebra import act, frobenius
 from sgjepa.theory.surrogate import Transitions

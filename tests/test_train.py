@@ -19,21 +19,23 @@ import torch
 from conftest import small
 from safetensors.torch import load_file
 
-from sgjepa import checkpoint, cli, config, losses, rows
+from sgjepa import cli
+from sgjepa.core import config, run_folder
+from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
-from sgjepa.errors import InputError
-from sgjepa.losses import OneStepLoss, RolloutLoss
 from sgjepa.models.dino import DinoConfig
-from sgjepa.models.encoder import ViT
-from sgjepa.models.frozen import MobileNetV2
-from sgjepa.models.gru import GRU
-from sgjepa.models.transformer import Transformer
-from sgjepa.models.world import ModelConfig, WorldModel
-from sgjepa.optim import OptimConfig
-from sgjepa.recipes.worlds import RECIPES, recipe
-from sgjepa.run import Run, Train
-from sgjepa.train import train
+from sgjepa.models.encoders.frozen import MobileNetV2
+from sgjepa.models.encoders.vit import ViT
+from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.training import checkpoint, losses
+from sgjepa.training.loop import train
+from sgjepa.training.losses import OneStepLoss, RolloutLoss
+from sgjepa.training.optim import OptimConfig
+from sgjepa.training.run import Run, Train
 
 RUN = Run(
     name="tiny",
@@ -79,9 +81,9 @@ def trained(fitting: Run, finished: Path, tmp_path_factory: pytest.TempPathFacto
 KILLED = """
 import json, sys
 from pathlib import Path
-from sgjepa import config
-from sgjepa.run import Run
-from sgjepa.train import train
+from sgjepa.core import config
+from sgjepa.training.run import Run
+from sgjepa.training.loop import train
 run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
 train(run, Path(sys.argv[2]), Path(sys.argv[3]))
 """
@@ -111,7 +113,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
     assert same(folder, trained)
     kept = {path.name for path in checkpoint.newest(folder).iterdir()}  # type: ignore[union-attr]
     assert "learner.safetensors" in kept, "its keys are the learner's; a run's model.safetensors has the model's"
-    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    steps = [row["step"] for row in run_folder.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 19)), "every update has exactly one row"
 
 
@@ -171,7 +173,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
     assert state["seconds"] > 0
     (place / "state.json").write_text(json.dumps({**state, "seconds": 1000.0}))
     train(fitting, halted, halted.parent / "data")
-    seconds = [row["seconds"] for row in rows.read(halted) if row["split"] == "train"]
+    seconds = [row["seconds"] for row in run_folder.read(halted) if row["split"] == "train"]
     assert max(seconds[:7]) < 1000 <= min(seconds[7:])
     assert same(halted, trained)
 
@@ -217,10 +219,10 @@ def test_reading_the_loss_now_and_then_changes_nothing(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU the loss terms stay there for ten updates."""
-    monkeypatch.setattr("sgjepa.train._SETTLED", {"cpu": 10})
+    monkeypatch.setattr("sgjepa.training.loop._SETTLED", {"cpu": 10})
     folder = train(fitting, tmp_path / "seldom", finished.parent)
     assert same(folder, trained)
-    seldom, often = ([(r["step"], r["split"], r["loss"]) for r in rows.read(f)] for f in (folder, trained))
+    seldom, often = ([(r["step"], r["split"], r["loss"]) for r in run_folder.read(f)] for f in (folder, trained))
     assert seldom == often
 
 
@@ -228,7 +230,7 @@ def test_reading_the_loss_now_and_then_changes_nothing(
 
 
 def test_rows_hold_training_and_validation(trained: Path) -> None:
-    found = list(rows.read(trained))
+    found = list(run_folder.read(trained))
     assert {row["split"] for row in found} == {"train", "validation"}
     validation = [row for row in found if row["split"] == "validation"]
     assert [row["step"] for row in validation] == [9, 18]
@@ -244,7 +246,7 @@ def test_the_decoder_changes_nothing_in_the_world_model(fitting: Run, finished: 
 
 def test_encoding_in_chunks_trains_the_same(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
     chunked = train(replace(fitting, train=replace(fitting.train, chunk=50)), tmp_path / "chunked", finished.parent)
-    losses = [[row["loss"] for row in rows.read(folder) if row["split"] == "train"] for folder in (chunked, trained)]
+    losses = [[row["loss"] for row in run_folder.read(folder) if row["split"] == "train"] for folder in (chunked, trained)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
@@ -264,7 +266,7 @@ def test_a_frozen_encoder_sees_each_frame_once(
     """And the losses are those of encoding at every step."""
     alone = replace(fitting, seed=3, init=str(trained), train=replace(fitting.train, trains="predictor"))
     with monkeypatch.context() as patch:
-        patch.setattr("sgjepa.training_data.trained_latents", lambda *_: None)
+        patch.setattr("sgjepa.training.data.trained_latents", lambda *_: None)
         every = train(alone, tmp_path / "every", finished.parent)
     seen: list[int] = []
     real = WorldModel._see
@@ -272,9 +274,9 @@ def test_a_frozen_encoder_sees_each_frame_once(
     once = train(alone, tmp_path / "once", finished.parent)
     assert sum(seen) == 30 * 64
     for term in ("loss", "rollout", "sigreg"):
-        one, other = ([row[term] for row in rows.read(folder)] for folder in (once, every))
+        one, other = ([row[term] for row in run_folder.read(folder)] for folder in (once, every))
         assert one == pytest.approx(other, rel=1e-4)
-    assert {row["frozen_encoder"] for row in rows.read(once)} == {f"encoder of {trained}"}
+    assert {row["frozen_encoder"] for row in run_folder.read(once)} == {f"encoder of {trained}"}
 
 
 def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(
@@ -295,7 +297,7 @@ def test_rows_are_not_doubled_when_a_run_ends_before_its_first_checkpoint(
     late = replace(fitting, train=replace(fitting.train, save_every=1000))
     train_until(6, late, tmp_path / "late", finished.parent)
     train(late, tmp_path / "late", finished.parent)
-    steps = [row["step"] for row in rows.read(tmp_path / "late") if row["split"] == "train"]
+    steps = [row["step"] for row in run_folder.read(tmp_path / "late") if row["split"] == "train"]
     assert steps == list(range(1, 19))
 
 
@@ -309,7 +311,7 @@ def test_several_datasets_are_trained_on_together(fitting: Run, finished: Path, 
     collect(small("right_triangle"), tmp_path / "triangle", workers=1)
     both = replace(fitting, data=("square", "triangle"), train=replace(fitting.train, epochs=1))
     folder = train(both, tmp_path / "both", tmp_path)
-    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    steps = [row["step"] for row in run_folder.read(folder) if row["split"] == "train"]
     assert steps[-1] == 2 * 27 // 3
 
 
@@ -320,7 +322,7 @@ def test_patience_ends_a_run_that_stopped_improving(fitting: Run, finished: Path
         train=replace(fitting.train, epochs=50, patience=2),
     )
     folder = train(still, tmp_path / "still", finished.parent)
-    assert len([row for row in rows.read(folder) if row["split"] == "validation"]) < 20
+    assert len([row for row in run_folder.read(folder) if row["split"] == "validation"]) < 20
 
 
 def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
@@ -344,8 +346,8 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     assert cached[0].stat().st_mtime_ns == made, "features were computed twice"
     _, model = checkpoint.load_run(folder)
     assert model.name == "MobileNetV2 (ImageNet)"  # type: ignore[union-attr]
-    assert json.loads((folder / rows.CONFIG).read_text())["frozen_encoder"] == "MobileNetV2 (ImageNet)"
-    assert {row["frozen_encoder"] for row in rows.read(folder)} == {"MobileNetV2 (ImageNet)"}
+    assert json.loads((folder / run_folder.CONFIG).read_text())["frozen_encoder"] == "MobileNetV2 (ImageNet)"
+    assert {row["frozen_encoder"] for row in run_folder.read(folder)} == {"MobileNetV2 (ImageNet)"}
     cached[0].unlink()
 
 
@@ -396,7 +398,7 @@ def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr[-2000:]
     assert decoded(tmp_path / "two", 0) == list(range(30)), "a frame was decoded twice, or not at all"
     assert decoded(tmp_path / "two", 1) == [], "the second process did not take the first one's memory map"
-    one, two = ([r for r in rows.read(f) if r["split"] == "train"] for f in (alone, tmp_path / "two"))
+    one, two = ([r for r in run_folder.read(f) if r["split"] == "train"] for f in (alone, tmp_path / "two"))
     assert two[0]["sigreg"] == pytest.approx(one[0]["sigreg"], rel=1e-5), "SIGReg does not see the whole batch"
     assert two[0]["rollout"] == pytest.approx(one[0]["rollout"], rel=1e-5), "the row tells of one process only"
     for name in ("rollout", "sigreg"):
@@ -413,7 +415,7 @@ def test_two_processes_go_on_from_the_checkpoint_that_the_first_finds(fitting: R
     train_until(9, even, folder, data)
     done = in_two_processes(even, folder, data)
     assert done.returncode == 0, done.stderr[-2000:]
-    steps = [row["step"] for row in rows.read(folder) if row["split"] == "train"]
+    steps = [row["step"] for row in run_folder.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 27))
     about = json.loads((checkpoint.newest(folder) / "run.json").read_text())  # type: ignore[operator]
     assert about["provenance"]["processes"] == 2
@@ -446,7 +448,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_episodes(
     words = r"is not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "
     with pytest.raises(InputError, match=words) as at_once:
         train(wild, tmp_path / "wild", finished.parent)
-    monkeypatch.setattr("sgjepa.train._SETTLED", {"cpu": 10})  # found later, the same step is named
+    monkeypatch.setattr("sgjepa.training.loop._SETTLED", {"cpu": 10})  # found later, the same step is named
     with pytest.raises(InputError, match=words) as later:
         train(wild, tmp_path / "later", finished.parent)
     assert str(later.value).split(";")[0] == str(at_once.value).split(";")[0]
@@ -526,8 +528,8 @@ def test_the_command_line_trains_on_the_datasets_it_is_given(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Run] = []
-    monkeypatch.setattr("sgjepa.train.train", lambda run, *_: asked.append(run) or finished)
-    monkeypatch.setattr("sgjepa.files.read_json", lambda _: {})
+    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.core.files.read_json", lambda _: {})
     assert cli.main(["train", "square_gru", "--data", "a", "--data", "b", "--out", str(tmp_path)]) == 0
     assert asked[0].data == ("a", "b")
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from sgjepa.core.errors import InputError
 from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
-from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.errors import InputError
+from sgjepa.envs.arms.base import ArmWorld
 
 
 def episode(world: str, seed: int, **law: float) -> Episode:

@@ -12,12 +12,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa import files
+from sgjepa.core import files
+from sgjepa.core.errors import one_line
 from sgjepa.data import codec, episode
+from sgjepa.data.config import DatasetConfig, Part, episode_law
 from sgjepa.data.manifest import LawSummary, Manifest, PartSummary, write_manifest
-from sgjepa.data.settings import DatasetConfig, Part, episode_law
 from sgjepa.envs import find
-from sgjepa.errors import one_line
 
 
 def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:

@@ -9,7 +9,7 @@ import lz4.block
 import numpy as np
 import simplejpeg
 
-from sgjepa.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, one_line, unknown
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sgjepa import config, files, machine
+from sgjepa.core import config, files, machine
+from sgjepa.core.errors import InputError
+from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
+from sgjepa.data.config import DatasetConfig, check, make_env, make_episode, with_meshes
 from sgjepa.data.manifest import MANIFEST, read_manifest
-from sgjepa.data.settings import DatasetConfig, check, make_env, make_episode, with_meshes
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
-from sgjepa.envs.robots import MENAGERIE
-from sgjepa.errors import InputError
-from sgjepa.progress import progress
+from sgjepa.envs.robots.robot import MENAGERIE
 
 CHUNK = 25  # episodes a file; fixed, so that the bytes do not depend on it
 _LOCK = ".lock"

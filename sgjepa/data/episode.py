@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
 from sgjepa.envs.base import Env, Quantity, World
-from sgjepa.errors import unknown
 from sgjepa.laws import LAWS
 
 FORMAT = "sgjepa-1"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sgjepa import config, files
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError
 from sgjepa.data import episode
-from sgjepa.data.settings import DatasetConfig
-from sgjepa.errors import InputError
+from sgjepa.data.config import DatasetConfig
 
 MANIFEST = "manifest.json"
 

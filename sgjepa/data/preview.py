@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sgjepa import files
+from sgjepa.core import files
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.store import Dataset, Split
-from sgjepa.errors import InputError, unknown
 
 SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")

@@ -16,12 +16,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa import config, files
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
+from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
-from sgjepa.data.settings import DatasetConfig
-from sgjepa.errors import InputError, one_line, unknown
-from sgjepa.stats import ZScore, fit_zscore
 
 
 @dataclass(frozen=True)

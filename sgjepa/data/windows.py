@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from sgjepa import files
+from sgjepa.core import files
+from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.progress import progress
 from sgjepa.data.store import Split
-from sgjepa.errors import InputError, one_line, unknown
-from sgjepa.progress import progress
 
 KEEP = ("auto", "ram", "disk")
 _BLOCK = 8  # episodes decoded at a time

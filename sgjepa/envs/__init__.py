@@ -1,6 +1,6 @@
 """The worlds, by their command-line names. Importing this registers their Gymnasium ids."""
 
-from sgjepa.envs import gl
+from sgjepa.envs.render import gl
 
 gl.choose()  # before anything below imports mujoco
 
@@ -8,9 +8,10 @@ from typing import Any, cast  # noqa: E402
 
 import gymnasium  # noqa: E402
 
-from sgjepa.envs import approach_ball, arm_catcher, arm_paddle, franka_basket, planar  # noqa: E402
+from sgjepa.core.errors import unknown  # noqa: E402
+from sgjepa.envs import approach_ball, planar  # noqa: E402
+from sgjepa.envs.arms import basket, catcher, paddle  # noqa: E402
 from sgjepa.envs.base import Env  # noqa: E402
-from sgjepa.errors import unknown  # noqa: E402
 
 ENVS: dict[str, type[Env]] = {
     "square": planar.Square,
@@ -18,9 +19,9 @@ ENVS: dict[str, type[Env]] = {
     "pentagon": planar.Pentagon,
     "house": planar.House,
     "approach_ball": approach_ball.ApproachBall,
-    "arm_catcher_ball": arm_catcher.ArmCatcherBall,
-    "arm_paddle_ball": arm_paddle.ArmPaddleBall,
-    "franka_basket": franka_basket.FrankaPaddleToBasket,
+    "arm_catcher_ball": catcher.ArmCatcherBall,
+    "arm_paddle_ball": paddle.ArmPaddleBall,
+    "franka_basket": basket.FrankaPaddleToBasket,
 }
 
 for _env in ENVS.values():

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import mujoco
 import numpy as np
 
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import spatial
 from sgjepa.envs.base import World
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
 from sgjepa.envs.spatial import Arena, Look, Spatial
-from sgjepa.errors import InputError, unknown
 
 RADIUS = 0.06
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)

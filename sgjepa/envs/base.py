@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from sgjepa import laws
-from sgjepa.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, one_line, unknown
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import mujoco
 import numpy as np
 
 from sgjepa.envs.base import Env, Quantity
-from sgjepa.envs.layers import BACKDROP, LayeredPainter
-from sgjepa.envs.shadows import Floor, Lamp
+from sgjepa.envs.render.layers import BACKDROP, LayeredPainter
+from sgjepa.envs.render.shadows import Floor, Lamp
 
 CAMERA = "front"
 HIDDEN = 3  # group of geoms that only collide

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa.errors import InputError
-from sgjepa.stats import ZScore
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import ZScore
 
 
 class ElementwiseParameter(nn.Parameter):

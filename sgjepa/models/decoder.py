@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
 
 _SIDE = 8  # of the first feature map
 

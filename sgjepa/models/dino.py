@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sgjepa.models.blocks import Block, Conditioned
-from sgjepa.models.frozen import DINOv2, MobileNetV2
+from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sgjepa.data.settings import DatasetConfig, Part
+from sgjepa.core.errors import unknown
+from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import find
-from sgjepa.errors import unknown
 from sgjepa.laws import ClippedNormal, Grid, Sampler, evenly
 
 SIZES = ("mini", "paper")

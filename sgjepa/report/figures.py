@@ -18,12 +18,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from sgjepa.report.counterfactual import Counterfactual
-from sgjepa.report.gather import MAIN, METRICS, REFERENCES, Results, unit
-from sgjepa.report.training import TERMS, curves
+from sgjepa.core.stats import Interval
 from sgjepa.report.words import place, table_number
-from sgjepa.stats import Interval
-from sgjepa.summary import Method, ratio
+from sgjepa.results.counterfactual import Counterfactual
+from sgjepa.results.gather import MAIN, METRICS, REFERENCES, Results, unit
+from sgjepa.results.summary import Method, ratio
+from sgjepa.results.training import TERMS, curves
 
 # Okabe and Ito's colours, which people with any common colour vision can tell apart; a marker says the same without colour
 _STYLES = {

@@ -7,13 +7,13 @@ from html import escape
 from pathlib import Path
 
 from sgjepa.report import parts
-from sgjepa.report.counterfactual import Counterfactual
 from sgjepa.report.figures import Picture, styles
-from sgjepa.report.gather import MAIN, METRICS, Results
 from sgjepa.report.tables import Comparison, Group, Line
-from sgjepa.report.training import Cost, budget_words
 from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
-from sgjepa.summary import Method, paired, verdict
+from sgjepa.results.counterfactual import Counterfactual
+from sgjepa.results.gather import MAIN, METRICS, Results
+from sgjepa.results.summary import Method, paired, verdict
+from sgjepa.results.training import Cost, budget_words
 
 _STYLE = Path(__file__).with_name("page.css")
 

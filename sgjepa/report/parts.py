@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from sgjepa.core.stats import Interval
 from sgjepa.report.figures import Picture
-from sgjepa.report.gather import unit
 from sgjepa.report.tables import TITLES, Cell
 from sgjepa.report.words import fixed, table_number
-from sgjepa.stats import Interval
+from sgjepa.results.gather import unit
 
 
 def text(sentence: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.report.counterfactual import Counterfactual
-from sgjepa.report.gather import METRICS, REFERENCES, Results
-from sgjepa.stats import Interval
-from sgjepa.summary import Method, marks, paired, ratio, verdict
+from sgjepa.core.stats import Interval
+from sgjepa.results.counterfactual import Counterfactual
+from sgjepa.results.gather import METRICS, REFERENCES, Results
+from sgjepa.results.summary import Method, marks, paired, ratio, verdict
 
 Record = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sgjepa.report.gather import MAIN, Results, unit
-from sgjepa.stats import Interval
-from sgjepa.summary import Method, against, paired, verdict
+from sgjepa.core.stats import Interval
+from sgjepa.results.gather import MAIN, Results, unit
+from sgjepa.results.summary import Method, against, paired, verdict
 
 _MINUS = "\N{MINUS SIGN}"
 DECIMALS = {"angle_deg": 1}  # of a table's numbers; 3 otherwise, as in the paper

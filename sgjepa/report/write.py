@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa import files
-from sgjepa.errors import InputError, one_line
+from sgjepa.core import files
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.tables import to_csv
 from sgjepa.report import figures, tables, words
-from sgjepa.report.counterfactual import Counterfactual, counterfactuals
 from sgjepa.report.figures import Picture
-from sgjepa.report.gather import MAIN, Results, gather
 from sgjepa.report.html import Content, Finding, page
-from sgjepa.report.training import cost
-from sgjepa.tables import to_csv
+from sgjepa.results.counterfactual import Counterfactual, counterfactuals
+from sgjepa.results.gather import MAIN, Results, gather
+from sgjepa.results.training import cost
 
 FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
 STRIPS = "strips.npz"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from sgjepa.errors import unknown
+from sgjepa.core.errors import unknown
 from sgjepa.studies import factorial, linear_surrogate
 from sgjepa.studies.outcome import Outcome
 

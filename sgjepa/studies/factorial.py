@@ -14,17 +14,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sgjepa.experiment import run_chains, study_chains
-from sgjepa.losses import OneStepLoss
-from sgjepa.models.world import ModelConfig
-from sgjepa.recipes.worlds import recipe
-from sgjepa.report.gather import MAIN, METRICS, Results, unit
+from sgjepa.core.stats import Interval, bootstrap
+from sgjepa.models.jepa import ModelConfig
+from sgjepa.recipes.training import recipe
 from sgjepa.report.html import Finding
 from sgjepa.report.words import place, signed
-from sgjepa.run import Run
-from sgjepa.stats import Interval, bootstrap
+from sgjepa.results.gather import MAIN, METRICS, Results, unit
+from sgjepa.results.summary import verdict
+from sgjepa.studies.chains import run_chains, study_chains
 from sgjepa.studies.outcome import Outcome
-from sgjepa.summary import verdict
+from sgjepa.training.losses import OneStepLoss
+from sgjepa.training.run import Run
 
 CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_step")
 

@@ -13,20 +13,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sgjepa import checkpoint, files
-from sgjepa.coverage import coverage_curve
+from sgjepa.core import files
+from sgjepa.core.stats import spearman
+from sgjepa.core.tables import to_csv
 from sgjepa.data.store import Dataset, Split, open_dataset
-from sgjepa.encoded import encoded
-from sgjepa.experiment import run_chains, study_chains
-from sgjepa.models.world import WorldModel
-from sgjepa.probe import targets_in
-from sgjepa.recipes.worlds import recipe
+from sgjepa.evaluation.coverage import coverage_curve
+from sgjepa.evaluation.probe import targets_in
+from sgjepa.models.jepa import WorldModel
+from sgjepa.recipes.training import recipe
 from sgjepa.report.html import Finding
 from sgjepa.report.words import fixed
-from sgjepa.stats import spearman
+from sgjepa.studies.chains import run_chains, study_chains
 from sgjepa.studies.outcome import Outcome
-from sgjepa.tables import to_csv
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
+from sgjepa.training import checkpoint
+from sgjepa.training.encoded import encoded
 
 METHODS = ("gru", "lewm")
 BAND = 0.5  # m/s^2, width of a band of training gravities

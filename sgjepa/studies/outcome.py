@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sgjepa.report.gather import Results
 from sgjepa.report.html import Finding
+from sgjepa.results.gather import Results
 
 
 @dataclass(frozen=True)

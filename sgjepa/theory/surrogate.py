@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.errors import InputError
+from sgjepa.core.errors import InputError
 from sgjepa.theory.algebra import frobenius
 
 

@@ -1,0 +1,107 @@
+"""Configs are frozen dataclasses; this file turns them into plain JSON values and back, strictly.
+
+A field whose type is a union of dataclasses carries the class name under the key "type".
+An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from sgjepa.core.errors import InputError, one_line
+
+T = TypeVar("T")
+
+
+def to_dict(config: Any) -> Any:
+    """A config as JSON values: dicts, lists, strings, numbers, booleans, None."""
+    if is_dataclass(config):
+        values = {f.name: to_dict(getattr(config, f.name)) for f in fields(config)}
+        return {"type": type(config).__name__, **values}
+    if isinstance(config, Mapping):
+        return {str(key): to_dict(value) for key, value in config.items()}
+    if isinstance(config, (list, tuple)):
+        return [to_dict(value) for value in config]
+    return config
+
+
+def from_dict(cls: type[T], data: Any) -> T:
+    """The config of type `cls` that `to_dict` wrote."""
+    return _build(cls, data, cls.__name__)
+
+
+def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
+    """The first place where two JSON values differ, with both values there; None if they are equal."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(k for k in other if k not in one)]:
+            found = difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+            if found:
+                return found
+        return None
+    return None if one == other else (place, one, other)
+
+
+def require_same(there: Any, asked: Any, place: str) -> None:
+    """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
+    if found := difference(there, asked):
+        key, old, new = found
+        differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
+        raise InputError(f"{place} with {differs}; choose another --out or delete it")
+
+
+def _build(hint: Any, data: Any, place: str) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _build_union(args, data, place)
+    if is_dataclass(hint):
+        return _build_dataclass(hint, data, place)
+    if origin in (dict, Mapping):
+        _expect(isinstance(data, Mapping), "an object", data, place)
+        return {key: _build(args[1], value, f"{place}.{key}") for key, value in data.items()}
+    if origin is tuple:
+        _expect(isinstance(data, (list, tuple)), "a list", data, place)
+        return tuple(_build(args[0], value, f"{place}[{i}]") for i, value in enumerate(data))
+    if hint is float:
+        _expect(isinstance(data, (int, float)) and not isinstance(data, bool), "a number", data, place)
+        return float(data)
+    if hint in (int, str, bool):
+        right = isinstance(data, hint) and not (hint is int and isinstance(data, bool))
+        _expect(right, f"a value of type {hint.__name__}", data, place)
+    return data
+
+
+def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
+    _expect(isinstance(data, Mapping), "an object", data, place)
+    hints = get_type_hints(cls)
+    unknown = set(data) - set(hints) - {"type"}
+    if unknown:
+        raise InputError(f"{place} has no field {', '.join(sorted(unknown))}; it has {', '.join(hints)}")
+    required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
+    missing = required - set(data)
+    if missing:
+        raise InputError(f"{place} lacks the field {', '.join(sorted(missing))}")
+    return cls(**{name: _build(hints[name], data[name], f"{place}.{name}") for name in hints if name in data})
+
+
+def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
+    if data is None and type(None) in choices:
+        return None
+    classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
+    if isinstance(data, Mapping) and classes:
+        kind = str(data.get("type"))
+        _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
+        return _build_dataclass(classes[kind], data, place)
+    if float in choices and type(data) is int:
+        return float(data)
+    for choice in choices:
+        if choice in (int, float, str, bool) and type(data) is choice:
+            return data
+    raise InputError(f"{place} got {data!r}, which fits none of {', '.join(map(str, choices))}")
+
+
+def _expect(right: bool, wanted: str, data: Any, place: str) -> None:
+    if not right:
+        raise InputError(f"{place} should be {wanted}, got {data!r}")

@@ -1,0 +1,92 @@
+"""The run directory and its rows: one JSON object a line, appended, read back as dicts.
+
+runs/<name>/
+  run.json        the resolved config, the datasets' digests and where it came from
+  rows.jsonl      everything measured, one record a line
+  checkpoints/    what training needs to go on
+  model.safetensors   the finished model
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError, one_line
+
+CONFIG, ROWS = "run.json", "rows.jsonl"
+
+
+def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
+    """Refuse a directory that holds something else; one with the very same settings and data, or none, is fine.
+
+    data: the digest of each dataset that is there now.
+    """
+    if (folder / CONFIG).is_file():
+        there = files.read_json(folder / CONFIG)
+        config.require_same(there.get("config"), config.to_dict(settings), f"{folder} holds a run")
+        for name, digest in data.items():
+            if (used := there.get("data", {}).get(name, digest)) != digest:
+                raise InputError(
+                    f"{folder} was trained on another dataset {name}: its digest was {used} and is now {digest}; "
+                    f"choose another --out, delete the run, or make that dataset again"
+                )
+    elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
+
+
+def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, world: str, transfer: bool) -> None:
+    """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
+
+    about: what its run.json says. transfer: another world is what one wants.
+    """
+    used = about.get("data", {}).get(name, digest)
+    if used != digest:
+        raise InputError(
+            f"{folder} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; "
+            "make that one again, or give the new one another name"
+        )
+    worlds = about.get("worlds", [world])
+    if world not in worlds and not transfer:
+        raise InputError(
+            f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
+            "if that is what you want, add --transfer"
+        )
+
+
+def create(folder: Path, about: dict[str, Any]) -> None:
+    """Make the directory of a run, about which "config", "data" and "provenance" must be said; one that is there stays."""
+    if not (folder / CONFIG).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_json(folder / CONFIG, about)
+
+
+def append(folder: Path, records: list[dict[str, Any]]) -> None:
+    """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    with (folder / ROWS).open("a") as file:
+        file.write(text)
+
+
+def read(folder: Path) -> Iterator[dict[str, Any]]:
+    """All whole records. A torn last line, left by a kill, is passed over."""
+    path = folder / ROWS
+    if not path.exists():
+        return
+    with path.open() as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                if line.endswith("\n"):
+                    raise InputError(f"{path}, line {number} is not JSON ({one_line(error, 80)})") from error
+
+
+def keep(folder: Path, up_to_step: int) -> None:
+    """Forget records after a step: training that goes on from there will write them again."""
+    kept = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
+    text = "".join(json.dumps(record) + "\n" for record in kept)
+    files.write_bytes(folder / ROWS, text.encode())

@@ -1,0 +1,134 @@
+"""What decides a dataset's bytes: the settings, the seed, law and plan of every episode, and the checks at the door."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sgjepa import laws
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.data import codec, episode
+from sgjepa.envs import find
+from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.base import Env
+from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.laws import Sampler
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split: how many episodes, under which laws."""
+
+    episodes: int
+    laws: dict[str, Sampler]
+
+
+@dataclass(frozen=True)
+class DatasetConfig:
+    """Everything that decides a dataset's bytes."""
+
+    world: str
+    image_size: int
+    train: Part
+    test: Part
+    codec: str = "lz4"
+    env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
+    seed: int = 0
+
+    def part(self, split: str) -> Part:
+        return {"train": self.train, "test": self.test}[split]
+
+
+def episode_seed(seed: int, split: str, number: int) -> int:
+    """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number))
+    high, low = sequence.generate_state(2, np.uint32).tolist()
+    return int(high >> 1) << 32 | int(low)  # 63 bits: fits a signed integer anywhere
+
+
+def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: int) -> dict[str, float]:
+    """The laws of one episode, from a stream of their own, rounded to what the dataset's float32 columns hold."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number, 1)))
+    return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
+
+
+def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> str:
+    """What the episode is meant to come to; empty in worlds without plans.
+
+    Each run of as many episodes as there are plans has every one of them, in an order of its own: the shares are exact.
+    """
+    if not plans:
+        return ""
+    block, place = divmod(number, len(plans))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], block, 2)))
+    return plans[int(rng.permutation(len(plans))[place])]
+
+
+def with_meshes(settings: DatasetConfig) -> DatasetConfig:
+    """The settings with a digest of the robot's meshes in `env`, where SGJEPA_MENAGERIE gives it any: frames show them."""
+    env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
+    if os.environ.get(MENAGERIE) and issubclass(find(settings.world), ArmWorld):
+        model = find(settings.world)(image_size=8).model
+        shown = b"".join(part.tobytes() for part in (model.mesh_vert, model.mesh_face, model.geom_rgba))
+        env[MENAGERIE] = hashlib.sha256(shown).hexdigest()[:12]
+    if MENAGERIE in settings.env and env != settings.env:
+        raise InputError(f"these settings are for the meshes {settings.env[MENAGERIE]}; set {MENAGERIE} to their folder")
+    return replace(settings, env=env)
+
+
+def make_env(settings: DatasetConfig) -> Env:
+    """The environment that makes the dataset's episodes."""
+    options: dict[str, Any] = {key: value for key, value in settings.env.items() if key != MENAGERIE}
+    return find(settings.world)(image_size=settings.image_size, **options)
+
+
+def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
+    """Any episode of the dataset, alone."""
+    law = episode_law(settings.part(split).laws, settings.seed, split, number)
+    plan = episode_plan(env.world.plans, settings.seed, split, number)
+    return episode.simulate(env, episode_seed(settings.seed, split, number), law, plan)
+
+
+def check(settings: DatasetConfig) -> None:
+    """Refuse at the door what would fail in a worker."""
+    world = find(settings.world).world
+    codec.find(settings.codec)
+    for key, value in settings.env.items():
+        if key == MENAGERIE:  # from `with_meshes`
+            continue
+        if not world.options:
+            raise InputError(f"{world.name} has no options, so none called '{key}'")
+        if key not in world.options:
+            raise unknown(f"option of {world.name}", key, world.options)
+        if value not in world.options[key]:
+            raise unknown(key, value, world.options[key])
+    if settings.seed < 0:
+        raise InputError(f"seed must not be negative, got {settings.seed}")
+    for split in episode.SPLITS:
+        _check_part(settings.part(split), split)
+    for name in settings.train.laws.keys() ^ settings.test.laws.keys():
+        raise InputError(f"law '{name}' must be given for both splits, or for none")
+    for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | world.records.keys()):
+        raise InputError(f"a law cannot be called '{name}': a dataset has a column of that name already")
+    env = make_env(settings)
+    env.reset(seed=0)  # draws a frame: a renderer that cannot work is found out here
+    env.close()
+
+
+def _check_part(part: Part, split: str) -> None:
+    if part.episodes < 1:
+        raise InputError(f"a dataset needs at least one {split} episode, got {part.episodes}")
+    for name, sampler in part.laws.items():
+        if isinstance(sampler, laws.Grid):
+            if not sampler.values:
+                raise InputError(f"the {split} grid of law '{name}' is empty")
+            values: tuple[float, ...] = sampler.values
+        else:
+            values = (sampler.mean, sampler.std, sampler.floor)
+        for value in values:
+            laws.check({name: value})

@@ -1,0 +1,1 @@
+"""The worlds in which an arm meets a ball."""

@@ -1,0 +1,303 @@
+"""What the three arm worlds share: a robot that carries a tool along commanded poses, and a free ball that touches things.
+
+A command moves the tool's target pose. Inverse kinematics turns the new pose into joint angles; over the frame interval the
+joints' commands run smoothly from the old angles to the new, and the servos follow. The tool is a child of the
+arm's last link: it has the arm's mass behind it, a velocity when it meets the ball, and it gives way a little. A command
+that would ask a joint for more than its published speed is carried out as far as that allows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import mujoco
+import numpy as np
+
+from sgjepa.core.errors import InputError
+from sgjepa.envs import spatial
+from sgjepa.envs.arms import bounce
+from sgjepa.envs.base import Quantity
+from sgjepa.envs.robots.kinematics import Arm, Solution, rotation_vector
+from sgjepa.envs.robots.robot import Robot
+from sgjepa.envs.spatial import Arena, Look, Spatial
+
+OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch
+TOOL = "tool"  # the site that commands move
+CLOSE = (0.002, math.radians(1.0))  # m, rad: a commanded pose that the arm can take no better is cut short
+Surfaces = Mapping[str, tuple[float, tuple[float, ...]]]  # restitution and friction of the ball with each kind of thing
+_MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
+
+
+def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:
+    """Quantities called name_suffix, all in one unit."""
+    return tuple(Quantity(f"{name}_{suffix}", units) for suffix in suffixes)
+
+
+def tool_record(name: str) -> tuple[Quantity, ...]:
+    """Nine numbers: where the tool is, how it moves, where it was told to be."""
+    return (
+        *vector(name, "m", "x", "y", "z"),
+        *vector(name, "m/s", "vx", "vy", "vz"),
+        *vector(name, "m", "target_x", "target_y", "target_z"),
+    )
+
+
+def arm_record(robot: Robot) -> tuple[Quantity, ...]:
+    """Angle, speed and commanded angle of every joint."""
+    names = [joint.name for joint in robot.joints]
+    return (*vector("angle", "rad", *names), *vector("speed", "rad/s", *names), *vector("target", "rad", *names))
+
+
+def flags(*names: str) -> tuple[Quantity, ...]:
+    """Zeros and ones."""
+    return tuple(Quantity(name, "1") for name in names)
+
+
+class Demonstrator(Protocol):
+    """What drives an arm in demonstrations."""
+
+    def forget(self) -> None:
+        """Drop what was thought of a ball that is no longer there."""
+
+
+class ArmWorld(Spatial):
+    """A world in which a robot meets a ball. A world builds a spec with `start_spec`, then calls `_adopt`."""
+
+    robot: ClassVar[Robot]
+    look: ClassVar[Look]
+    anchor: ClassVar[tuple[float, float, float]]  # the point recorded with the ball's state
+    radius: ClassVar[float]  # of the ball
+    limb: ClassVar[float] = 0.03  # m, of the arm's shadow
+    tool_shadow: ClassVar[float]  # m
+    touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
+    substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
+    _expert: Demonstrator
+
+    def _adopt(self, spec: Any, kinds: Mapping[str, str], surfaces: Surfaces) -> None:
+        """Compile the spec. `kinds` says for every geom that the ball can touch which of `touches` it is."""
+        for geom, kind in kinds.items():
+            e, rub = surfaces[kind]
+            spec.add_pair(geomname1="ball", geomname2=geom, **bounce.friction(*rub), **bounce.softness(e))
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+        self.arm = Arm(self.model, self.robot, TOOL)
+        self._kind = np.full(self.model.ngeom, -1)
+        for geom, kind in kinds.items():
+            self._kind[self.model.geom(geom).id] = self.touches.index(kind)
+        ball = self.model.joint("ball")
+        self._ball, self._ball_v = slice(*(ball.qposadr[0] + [0, 7])), slice(*(ball.dofadr[0] + [0, 6]))
+        self._limbs = np.array([self.model.body(f"{self.robot.name}_{link.name}").id for link in self.robot.links[1:]])
+        self._rows = _between([math.hypot(*link.pos) for link in self.robot.links[2:]], self.limb)
+        self._site = self.model.site(TOOL).id
+        self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
+        self._target = np.zeros(3), np.eye(3)
+        self._joints, self._speeds = self.arm.home, np.zeros_like(self.arm.home)
+
+    def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
+        """Put the ball there, at rest orientation, and clear what the last episode left."""
+        body = self.model.body("ball").id
+        self.model.body_mass[body] = mass
+        self.model.body_inertia[body] = 0.4 * mass * self.radius**2
+        mujoco.mj_resetData(self.model, self.data)
+        mujoco.mj_setConst(self.model, self.data)  # contact springs scale with the inverse weights
+        self._mass = mass
+        self.data.qpos[self._ball] = *position, 1, 0, 0, 0
+        self.data.qvel[self._ball_v] = *velocity, *spin
+        self.touched[:] = False
+
+    def _pose(self, position: np.ndarray, rotation: np.ndarray, joints: np.ndarray) -> None:
+        """Put the arm there, at rest, with the servos holding it."""
+        self._target, self._joints, self._speeds = (position, rotation), joints, np.zeros_like(joints)
+        self.data.qpos[self.arm.qpos] = joints
+        mujoco.mj_forward(self.model, self.data)
+        self.arm.follow(self.data, joints, np.zeros_like(joints))
+
+    def _set_state(self, state: Mapping[str, float]) -> None:
+        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True):
+            if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
+        values = {**dict(zip(_MOVING, self.state().tolist(), strict=False)), **state}
+        x, y, z, vx, vy, vz, *turn, wx, wy, wz = (values[name] for name in _MOVING)
+        if z < self.radius - 0.02:
+            raise InputError(f"state puts the ball {self.radius - z:.3g} m into the floor; its radius is {self.radius:g}")
+        there = self.data.qpos[self._ball]  # a ball that flew out over a wall may stay as far out as it is
+        outside, already = (
+            float((np.abs(np.subtract(place, self.arena.centre)) - self.arena.half).max()) + self.radius
+            for place in ((x, y), there[:2])
+        )
+        if outside > max(already, 0.0) + 0.02:
+            raise InputError(f"state puts the ball {outside:.3g} m into a wall or beyond the floor's edge; move x or y")
+        size = float(np.linalg.norm(turn))
+        if not 0.9 < size < 1.1:
+            raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {size:.3g}")
+        quat = np.array([turn[3], *turn[:3]]) / size
+        self.data.qpos[self._ball] = x, y, z, *quat
+        self.data.qvel[self._ball_v] = vx, vy, vz, *_turned(quat, (wx, wy, wz), back=True)
+        mujoco.mj_forward(self.model, self.data)
+        self._expert.forget()
+
+    def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
+        """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
+        goal, arm, data, dt = self._reach(position, rotation), self.arm, self.data, bounce.TIMESTEP
+        start, before, after, ramp = data.qpos[arm.qpos].copy(), self._speeds, self._arriving(goal), self.world.frame_dt / 2
+        gain = (after - before) / ramp
+        self.touched[:] = False
+        for step in range(1, self.substeps + 1):
+            t = step * dt
+            if t <= ramp:
+                arm.follow(data, start + before * t + gain * (t * t / 2), before + gain * t, gain)
+            else:
+                arm.follow(data, start + (before - after) * (ramp / 2) + after * t, after)
+            mujoco.mj_step(self.model, data)
+            if data.ncon:
+                kinds = self._kind[data.contact.geom].max(axis=1)
+                self.touched[kinds[kinds >= 0]] = True
+            self._watch()
+        self._joints, self._speeds = goal, after
+        mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
+
+    def _arriving(self, goal: np.ndarray) -> np.ndarray:
+        """The speeds with which the joints arrive at `goal` at the end of the interval, the fastest they are asked for.
+
+        From where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
+        evenly to this one, so a lag or a push is made good at once and nothing jerks.
+        """
+        early = self.world.frame_dt / 4  # s; half of the ramp
+        return (goal - self.data.qpos[self.arm.qpos] - self._speeds * early) / (self.world.frame_dt - early)
+
+    def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+        """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
+        found = self.arm.solve(position, rotation, self._joints)
+        if self._possible(found):
+            self._target = position, rotation
+            return found.joints
+        (here, axes), share, width, joints = self._target, 0.0, 1.0, self._joints
+        turn = rotation_vector(rotation @ axes.T)
+        for _ in range(7):
+            width /= 2
+            way = here + (share + width) * (position - here), rotation_of((share + width) * turn) @ axes
+            found = self.arm.solve(*way, joints)
+            if self._possible(found):
+                share, joints, self._target = share + width, found.joints, way
+        return joints
+
+    def _possible(self, found: Solution) -> bool:
+        return found.within(*CLOSE) and bool((np.abs(self._arriving(found.joints)) <= self.arm.fastest).all())
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Look at the world after every substep: events must not fall between two frames."""
+
+    # --- what is recorded ---------------------------------------------------------------------------------------
+
+    def ball(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity of the ball, (3,) each."""
+        return self.data.qpos[self._ball][:3].copy(), self.data.qvel[self._ball_v][:3].copy()
+
+    def tool(self) -> tuple[np.ndarray, np.ndarray]:
+        """Position and rotation of the tool as of the last substep, (3,) and (3, 3)."""
+        return self.data.site_xpos[self._site], self.data.site_xmat[self._site].reshape(3, 3)
+
+    def tool_velocity(self) -> np.ndarray:
+        """Angular and linear velocity of the tool in the world's axes, (6,)."""
+        velocity = np.zeros(6)
+        mujoco.mj_objectVelocity(self.model, self.data, mujoco.mjtObj.mjOBJ_SITE, self._site, velocity, 0)
+        return velocity
+
+    def tracking_error(self) -> tuple[float, float]:
+        """How far the tool is from where it was told to be at this frame: metres and radians."""
+        position, rotation = self.tool()
+        return float(np.linalg.norm(position - self._target[0])), float(
+            np.linalg.norm(rotation_vector(rotation @ self._target[1].T))
+        )
+
+    def state(self) -> np.ndarray:
+        pose, motion = self.data.qpos[self._ball], self.data.qvel[self._ball_v]
+        # MuJoCo keeps w x y z, and spins of a free body in the body's own axes
+        spin = _turned(pose[3:], motion[3:])
+        return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.anchor])
+
+    def _tool_record(self) -> np.ndarray:
+        return np.concatenate([self.tool()[0], self.tool_velocity()[3:], self._target[0]])
+
+    def _arm_record(self) -> np.ndarray:
+        return np.concatenate([self.data.qpos[self.arm.qpos], self.data.qvel[self.arm.dofs], self._joints])
+
+    def _casters(self) -> np.ndarray:
+        arm = self._rows @ self.data.xpos[self._limbs]
+        spheres = np.concatenate([arm, np.full((len(arm), 1), self.limb)], axis=1)
+        ball = [*self.data.qpos[self._ball][:3], self.radius]
+        return np.concatenate([[ball, [*self.tool()[0], self.tool_shadow]], spheres])
+
+
+def start_spec(look: Look) -> Any:
+    """A spec with the physics all arm worlds share, the camera and the lights."""
+    spec = mujoco.MjSpec()
+    spec.option.timestep = bounce.TIMESTEP
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.gravity = [0, 0, 0]
+    spatial.set_looks(spec, look)
+    return spec
+
+
+def add_ball(spec: Any, radius: float, **look: Any) -> None:
+    """A free ball of unit mass: the world gives it its mass at reset."""
+    body = spec.worldbody.add_body(name="ball")
+    body.add_freejoint(name="ball")
+    body.explicitinertial = True
+    body.mass, body.inertia = 1.0, [0.4 * radius**2] * 3
+    body.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], **look, **OFF)
+
+
+def add_solids(spec: Any, arena: Arena) -> dict[str, str]:
+    """What the ball bounces off in an arena, and its kind: a plane and thick boxes that are not drawn."""
+    (cx, cy), (hx, hy), top, thick = arena.centre, arena.half, arena.height, 0.25
+    hidden = {"group": spatial.HIDDEN, **OFF}
+    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
+    walls = {
+        "left": ((cx - hx - thick, cy, top / 2), (thick, hy, top / 2)),
+        "right": ((cx + hx + thick, cy, top / 2), (thick, hy, top / 2)),
+        "far": ((cx, cy + hy + thick, top / 2), (hx, thick, top / 2)),
+    }
+    for name, (pos, size) in walls.items():
+        spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=pos, size=size, **hidden)
+    return {"floor": "floor", **dict.fromkeys(walls, "wall")}
+
+
+def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
+    """Weights (M, N) that turn the N joints of a chain into M points along its links, none farther apart than the radius."""
+    rows = [np.eye(len(lengths) + 1)[0]]
+    for i, length in enumerate(lengths):
+        count = max(math.ceil(length / (1.5 * radius)), 1)
+        for share in np.arange(1, count + 1) / count:
+            row = np.zeros(len(lengths) + 1)
+            row[i : i + 2] = 1 - share, share
+            rows.append(row)
+    return np.array(rows)
+
+
+def yaw(angle: float) -> tuple[float, float, float, float]:
+    """The quaternion of a turn about the vertical."""
+    return math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)
+
+
+def rotation_of(turn: np.ndarray) -> np.ndarray:
+    """The rotation matrix of an axis times angle."""
+    quat, matrix = np.zeros(4), np.zeros(9)
+    angle = float(np.linalg.norm(turn))
+    mujoco.mju_axisAngle2Quat(quat, turn / angle if angle > 1e-12 else np.array([1.0, 0, 0]), angle)
+    mujoco.mju_quat2Mat(matrix, quat)
+    return matrix.reshape(3, 3)
+
+
+def _turned(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, back: bool = False) -> np.ndarray:
+    """A vector turned by a quaternion w x y z, or by its inverse."""
+    q, out = np.array(quat, float), np.zeros(3)
+    if back:
+        q[1:] *= -1
+    mujoco.mju_rotVecQuat(out, np.array(vector, float), q)
+    return out

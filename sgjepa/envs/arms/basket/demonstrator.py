@@ -1,0 +1,308 @@
+"""The demonstrator of Franka Paddle-to-Basket: it plans one stroke with a copy of the world, then plays it.
+
+1. Watch: the copy runs without the arm's help until the ball is a little past the top of a flight in front of the arm.
+2. Aim: from there a throw to the rim's height at the aim takes about 0.42 s on Earth, longer where things fall slower. The
+   face looks along the change of velocity that asks for, and the blade arrives with the speed of the moving-wall formula,
+   (v_out + e v_in) / (1 + e) along the normal. A falling ball brings speed of its own, so that the blade needs less.
+3. Swing: wait in the rest posture, which is the same for every plan, go to the point from which a quarter of a metre of
+   even acceleration ends at the ball, strike, slow down. The blade turns on the way, as the arm turns that swings it.
+4. Correct: play the stroke in the copy, see how the ball left and where it comes down through the rim's height, change the
+   stroke by the error and try again, until the outcome is the planned one. Where the arm could not follow, because the
+   stroke leaves its reach or is too fast for its joints: of some other moments, ways to turn and lengths of the swing, take
+   those that ask the least of its joints.
+
+The six failures: aims short of the middle, beyond it, beside it (to the far wall), or on the rim; the blade 0.27 m beside
+the ball, on the arm's side; and the blade swept low under the ball and past it, so that the ball comes down on the handle.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+
+from sgjepa.envs.arms.basket.scene import BASKET, BLADE, FASTEST, RADIUS, STEP, SURFACES, facing, tilt_of
+
+if TYPE_CHECKING:
+    from sgjepa.envs.arms.basket.environment import FrankaPaddleToBasket
+
+NEAR = 0.15  # m, x; a ball that has its top here or nearer to the arm is struck after it
+FLIGHT = 0.42  # s on Earth from strike to rim
+SLOWING = 0.25  # s after the strike
+BOUNCE = SURFACES["blade"][0]
+LOSS = np.array([1.09, 1.0, 0.98])  # friction and a blade that gives way take some of the speed towards the basket
+TRIES = 8
+STRAY = 0.004  # m; a blade farther from its way cannot follow it
+DRAWS = 12  # other strokes that are compared when the arm cannot follow one
+BEHIND = (0.15, 0.20, 0.25, 0.30)  # m; how far behind the blade a ball may come down on the handle or the hand
+Way = tuple[np.ndarray, np.ndarray]  # by frame: where the blade is (T, 3) and looks (T, 3)
+_FIELDS = (
+    *("_struck", "_spoiled", "_entered", "_crossed", "_rim", "_relaxed", "_crossing", "_strike", "_strike_time", "_before"),
+    *("_target", "_joints", "_speeds", "touched"),
+)
+AIMS = {"success": (0.0, 0.0), "undershoot": (0.42, 0.0), "overshoot": (-0.42, 0.0), "rim_hit": (0.23, 0.0)}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How to swing. The arm turns its blade as it swings it, which is less work for its wrist."""
+
+    late: float  # s after the ball's top, on Earth; a falling ball asks for a slower blade
+    turn: tuple[float, float, float] = (0.0, 1.0, -1.0)  # rad/m
+    swing: float = 0.25  # m of way before the strike
+
+    @staticmethod
+    def draw(rng: np.random.Generator) -> Style:
+        """Any style that may do."""
+        return Style(rng.uniform(0.12, 0.22), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.34))
+
+
+class Striker:
+    """One stroke for one plan, planned when it is first asked for. All times are seconds from then."""
+
+    def __init__(self, rng: np.random.Generator, plan: str):
+        self._rng, self._plan, self._when = rng, plan, 0.0  # when the ball is at its top
+        spread = rng.uniform(-0.03, 0.03, 2) if plan == "success" else np.zeros(2)
+        self._goal = np.array([0.0, 0.40]) if plan == "left_right_miss" else np.array(AIMS.get(plan, (0.0, 0.0))) + spread
+        self._style = Style(rng.uniform(0.09, 0.13) + 0.04 * (plan == "overshoot"))
+        self._flight = FLIGHT * (1.06 if plan == "overshoot" else 1.0)  # steeper, to clear the far rim
+        self._way: Way | None = None
+        self._summary = np.zeros(9)
+
+    def summary(self) -> np.ndarray:
+        """Predicted intercept, wanted velocity after the strike, aim: (9,)."""
+        return self._summary
+
+    def act(self, env: FrankaPaddleToBasket) -> np.ndarray:
+        """The control of the present frame."""
+        if self._way is None:
+            self._way = self._plan_from(env)
+        places, normals = self._way
+        t = min(env.t + 1, len(places) - 1)
+        return _control(places[t], normals[t], env._target[0])
+
+    def forget(self) -> None:
+        """The ball was put elsewhere: plan again."""
+        self._way = None
+
+    def _plan_from(self, env: FrankaPaddleToBasket) -> Way:
+        top = _top(env)
+        if top is None:  # no ball comes down in front of the arm in the time that is left: hold still
+            still = env._target[0], env._target[1][:, 0]
+            return _frames(env, lambda t: still)
+        self._when = top
+        return self._under_handle(env) if self._plan == "invalid_robot_contact" else self._search(env)
+
+    def _search(self, env: FrankaPaddleToBasket) -> Way:
+        wanted = "none" if self._plan == "success" else self._plan
+        best: tuple[float, Way, np.ndarray] | None = None
+        style, boost, flight = self._style, np.zeros(3), self._flight * _slowness(env)
+        hopeless = self._hit(env, style) <= self._when  # the ball cannot come down in the time that is left
+        for attempt in range(1 if hopeless else TRIES):
+            way = self._stroke(env, style, boost)
+            seen = _play(env, way)
+            error = self._goal - seen.crossing if seen.crossing is not None else np.ones(2)
+            miss = float(np.linalg.norm(error)) if self._plan == "success" else 0.0
+            score = miss + seen.fault(wanted)
+            if best is None or score < best[0]:
+                best = score, way, self._summary
+            if score < 0.08:
+                break
+            if seen.strayed > STRAY:
+                style, boost = self._easier(env), np.zeros(3)
+            elif seen.outcome == "rim_hit" and self._plan != "success":  # meant to miss it altogether: farther out
+                boost[:2] += 0.15 * self._goal / flight
+            elif seen.crossing is not None and attempt > 0 and seen.outcome != "rim_hit":  # the rim turns a ball away
+                boost[:2] += 0.8 * error / flight
+            elif seen.gone is not None:
+                boost += 0.8 * (self._summary[3:6] - seen.gone)
+        assert best is not None
+        self._summary = best[2]
+        return best[1]
+
+    def _easier(self, env: FrankaPaddleToBasket) -> Style:
+        """Of several styles, the one that asks the least of the joints."""
+        best, least = self._style, math.inf
+        for style in [Style.draw(self._rng) for _ in range(DRAWS)]:
+            effort = _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style), least)
+            if effort < least:
+                best, least = style, effort
+        return best
+
+    def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
+        """When to strike: some time after the ball's top, but early enough for the ball to come down within the episode."""
+        left = (env.world.frames - 1 - env.t) / env.world.fps - 1.25 * self._flight * _slowness(env)
+        return max(min(self._when + style.late * _slowness(env), left), self._when)
+
+    def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
+        """Poses by frame of a stroke that meets the ball; a boost of the wanted velocity makes up for losses."""
+        g, hit = env.law["gravity"], self._hit(env, style)
+        place, speed = _watch_ball(env, hit)
+        target = BASKET + np.array([*self._goal, 0.0])
+        flight = self._flight * _slowness(env) * math.sqrt(max(place[0] - target[0], 0.1))  # shorter throws, flatter
+        out = (target - place + np.array([0, 0, g * flight**2 / 2])) / flight
+        self._summary = np.concatenate([place, out, target])
+        out = out * LOSS + boost
+        normal = out - speed
+        normal[0] = min(normal[0], -0.3 * np.linalg.norm(normal))
+        normal /= np.linalg.norm(normal)
+        pace = max((out @ normal + BOUNCE * speed @ normal) / (1 + BOUNCE), 0.05)
+        touch = place - normal * (BLADE[0] + RADIUS)
+        if self._plan == "no_paddle_contact":
+            touch, pace = touch + np.array([0.0, 0.27, 0.0]), 0.7 * pace
+        swing = _Swing(touch, normal, pace, hit, style, (env._target[0], env._target[1][:, 0]))
+        return _frames(env, swing.pose)
+
+    def _under_handle(self, env: FrankaPaddleToBasket) -> Way:
+        """Hold the paddle level and low, so that the ball, past its top, comes down behind the blade."""
+        best: tuple[float, Way, np.ndarray] | None = None
+        for behind in BEHIND:
+            way = self._level(env, behind)
+            score = _play(env, way).fault(self._plan)
+            if best is None or score < best[0]:
+                best = score, way, self._summary
+            if score == 0:
+                break
+        assert best is not None
+        self._summary = best[2]
+        return best[1]
+
+    def _level(self, env: FrankaPaddleToBasket, behind: float) -> Way:
+        g, low, slow = env.law["gravity"], 0.26, _slowness(env)
+        place, speed = _watch_ball(env, self._when)
+        fall = math.sqrt(max(2 * (place[2] - low - BLADE[0] - RADIUS) / max(g, 0.05), 0.0))
+        spot = np.array([place[0] + speed[0] * fall - behind, place[1], low])
+        self._summary = np.concatenate([place, np.zeros(3), spot])
+        (start, axes), beside, level = env._target, spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
+        before = axes[:, 0]
+
+        def pose(t: float) -> tuple[np.ndarray, np.ndarray]:
+            # beside the ball's way until its last flight, then under it while it is up
+            aside = _smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.7))
+            under = _smooth((t - self._when + 0.3 * slow) / (0.57 * slow))
+            look = before + aside * (level - before)
+            return start + aside * (beside - start) + under * (spot - beside), look / np.linalg.norm(look)
+
+        return _frames(env, pose)
+
+
+@dataclass(frozen=True)
+class _Swing:
+    """Wait, draw back, swing along the normal, slow down."""
+
+    touch: np.ndarray  # m; where the blade's middle is when it strikes
+    normal: np.ndarray
+    pace: float  # m/s, at the strike
+    hit: float  # s
+    style: Style
+    start: tuple[np.ndarray, np.ndarray]  # where the blade waits and looks
+
+    def pose(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Where the blade is and looks at a time."""
+        pace, hit = self.pace, self.hit
+        swing = min(2 * self.style.swing / pace, 0.55 * hit)  # s
+        t -= hit
+        if t < -swing:  # from rest to the point where the swing begins, in good time
+            share = _smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
+            (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
+            look = look + share * (turned - look)
+            return place + share * (back - place), look / np.linalg.norm(look)
+        if t <= 0:
+            return self._along(pace * ((t + swing) ** 2 / (2 * swing) - swing / 2))
+        s = min(t, SLOWING)
+        return self._along(pace * (s - s * s / (2 * SLOWING)))
+
+    def _along(self, far: float) -> tuple[np.ndarray, np.ndarray]:
+        """`far` metres before (negative) or behind the strike."""
+        look = self.normal + far * np.cross(self.style.turn, self.normal)
+        return self.touch + self.normal * far, look / np.linalg.norm(look)
+
+
+def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
+    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
+    joints, effort, last = env._joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
+    for t in range(env.t + 1, min(last, env.world.frames - 1) + 1):
+        found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
+        speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.world.fps
+        effort = max(effort, speed, 1e3 * found.cost)
+        if effort >= enough:
+            break
+        joints = found.joints
+    return effort
+
+
+def _slowness(env: FrankaPaddleToBasket) -> float:
+    """How much longer things take than on Earth."""
+    return math.sqrt(9.8 / max(env.law["gravity"], 0.3))
+
+
+def _smooth(share: float) -> float:
+    s = min(max(share, 0.0), 1.0)
+    return s * s * (3 - 2 * s)
+
+
+def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray, np.ndarray]]) -> Way:
+    poses = [pose((frame - env.t) / env.world.fps) for frame in range(env.world.frames)]
+    return np.array([p for p, _ in poses]), np.array([n for _, n in poses])
+
+
+def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
+
+
+def _top(env: FrankaPaddleToBasket) -> float | None:
+    """When the ball is at the top of the first flight that comes near enough to the arm, if any does."""
+    twin, before, left = copy.copy(env.data), env.ball()[1][2], env.world.frames - env.t
+    for frame in range(left):
+        mujoco.mj_step(env.model, twin, env.substeps)
+        climb = twin.qvel[env._ball_v][2]
+        if before > 0 >= climb and twin.qpos[env._ball][0] > NEAR:
+            return (frame + before / (before - climb)) / env.world.fps
+        before = climb
+    return None
+
+
+def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ball after some time if nobody touches it."""
+    twin = copy.copy(env.data)
+    mujoco.mj_step(env.model, twin, max(round(seconds / env.model.opt.timestep), 1))
+    return twin.qpos[env._ball][:3].copy(), twin.qvel[env._ball_v][:3].copy()
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What a stroke came to: the label, where the ball came down relative to the basket, how it left the blade."""
+
+    outcome: str
+    crossing: np.ndarray | None  # (2,) m
+    gone: np.ndarray | None  # (3,) m/s
+    strayed: float  # m; the farthest the blade was from its way
+
+    def fault(self, wanted: str) -> float:
+        """0 for the wanted outcome with a blade that could follow; a wrong outcome weighs most."""
+        return 100.0 * (self.outcome != wanted) + 1000.0 * max(self.strayed - STRAY, 0.0)
+
+
+def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
+    """Play a stroke in a copy. The world is as before afterwards."""
+    kept = {name: copy.deepcopy(getattr(env, name)) for name in _FIELDS}
+    data, env.data = env.data, copy.copy(env.data)
+    strayed = 0.0
+    try:
+        for t in range(env.t + 1, env.world.frames):
+            env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
+            strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
+            if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim
+                break
+        crossing = env._crossing - BASKET[:2] if env._crossed else None
+        gone = env._strike[9:12] + np.array([0, 0, 0.03 * env.law["gravity"]]) if env._struck else None
+        return _Played(env._failure(), crossing, gone, strayed)
+    finally:
+        env.data = data
+        for name, value in kept.items():
+            setattr(env, name, value)

@@ -1,0 +1,5 @@
+"""Arm Paddle Ball: scene, environment, demonstrator."""
+
+from sgjepa.envs.arms.paddle.environment import ArmPaddleBall
+
+__all__ = ["ArmPaddleBall"]

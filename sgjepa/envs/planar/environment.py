@@ -1,0 +1,224 @@
+"""The planar worlds: one rigid body, kicked once, falling and bouncing without friction or loss in a box.
+
+The control is an impulse (J_x, J_z) in N s on the centre of mass at the start of the frame interval. The demonstrator
+gives the launch impulse at frame 0 and none later, so the paper's action (J_x, J_z, g) is [control; gravity]. The state at
+frame 0 is the one before the kick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import mujoco
+import numpy as np
+
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
+from sgjepa.envs.planar import shapes
+from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
+from sgjepa.envs.render.canvas import Painter
+from sgjepa.envs.render.raster import CENTRE, HALF_BOX, Raster
+
+MASS = (0.5, 2.0)  # kg, uniform
+TILT = 0.6  # rad; the first angle is uniform within it
+SPEED = (0.35, 1.10)  # m/s, uniform
+MARGIN = 0.22  # m between the body and the walls at launch
+LOWEST_START = CENTRE[1] + 0.12 * HALF_BOX  # m; bodies start in the upper part of the box
+_LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
+_BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
+_MOVING = ("x", "z", "vx", "vz", "theta", "omega")
+RENDERERS = ("raster", "mujoco")
+
+
+def _world(shape: shapes.Shape, gym_id: str) -> World:
+    return World(
+        name=shape.name,
+        gym_id=gym_id,
+        state=(
+            *(Quantity(name, "m") for name in ("x", "z")),
+            *(Quantity(name, "m/s") for name in ("vx", "vz")),
+            Quantity("theta", "rad"),
+            Quantity("omega", "rad/s"),
+            *(Quantity(name, "m") for name in ("anchor_x", "anchor_z")),
+        ),
+        control=(Quantity("impulse_x", "N s"), Quantity("impulse_z", "N s")),
+        control_limit=MASS[1] * SPEED[1],
+        phys=(
+            Quantity("gravity", "m/s^2"),
+            Quantity("mass", "kg"),
+            *(Quantity(name, "m") for name in ("size_x", "size_z")),
+            Quantity("shape_id", "1"),
+            *(Quantity(name, "m") for name in ("box_half_width", "box_half_height", "wall_thickness")),
+        ),
+        nominal_law={"gravity": 4.0},
+        symmetry=shape.symmetry,
+        options={"contact": tuple(CONTACTS), "renderer": RENDERERS},
+    )
+
+
+class Planar(Env):
+    """One planar world; `contact` is "elastic" or "reference" (envs/contact.py), `renderer` is "raster" or "mujoco"."""
+
+    shape: ClassVar[shapes.Shape]
+
+    def __init__(
+        self,
+        image_size: int | None = None,
+        contact: str | Contact = "elastic",
+        renderer: str = "raster",
+        render_mode: str | None = None,
+    ):
+        if isinstance(contact, str) and contact not in CONTACTS:
+            raise unknown("contact", contact, CONTACTS)
+        if renderer not in RENDERERS:
+            raise unknown("renderer", renderer, RENDERERS)
+        self.contact = CONTACTS[contact] if isinstance(contact, str) else contact
+        self.renderer = renderer
+        self._painter: Painter | None = None
+        super().__init__(image_size, render_mode)
+        self._raster = Raster(self.image_size)
+
+    def _build(self) -> None:
+        self.close()
+        self.model = build(self.shape, self.contact, self.image_size)
+        self.data = mujoco.MjData(self.model)
+        self._mass = 1.0
+        self._impulse = np.zeros(2)
+
+    def _launch(self, rng: np.random.Generator) -> None:
+        mass = rng.uniform(*MASS)
+        theta = rng.uniform(-TILT, TILT)
+        heading = rng.uniform(0.0, 2 * math.pi)
+        speed = rng.uniform(*SPEED)
+        across, up = rng.uniform(size=2)
+        low, high = self.shape.turned(theta).min(axis=0), self.shape.turned(theta).max(axis=0)
+        left, right = _LEFT - low[0] + MARGIN, _RIGHT - high[0] - MARGIN
+        bottom, top = max(_BOTTOM - low[1] + MARGIN, LOWEST_START), _TOP - high[1] - MARGIN
+        self._set_mass(mass)
+        self._impulse = mass * speed * np.array([math.cos(heading), math.sin(heading)])
+        self.data.qpos[:] = left + across * (right - left), bottom + up * (top - bottom), theta
+        mujoco.mj_forward(self.model, self.data)
+
+    def _set_mass(self, mass: float) -> None:
+        self._mass = mass
+        body = self.model.body("object").id
+        self.model.body_mass[body] = mass
+        self.model.body_inertia[body] = mass * self.shape.gyration
+        mujoco.mj_resetData(self.model, self.data)
+        mujoco.mj_setConst(self.model, self.data)  # contact springs scale with the inverse weights
+
+    def _set_state(self, state: Mapping[str, float]) -> None:
+        for name, value in zip(("anchor_x", "anchor_z"), CENTRE, strict=True):
+            if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
+        values = {**dict(zip(_MOVING, self.state(), strict=False)), **state}
+        before = self.data.qpos.copy()
+        self.data.qpos[:] = values["x"], values["z"], values["theta"]
+        if (deep := -self.clearance()) > self.contact.depth:
+            self.data.qpos[:] = before
+            raise InputError(f"state puts the {self.world.name} {deep:.3g} m into a wall; move x, z or theta")
+        self.data.qvel[:] = values["vx"], values["vz"], values["omega"]
+        mujoco.mj_forward(self.model, self.data)
+
+    def _advance(self, control: np.ndarray) -> None:
+        self.data.qvel[:2] += control / self._mass
+        advance(self.model, self.data, self.world.frame_dt, self.contact, self._free)
+
+    def _free(self) -> float:
+        """Seconds that no vertex can reach a wall in, however it turns."""
+        gap, radius = self.clearance() - TOUCH, self.shape.radius
+        if gap <= 0:
+            return 0.0
+        vx, vz, omega = self.data.qvel.tolist()
+        ax, az, alpha = self.data.qacc_smooth.tolist()  # without contacts: what flight will feel
+        speed = math.hypot(vx, vz) + abs(omega) * radius
+        accel = math.hypot(ax, az) + abs(alpha) * radius
+        # the positive root of speed t + accel t^2 / 2 = gap, in a form that is safe at accel = 0
+        return 2 * gap / (speed + math.sqrt(speed * speed + 2 * accel * gap) + 1e-9)
+
+    def clearance(self) -> float:
+        """Metres between the nearest vertex and its wall; negative inside the wall."""
+        x, z, theta = self.data.qpos.tolist()
+        c, s = math.cos(theta), math.sin(theta)
+        gap = math.inf
+        for px, pz in self.shape.vertices:
+            dx, dz = c * px + s * pz + x - CENTRE[0], c * pz - s * px + z - CENTRE[1]
+            gap = min(gap, HALF_BOX - abs(dx), HALF_BOX - abs(dz))
+        return gap
+
+    def energy(self) -> float:
+        """Mechanical energy in J: kinetic, potential from the wall that gravity pulls towards, and what contacts store."""
+        z = float(self.data.qpos[1])
+        vx, vz, omega = self.data.qvel.tolist()
+        g = self.law["gravity"]
+        height = z - _BOTTOM if g >= 0 else _TOP - z
+        per_mass = 0.5 * (vx * vx + vz * vz + self.shape.gyration * omega * omega) + abs(g) * height
+        return self._mass * per_mass + self._contact_energy()
+
+    def _contact_energy(self) -> float:
+        """Energy in the springs of vertices that are inside a wall right now; solids against boxes have no such formula."""
+        if not self.contact.vertices:
+            return 0.0
+        into_wall = np.abs(self.vertices() - CENTRE) - HALF_BOX
+        # MuJoCo scales a contact's stiffness by the body's mean inverse weight
+        spring = self.contact.stiffness / self.model.body("object").invweight0[0]
+        return float(0.5 * spring * (np.clip(into_wall, 0, None) ** 2).sum())
+
+    def vertices(self) -> np.ndarray:
+        """The body's corners in the world, (V, 2) as (x, z)."""
+        x, z, theta = self.data.qpos.tolist()
+        return self.shape.turned(theta) + np.array([x, z])
+
+    def _frame(self) -> np.ndarray:
+        if self.renderer == "raster":
+            return self._raster.draw(self.vertices())
+        if self._painter is None:
+            self._painter = Painter(self.model, self.image_size, CAMERA)
+        return self._painter.draw(self.data)
+
+    def state(self) -> np.ndarray:
+        x, z, theta = self.data.qpos.tolist()
+        vx, vz, omega = self.data.qvel.tolist()
+        wrapped = math.pi - (math.pi - theta) % (2 * math.pi)  # to (-pi, pi]
+        return np.array([x, z, vx, vz, wrapped, omega, *CENTRE])
+
+    def phys(self) -> np.ndarray:
+        size = self.shape.size
+        return np.array(
+            [self.law["gravity"], self._mass, size, size, self.shape.shape_id, HALF_BOX, HALF_BOX, WALL_THICKNESS]
+        )
+
+    def expert(self) -> np.ndarray:
+        """The launch impulse at frame 0, nothing afterwards."""
+        return self._impulse.astype(np.float32) if self.t == 0 else np.zeros(2, np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
+
+    def close(self) -> None:
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+
+class Square(Planar):
+    shape = shapes.SQUARE
+    world = _world(shape, "sgjepa/Square-v0")
+
+
+class RightTriangle(Planar):
+    shape = shapes.RIGHT_TRIANGLE
+    world = _world(shape, "sgjepa/RightTriangle-v0")
+
+
+class Pentagon(Planar):
+    shape = shapes.PENTAGON
+    world = _world(shape, "sgjepa/Pentagon-v0")
+
+
+class House(Planar):
+    shape = shapes.HOUSE
+    world = _world(shape, "sgjepa/House-v0")

@@ -1,0 +1,1 @@
+"""The arms: published kinematics, masses and motors, and inverse kinematics."""

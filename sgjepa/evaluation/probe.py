@@ -1,0 +1,269 @@
+"""Probes: how well a frozen representation tells the physical state (paper, "Downstream evaluation").
+
+A probe sees the features of `window` consecutive frames, oldest first, and answers the state at the last of them. It is
+fitted on the run's own training episodes and chosen on its own validation episodes; test episodes are never seen.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.progress import progress
+from sgjepa.core.stats import ZScore, fit_zscore
+from sgjepa.data.store import Dataset, split_episodes
+from sgjepa.evaluation.targets import Targets, targets_of
+from sgjepa.models.dino import DinoWM
+from sgjepa.models.jepa import WorldModel
+from sgjepa.training import checkpoint
+from sgjepa.training.encoded import encoded
+from sgjepa.training.run import Run
+
+Kind: TypeAlias = Literal["mlp", "linear"]
+_FOLDER, _SETTINGS, _WEIGHTS = "probes", "probe.json", "probe.safetensors"
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """The paper's probe. window: 4 frames for planar worlds, 2 for Approach Ball."""
+
+    kind: Kind = "mlp"
+    window: int = 4
+    hidden: tuple[int, ...] = (512, 256)
+    dropout: float = 0.05
+    lr: float = 1e-3
+    weight_decay: float = 1e-5
+    batch: int = 256
+    epochs: int = 50
+    patience: int = 3
+    windows: int = 50_000  # at most so many, drawn without replacement, of each split
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise unknown("kind of probe", self.kind, get_args(Kind))
+        if self.window < 1:
+            raise InputError(f"a probe's window must have at least one frame, got {self.window}")
+        if self.seed < 0:
+            raise InputError(f"a probe's seed must not be negative, got {self.seed}")
+
+
+class Probe(nn.Module):
+    """Features (..., window * F) -> z-scored targets (..., Y)."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, cfg: ProbeConfig, features: int, targets: int):
+        super().__init__()
+        width = cfg.window * features
+        layers: list[nn.Module] = []
+        if cfg.kind == "mlp":
+            layers.append(nn.LayerNorm(width))
+            for after in cfg.hidden:
+                layers += [nn.Linear(width, after), nn.GELU(), nn.Dropout(cfg.dropout)]
+                width = after
+        self.layers = nn.Sequential(*layers, nn.Linear(width, targets))
+        self.register_buffer("mean", torch.zeros(targets))
+        self.register_buffer("std", torch.ones(targets))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x)
+        return y
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A probe and what it was fitted to."""
+
+    probe: Probe
+    config: ProbeConfig
+    targets: Targets
+    scores: dict[str, Any]
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Spread of the targets over the training windows: the unit of NMSE."""
+        return tuple(self.probe.std.tolist())
+
+    def read(self, features: Tensor) -> np.ndarray:
+        """Features of consecutive frames (B, T, F) -> states (B, T - window + 1, Y) in physical units, float64."""
+        return self.read_windows(stack(features, self.config.window))
+
+    @torch.no_grad()
+    def read_windows(self, windows: Tensor) -> np.ndarray:
+        """Stacked features (..., window * F) -> states (..., Y)."""
+        y = self.probe(windows)
+        states: np.ndarray = (y * self.probe.std + self.probe.mean).double().cpu().numpy()
+        return states
+
+
+def stack(features: Tensor, window: int) -> Tensor:
+    """(B, T, F) -> (B, T - window + 1, window * F), oldest first."""
+    return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
+
+
+def targets_in(dataset: Dataset) -> Targets:
+    """What the dataset's own records offer to a probe."""
+    about = dataset.train.about
+    return targets_of([name for name, _ in about["state"]], about["symmetry"], about["fps"], about["task"])
+
+
+def usual_window(world: str) -> int:
+    """Frames a probe sees, as in the paper: two of a flying ball tell its velocity, four also how a body turns."""
+    return 2 if world == "approach_ball" else 4
+
+
+def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+    """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
+    run, model = checkpoint.load_run(folder)
+    return fit_to(folder, run, model, dataset, cfg)
+
+
+def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+    """As `fit_probe`, for a model that is loaded already."""
+    place = _place(folder, dataset, cfg)
+    settings = _settings(folder, run, dataset, cfg)
+    if (place / _SETTINGS).is_file():
+        there = files.read_json(place / _SETTINGS)
+        if there.get("fitted_to") != settings:
+            raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
+        return _load(place, there, model, dataset, cfg)
+    targets = targets_in(dataset)
+    latents, state = encoded(folder, model, dataset, "train"), dataset.train.state
+    if not cfg.window <= state.shape[1]:
+        raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
+    fitting, held_out = split_episodes(dataset.train.episodes, seed=run.split_seed)
+    y = targets.of(state.astype(np.float64))
+    training = _windows(model, latents, y, fitting, cfg, cfg.seed)
+    validation = _windows(model, latents, y, held_out, cfg, cfg.seed + 1)
+    began = time.perf_counter()
+    probe, curve = _fit(cfg, *training, *validation, name=f"probe {folder.name}")
+    with torch.no_grad():
+        gap = probe(validation[0]) - (validation[1] - probe.mean) / probe.std
+    scores = {
+        "validation_nmse": float(gap.square().mean()),
+        "validation_nmse_by_target": dict(zip(targets.names, gap.square().mean(0).tolist(), strict=True)),
+        "training_windows": len(training[0]),
+        "validation_windows": len(validation[0]),
+        "epochs": curve,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+    place.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.contiguous() for name, value in probe.state_dict().items()}, place / _WEIGHTS)
+    files.write_json(place / _SETTINGS, {"fitted_to": settings, "scores": scores, "provenance": files.provenance()})
+    return Fitted(probe, cfg, targets, scores)
+
+
+def _fit(
+    cfg: ProbeConfig, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor, name: str
+) -> tuple[Probe, list[dict[str, float]]]:
+    """x (N, window * F), y (N, Y) in physical units. Returns the probe of the best epoch, in eval mode, and the curve."""
+    score = fit_zscore(y.numpy())
+    torch.manual_seed(cfg.seed)
+    probe = Probe(cfg, x.shape[1] // cfg.window, y.shape[1])
+    probe.mean.copy_(torch.tensor(score.mean))
+    probe.std.copy_(torch.tensor(score.std))
+    wanted, wanted_held = _zscored(y, score), _zscored(y_held, score)
+    if cfg.kind == "linear":
+        _least_squares(probe, x, wanted)
+        return probe.eval(), []
+    optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
+    best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
+    with progress(cfg.epochs, 0, name, " epochs") as bar:
+        for epoch in range(cfg.epochs):
+            order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
+            probe.train()
+            for rows in torch.split(order, cfg.batch):
+                loss = nn.functional.mse_loss(probe(x[rows]), wanted[rows])
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            probe.eval()
+            with torch.no_grad():
+                nmse = float(nn.functional.mse_loss(probe(x_held), wanted_held))
+            curve.append({"epoch": epoch + 1, "validation_nmse": nmse})
+            bar.set_postfix(nmse=f"{nmse:.4g}", refresh=False)
+            bar.update(1)
+            waited = 0 if nmse < best else waited + 1
+            if nmse < best:
+                best, kept = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
+            if waited >= cfg.patience:
+                break
+    probe.load_state_dict(kept)
+    return probe.eval(), curve
+
+
+def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
+    """The linear probe in closed form: centred least squares with a ridge that only matters for dead features."""
+    x64, y64 = x.double(), y.double()
+    middle = x64.mean(0)
+    x64 = x64 - middle
+    gram = x64.T @ x64
+    ridge = 1e-8 * gram.diagonal().mean() + 1e-12
+    weight = torch.linalg.solve(gram + ridge * torch.eye(len(gram), dtype=gram.dtype), x64.T @ (y64 - y64.mean(0)))
+    layer = probe.layers[-1]
+    assert isinstance(layer, nn.Linear)
+    with torch.no_grad():
+        layer.weight.copy_(weight.T)
+        layer.bias.copy_(y64.mean(0) - middle @ weight)
+
+
+@torch.no_grad()
+def _windows(
+    model: WorldModel | DinoWM, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Windows drawn from the episodes: features (n, window * F) and the targets at their last frames (n, Y)."""
+    starts = y.shape[1] - cfg.window + 1
+    count = min(cfg.windows, len(episodes) * starts)
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(episodes) * starts)[:count])
+    row, start = np.divmod(drawn, starts)
+    features = torch.cat(
+        [model.features(torch.from_numpy(np.asarray(latents[block])).float()) for block in np.array_split(episodes, 16)]
+    )
+    frames = torch.from_numpy(start)[:, None] + torch.arange(cfg.window)
+    x = features[torch.from_numpy(row)[:, None], frames].flatten(1)
+    return x, torch.from_numpy(y[episodes[row], start + cfg.window - 1]).float()
+
+
+def _zscored(y: Tensor, score: ZScore) -> Tensor:
+    return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
+
+
+def _place(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+    return folder / _FOLDER / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
+
+
+def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dict[str, Any]:
+    """What decides a probe: its config, the model's weights, the data and its split."""
+    return {
+        "probe": config.to_dict(cfg),
+        "model": files.digest(folder / checkpoint.MODEL),
+        "data": dataset.train.digest,
+        "split_seed": run.split_seed,
+    }
+
+
+def _load(place: Path, there: dict[str, Any], model: WorldModel | DinoWM, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+    targets = targets_in(dataset)
+    try:
+        weights = load_file(place / _WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{place / _WEIGHTS} cannot be read ({one_line(error, 120)}); delete {place}") from error
+    size = model.config.latent if isinstance(model, WorldModel) else model.encoder.channels
+    probe = Probe(cfg, size, len(targets.names))
+    try:
+        probe.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(f"{place / _WEIGHTS} is a probe of another model; delete {place}") from error
+    return Fitted(probe.eval(), cfg, targets, there["scores"])

@@ -1,0 +1,81 @@
+"""Decoded rollouts to look at: true frames above, what the model imagines below. No number comes from here."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from sgjepa.core import files
+from sgjepa.data.preview import save_film
+from sgjepa.data.store import Dataset, training_law
+from sgjepa.models.decoder import Decoder
+from sgjepa.models.jepa import WorldModel
+from sgjepa.models.rollout import rollout
+from sgjepa.results.summary import in_distribution
+from sgjepa.training import checkpoint
+from sgjepa.training.encoded import encoded
+from sgjepa.training.run import Run
+
+FILE = "strips.npz"
+_SHOWN = 11  # pictures of a strip
+
+
+@torch.no_grad()
+def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
+    """Strips of a test episode at the lowest, the middle and the highest law; nothing if the run has no picture decoder.
+
+    Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
+    """
+    if not (folder / "decoder.safetensors").is_file():
+        return []
+    part = dataset.test
+    decoder = Decoder(model.config.latent, model.config.encoder.image_size, run.train.decoder_width)
+    checkpoint.load_weights(folder / "decoder.safetensors", decoder)
+    law = part.law[:, 0]
+    training = float(np.mean(dataset.train.law[:, 0]))
+    wanted = [law.min(), law[np.abs(law - training).argmin()], law.max()]
+    numbers = np.array([np.flatnonzero(law == value)[0] for value in wanted])
+    z = torch.from_numpy(np.array(encoded(folder, model, dataset, "test")[numbers]))
+    c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
+    rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
+    decoded = (decoder.eval()(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
+    truth = part.pixels(numbers)[:, context:]
+    shown = np.linspace(0, truth.shape[1] - 1, _SHOWN).round().astype(int)
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        truth=truth[:, shown],
+        decoded=decoded[:, shown],
+        horizon=shown + 1,
+        law=law[numbers].astype(np.float64),
+        episode=numbers,
+        inside=in_distribution(training_law(dataset), law[numbers].astype(np.float64)),
+    )
+    files.write_bytes(place / FILE, buffer.getvalue())
+    sheet = place / "strips.png"
+    picture = io.BytesIO()
+    Image.fromarray(_sheet(truth[:, shown], decoded[:, shown])).save(picture, format="PNG", optimize=True)
+    files.write_bytes(sheet, picture.getvalue())
+    film = place / ("strips.mp4" if importlib.util.find_spec("imageio_ffmpeg") else "strips.webp")
+    frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
+    save_film(frames, film, part.about["fps"])
+    return [place / FILE, sheet, film]
+
+
+def _sheet(truth: np.ndarray, decoded: np.ndarray, across: bool = False) -> np.ndarray:
+    """(S, n, h, w, 3) each -> one picture: for every strip the truth above and the decoded below; `across`: side by side."""
+    gap, scale = 4, max(1, 128 // truth.shape[2]) if across else 1
+    blocks = []
+    for pair in zip(truth, decoded, strict=True):
+        rows = [
+            np.concatenate([np.pad(frame, ((0, gap), (0, gap), (0, 0)), constant_values=255) for frame in row], axis=1)
+            for row in pair
+        ]
+        block = np.concatenate(rows, axis=0).repeat(scale, axis=0).repeat(scale, axis=1)
+        blocks.append(np.pad(block, ((0, 2 * gap), (0, 2 * gap), (0, 0)), constant_values=255))
+    return np.ascontiguousarray(np.concatenate(blocks, axis=1 if across else 0))

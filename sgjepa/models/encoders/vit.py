@@ -1,0 +1,118 @@
+"""The Vision Transformer that turns a frame into one vector: the same maths as HuggingFace's ViTModel.
+
+Only the class token is used, so the last block computes the answer of that token alone. The result is the same and
+the block costs a sixth: an encoder of two blocks on plain patches becomes 1.5 times as fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.models.blocks import Block
+
+STEMS = ("patch", "conv")
+_EPS = 1e-12  # ViTModel's LayerNorm epsilon
+
+
+@dataclass(frozen=True)
+class ViT:
+    """stem "patch": one convolution with kernel = stride = patch, the paper's. stem "conv": 3x3 convolutions of stride 2."""
+
+    width: int
+    depth: int
+    heads: int
+    patch: int
+    image_size: int
+    mlp_ratio: int = 4
+    stem: str = "patch"
+
+    def __post_init__(self) -> None:
+        if self.stem not in STEMS:
+            raise unknown("stem", self.stem, STEMS)
+        if self.depth < 1 or self.width % self.heads:
+            raise InputError(f"a ViT needs depth >= 1 and heads that divide its width, got {self}")
+        if self.image_size % self.patch:
+            raise InputError(f"patches of {self.patch} pixels do not tile a picture of {self.image_size}")
+        if self.stem == "conv" and (self.patch < 4 or self.patch & (self.patch - 1)):
+            raise InputError(f"a conv stem halves the picture step by step: patch must be 4, 8, 16, ..., got {self.patch}")
+
+    @property
+    def tokens(self) -> int:
+        """Patches and the class token."""
+        return (self.image_size // self.patch) ** 2 + 1
+
+
+def tiny(image_size: int = 128, patch: int = 8) -> ViT:
+    """The paper's encoder: 128 px with patch 8 in 2D, 256 px with patch 16 in 3D."""
+    return ViT(width=192, depth=12, heads=3, patch=patch, image_size=image_size)
+
+
+def small(image_size: int = 128, patch: int = 8) -> ViT:
+    """The paper's larger encoder, for several shapes at once."""
+    return ViT(width=384, depth=12, heads=6, patch=patch, image_size=image_size)
+
+
+def mini(image_size: int = 64, patch: int = 16) -> ViT:
+    """For two CPU cores: few tokens, and a convolutional stem, which learns where things are with fewer frames."""
+    return ViT(width=96, depth=2, heads=3, patch=patch, image_size=image_size, stem="conv")
+
+
+class ViTEncoder(nn.Module):
+    """Pictures (N, 3, h, w), normalised -> class tokens (N, width)."""
+
+    def __init__(self, config: ViT):
+        super().__init__()
+        width, head_dim = config.width, config.width // config.heads
+        self.config = config
+        patch = config.patch
+        self.stem = ConvStem(width, patch) if config.stem == "conv" else nn.Conv2d(3, width, patch, stride=patch)
+        self.cls = nn.Parameter(torch.empty(1, 1, width))
+        self.position = nn.Parameter(torch.empty(1, config.tokens, width))
+        self.blocks = nn.ModuleList(
+            Block(width, config.heads, head_dim, config.mlp_ratio * width, bias=True, dropout=0.0, eps=_EPS)
+            for _ in range(config.depth)
+        )
+        self.norm = nn.LayerNorm(width, eps=_EPS)
+        self.apply(_initialise)
+        nn.init.trunc_normal_(self.cls, std=0.02)
+        nn.init.trunc_normal_(self.position, std=0.02)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        patches = self.stem(pictures).flatten(2).transpose(1, 2)  # (N, tokens - 1, width)
+        x = torch.cat([self.cls.expand(len(patches), -1, -1), patches], dim=1) + self.position
+        for block in self.blocks[:-1]:
+            x = block(x)
+        x = self.blocks[-1](x, first=1)
+        cls: Tensor = self.norm(x[:, 0])
+        return cls
+
+
+class ConvStem(nn.Module):
+    """(N, 3, h, w) -> (N, width, h / patch, w / patch): halve the size and double the channels until a patch is a pixel."""
+
+    def __init__(self, width: int, patch: int):
+        super().__init__()
+        steps = patch.bit_length() - 1
+        widths = [3, *(max(8, width >> (steps - 1 - i)) for i in range(steps))]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            # no BatchNorm: a frame must not depend on which others are encoded in the same chunk
+            layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), nn.GroupNorm(1, after), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(width, width, kernel_size=1))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        # this order of memory makes the stem a third faster on a CPU; the plain patch projection is slower with it
+        y: Tensor = self.layers(pictures.contiguous(memory_format=torch.channels_last))
+        return y
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        assert module.bias is not None
+        nn.init.zeros_(module.bias)

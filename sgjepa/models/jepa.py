@@ -1,0 +1,89 @@
+"""The world model of the paper: a ViT encoder and a predictor, LeWM or SG-JEPA depending on the predictor and the loss.
+
+frames o ─ encode ─▶ z ─┐
+                        ├─ predict ─▶ the next z          c = q([u; g]), the law being one more channel of the action
+control u, law g ─ c ───┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sgjepa.core.errors import InputError
+from sgjepa.models.blocks import Conditioned, ConditionEncoder, Pixels, Projector
+from sgjepa.models.encoders.vit import ViT, ViTEncoder
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.ssm import SSM
+from sgjepa.models.predictors.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """controls and laws: how many channels of each the data has. history: the longest window, H."""
+
+    encoder: ViT
+    predictor: GRU | SSM | Transformer
+    controls: int
+    laws: int
+    latent: int = 256
+    projector_width: int = 2048
+    condition_width: int = 1024
+    history: int = 20
+    blind: bool = False  # told the mean training law whatever holds: the factorial's control
+
+
+class WorldModel(Conditioned):
+    """Latents z are (B, T, D), conditions c are (B, T, D)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config.controls, config.laws, config.blind)
+        self.config = config
+        self.pixels = Pixels()
+        self.encoder = ViTEncoder(config.encoder)
+        self.projector = Projector(config.encoder.width, config.projector_width, config.latent)
+        self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, config.latent)
+        self.predictor = config.predictor.build(config.latent, config.history)
+        # the paper does not mention it: every prediction passes a second projector before it is compared or fed back
+        self.pred_proj = Projector(config.latent, config.projector_width, config.latent)
+
+    def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
+        """frames (B, T, h, w, 3) uint8 -> z (B, T, D).
+
+        chunk: run the ViT on so many frames at a time and again in the backward pass, so that memory holds the
+        activations of one chunk. The projector's BatchNorm still sees the whole batch: the result is the same.
+        """
+        size = self.config.encoder.image_size
+        if frames.dtype != torch.uint8 or frames.shape[2:] != (size, size, 3):
+            shape = tuple(frames.shape)
+            raise InputError(f"frames should be uint8 (B, T, {size}, {size}, 3), got {frames.dtype} {shape}")
+        flat = frames.flatten(0, 1)
+        if chunk is None:
+            cls = self._see(flat)
+        else:
+            # nothing is random in the ViT, so no generator state needs to be kept
+            parts = (flat[i : i + chunk] for i in range(0, len(flat), chunk))
+            cls = torch.cat([checkpoint(self._see, p, use_reentrant=False, preserve_rng_state=False) for p in parts])
+        z: Tensor = self.projector(cls)
+        return z.view(*frames.shape[:2], -1)
+
+    def condition(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A), law (B, L), both in their own units -> c (B, T, D)."""
+        c: Tensor = self.condition_encoder(self.action(control, law))
+        return c
+
+    def predict(self, z: Tensor, c: Tensor) -> Tensor:
+        """z, c (B, t, D), t <= history -> (B, t, D); position t answers z[t + 1] and sees nothing later than t."""
+        prediction: Tensor = self.pred_proj(self.predictor(z, c))
+        return prediction
+
+    def features(self, z: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
+        return z
+
+    def _see(self, frames: Tensor) -> Tensor:
+        cls: Tensor = self.encoder(self.pixels(frames))
+        return cls

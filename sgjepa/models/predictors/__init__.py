@@ -1,0 +1,1 @@
+"""Latents and conditions to the next latents."""

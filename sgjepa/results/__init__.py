@@ -1,0 +1,1 @@
+"""Reading and comparing evaluations. Files only: no torch, no simulator."""

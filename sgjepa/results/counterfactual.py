@@ -1,0 +1,102 @@
+"""Another law than the true one is fed to the model: does the error grow? (paper, "Counterfactual gravity conditioning")"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core import files
+from sgjepa.core.stats import Interval, bootstrap
+from sgjepa.core.tables import Table, read_table
+from sgjepa.report.words import join
+from sgjepa.results.gather import Results, beside
+from sgjepa.results.summary import Evaluation, Method, verdict
+
+FOLDER, FILE, SETTINGS = "counterfactual", "counterfactual.parquet", "counterfactual.json"
+HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """Of one method. area: (true law, given law) -> mean NMSE over horizons; rise: how much more than with the true law."""
+
+    label: str
+    seeds: int
+    horizons: tuple[int, ...]
+    area: dict[tuple[float, float], Interval]
+    rise: dict[tuple[float, float], Interval]
+
+    @property
+    def true(self) -> list[float]:
+        return sorted({true for true, _ in self.area})
+
+    def given(self, true: float) -> list[float]:
+        return sorted(given for other, given in self.area if other == true)
+
+    def words(self, symbol: str) -> str:
+        """Whether the model uses the law it is given."""
+        right: list[str] = []
+        undecided: list[str] = []
+        wrong: list[str] = []
+        for true in self.true:
+            verdicts = {verdict(self.rise[true, given]) for given in self.given(true) if given != true}
+            name = f"{symbol} = {true:g}"
+            (wrong if "better" in verdicts else undecided if "undecided" in verdicts else right).append(name)
+        parts = []
+        if right:
+            parts.append(f"at true {join(right)} every other value makes the error larger")
+        if undecided:
+            parts.append(f"at true {join(undecided)} some other value is not told apart from the true one")
+        if wrong:
+            parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
+        return f"{self.label}: {'; '.join(parts)}."
+
+
+def area(nmse: np.ndarray, horizons: np.ndarray) -> np.ndarray:
+    """(episodes, horizons) -> the trapezoid over horizons, divided by their span: (episodes,)."""
+    between: np.ndarray = (nmse[:, 1:] + nmse[:, :-1]) / 2 * np.diff(horizons)
+    return between.sum(axis=1) / (horizons[-1] - horizons[0])
+
+
+def counterfactuals(results: Results) -> list[Counterfactual]:
+    """Of every method whose runs all have one."""
+    found = [_of(method) for method in results.methods]
+    return [one for one in found if one is not None]
+
+
+def _of(method: Method) -> Counterfactual | None:
+    paths = [path for one in method.seeds if (path := beside(one, FOLDER, FILE)) and _same(one, path)]
+    if len(paths) < len(method.seeds):
+        return None
+    tables = [read_table(path) for path in paths]
+    there = set(np.unique(tables[0]["horizon"]).tolist())
+    horizons = tuple(h for h in HORIZONS if h in there)
+    if len(horizons) < 2:
+        return None
+    areas, rises = {}, {}
+    for true in np.unique(tables[0]["law.true"]).tolist():
+        given = np.unique(tables[0]["law.given"][tables[0]["law.true"] == true]).tolist()
+        if true not in given:
+            continue  # nothing to compare with
+        values = {g: np.stack([_areas(table, true, g, horizons) for table in tables]) for g in given}  # (seeds, episodes)
+        for g in given:
+            areas[float(true), g] = bootstrap(values[g][:, :, None])[0]
+            rises[float(true), g] = bootstrap((values[g] - values[true])[:, :, None])[0]
+    return Counterfactual(method.label, len(method.seeds), horizons, areas, rises)
+
+
+def _same(one: Evaluation, path: Path) -> bool:
+    """Whether the file is of the very model and data that were evaluated."""
+    if not path.with_name(SETTINGS).is_file():
+        return False
+    there = files.read_json(path.with_name(SETTINGS)).get("settings", {})
+    return all(there.get(key) == one.about["settings"][key] for key in ("model", "data"))
+
+
+def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:
+    """One number an episode, in the order of episode numbers."""
+    rows = (table["law.true"] == true) & (table["law.given"] == given) & np.isin(table["horizon"], horizons)
+    order = np.lexsort((table["horizon"][rows], table["episode"][rows]))
+    return area(table["nmse"][rows][order].reshape(-1, len(horizons)).astype(float), np.array(horizons, float))

@@ -1,0 +1,185 @@
+"""What a report is about: the methods, the one they are compared with, and what can be shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.stats import spearman
+from sgjepa.evaluation.targets import UNITS
+from sgjepa.results.published import Published, published
+from sgjepa.results.summary import REGIONS, Evaluation, Method, load_evaluations, methods
+
+HORIZONS = (1, 5, 16, 32, 44)  # of the tables
+METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
+    "position_l2": "position error",
+    "velocity_l2": "velocity error",
+    "rotation_turns": "cumulative rotation error",
+    "angle_deg": "orientation error",
+    "nmse": "state NMSE",
+    "excess_nmse": "excess NMSE",
+}
+MAIN = "position_l2"
+REFERENCES = {
+    "stay": "object stays put",
+    "constant_velocity": "constant velocity",
+    "simulator": "simulator from the probed state",
+    "one_step": "one step at a time",
+    "true": "probe on true frames",
+}
+_USUAL = ("LeWM", "DINO-WM")  # compared with, if nothing else is asked for
+
+
+def unit(metric: str) -> str:
+    """As it stands behind a number; nothing for a pure number."""
+    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
+
+
+@dataclass(frozen=True)
+class Results:
+    """Methods evaluated on the same episodes."""
+
+    methods: tuple[Method, ...]
+    baseline: Method
+
+    @property
+    def about(self) -> dict[str, object]:
+        return self.baseline.first.about
+
+    @property
+    def world(self) -> str:
+        return str(self.about["world"])
+
+    @property
+    def symbol(self) -> str:
+        return {"gravity": "g"}.get(self.law_name, self.law_name)
+
+    @property
+    def law_name(self) -> str:
+        return str(self.about["law"])
+
+    @property
+    def laws(self) -> str:
+        """The law's name for several of them."""
+        return {"gravity": "gravities"}.get(self.law_name, f"values of {self.law_name}")
+
+    @property
+    def unit(self) -> str:
+        return str(self.about["unit"]).replace("^2", "²")
+
+    @property
+    def others(self) -> tuple[Method, ...]:
+        return tuple(method for method in self.methods if method is not self.baseline)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(name for name in METRICS if name in self.baseline.first.table)
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """The tables' horizons; the last one is always there."""
+        last = self.last
+        return (*(h for h in HORIZONS if h < last), last)
+
+    @property
+    def last(self) -> int:
+        return self.baseline.first.horizons
+
+    @property
+    def values(self) -> np.ndarray:
+        """The different values of the law."""
+        return np.unique(self.baseline.first.law)
+
+    def episodes(self, region: str) -> int:
+        return int(self.baseline.first.region(region).sum())
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Those with episodes; if all lie on one side there is nothing to tell apart."""
+        found = tuple(name for name in REGIONS if self.episodes(name))
+        return found if len(found) == len(REGIONS) else ("all",)
+
+    def bounds(self) -> tuple[float, float]:
+        """Between which values of the law an episode counts as in distribution."""
+        training = self.about["training_law"]
+        assert isinstance(training, dict)
+        if "values" in training:
+            return min(training["values"]), max(training["values"])
+        return training["mean"] - 2 * training["std"], training["mean"] + 2 * training["std"]
+
+    def density(self, law: np.ndarray) -> np.ndarray:
+        """How densely the training laws lie, 1 at the most: a normal's bell, or everything between a grid's ends."""
+        training = self.about["training_law"]
+        assert isinstance(training, dict)
+        if "values" in training:
+            low, high = self.bounds()
+            return ((law >= low) & (law <= high)).astype(float)
+        bell: np.ndarray = np.exp(-0.5 * ((law - training["mean"]) / training["std"]) ** 2)
+        return np.where(law >= training.get("floor", -np.inf), bell, 0.0)
+
+    @property
+    def coverage(self) -> dict[float, float]:
+        """L_law by value of the law; empty if the training laws never vary."""
+        found = self.about.get("coverage")
+        return dict(zip(found["law"], found["L_law"], strict=True)) if isinstance(found, dict) else {}
+
+    def follows_coverage(self, method: Method, metric: str) -> tuple[float, int]:
+        """Rank correlation over the law's values between L_law and the error at the last horizon, and how many values."""
+        errors = method.by_law(metric, self.last)
+        values = [value for value in errors if value in self.coverage]
+        return spearman(np.array([self.coverage[v] for v in values]), np.array([errors[v].mean for v in values]))
+
+    @property
+    def published(self) -> Published | None:
+        """The paper's numbers for this world, if it has any."""
+        return published(self.world)
+
+
+def gather(runs: Sequence[Path], baseline: str | None = None, data: str | None = None) -> Results:
+    """Read the evaluations of the runs; each refusal is one line."""
+    if not runs:
+        raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
+    for run in runs:
+        if [other.resolve() for other in runs].count(run.resolve()) > 1:
+            raise InputError(f"{run} is given twice")
+    found = methods(_same_data([load_evaluations(run) for run in runs], runs, data))
+    labels = [method.label for method in found]
+    if baseline is None:
+        usual = [label for name in _USUAL for label in labels if label.startswith(name)]
+        baseline = (usual or labels)[0]
+    if baseline not in labels:
+        raise unknown("baseline", baseline, labels)
+    return Results(tuple(found), found[labels.index(baseline)])
+
+
+def _same_data(evaluations: list[list[Evaluation]], runs: Sequence[Path], data: str | None) -> list[Evaluation]:
+    """One evaluation of each run, all of the same dataset: the one asked for, or the only test split they share."""
+    names = [{one.folder.name for one in found} for found in evaluations]
+    common = set.intersection(*names)
+    for run, mine in zip(runs, names, strict=True):
+        if data is not None and data not in mine:
+            raise InputError(f"{run} was not evaluated on '{data}' but on {', '.join(sorted(mine))}")
+        if not mine & names[0]:
+            theirs, ours = ", ".join(sorted(names[0])), ", ".join(sorted(mine))
+            raise InputError(f"{runs[0]} was evaluated on {theirs}, {run} on {ours}; report different datasets apart")
+    if not common:
+        raise InputError("these runs share no dataset they were all evaluated on; report different datasets apart")
+    chosen = {data} if data is not None else {name for name in common if name.endswith("-test")} or common
+    if len(chosen) > 1:
+        raise InputError(f"these runs were evaluated on {', '.join(sorted(chosen))}; choose one with --data")
+    name = chosen.pop()
+    return [one for found in evaluations for one in found if one.folder.name == name]
+
+
+def beside(one: Evaluation, stage: str, name: str) -> Path | None:
+    """A file that another stage left for this run and dataset, if it is there."""
+    dataset = one.folder.name
+    for folder in (dataset, dataset.rpartition("-")[0]):
+        path = one.run / stage / folder / name
+        if path.is_file():
+            return path
+    return None

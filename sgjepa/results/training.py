@@ -1,0 +1,65 @@
+"""Training curves from a run's rows, and what the training cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgjepa.core import files, run_folder
+from sgjepa.results.summary import Evaluation, Method
+
+TERMS = {  # what the curves are called; the first two are the prediction term of the two objectives
+    "rollout": "prediction term: rollout",
+    "one_step": "prediction term: one step",
+    "sigreg": "SIGReg statistic",
+    "rank": "effective rank of the latents",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run: updates, seconds of training (over all its processes), and its own record of where it came from."""
+
+    folder: Path
+    steps: int
+    seconds: float
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+def curve(one: Evaluation, term: str, split: str = "validation") -> np.ndarray:
+    """(n, 2): step and value."""
+    records = (r for r in run_folder.read(one.run) if r.get("stage") == "train" and r.get("split") == split)
+    found = [(r["step"], r[term]) for r in records if term in r]
+    return np.array(found, dtype=float).reshape(-1, 2)
+
+
+def curves(method: Method, term: str) -> list[np.ndarray]:
+    """One a seed; validation where there is any, else what training noted. A method without the term has none."""
+    found = []
+    for one in method.seeds:
+        values = curve(one, term)
+        found.append(values if len(values) else curve(one, term, "train"))
+    return [values for values in found if len(values) and np.any(values[:, 1] != 0)]
+
+
+def cost(one: Evaluation) -> Cost:
+    """Rows count the seconds of all processes that went on with the run."""
+    about = files.read_json(one.run / run_folder.CONFIG)
+    records = [record for record in run_folder.read(one.run) if record.get("stage") == "train"]
+    steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
+    return Cost(one.run, steps, seconds, about["config"], about["provenance"])
+
+
+def budget_words(costs: Sequence[Cost]) -> str:
+    """Whether the trainings had equal budgets."""
+    steps = sorted({one.steps for one in costs})
+    minutes = sorted(one.seconds / 60 for one in costs)
+    span = f"{minutes[0]:.1f} to {minutes[-1]:.1f} minutes" if len(costs) > 1 else f"{minutes[0]:.1f} minutes"
+    if len(steps) == 1:
+        return f"{'All runs were' if len(costs) > 1 else 'The run was'} trained for {steps[0]:,} updates, in {span}."
+    return f"The runs were not trained equally long: {steps[0]:,} to {steps[-1]:,} updates, in {span}."

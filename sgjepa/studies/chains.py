@@ -1,0 +1,141 @@
+"""Several runs from training to evaluation, side by side: one process a core, one thread each.
+
+On a CPU two trainings with a thread each get more done than one with two. Every stage of every run is kept: interrupted,
+the same call goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sgjepa.core import machine, run_folder
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.progress import progress
+from sgjepa.training.run import Run
+
+_POLL = 2.0  # seconds between looks at the runs' rows
+
+
+def study_chains(
+    recipes: Sequence[Run], runs: Path, datasets: Path, size: str, seeds: int, updates: int | None
+) -> list[Chain]:
+    """Every recipe with every seed, the recipes of one seed together; `updates` instead of their own number."""
+    from sgjepa.training.data import updates_there, with_updates
+
+    chains = []
+    for seed in range(seeds):
+        for recipe in recipes:
+            run = replace(recipe, seed=seed)
+            if updates is not None:
+                run = with_updates(run, updates, datasets)
+            chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
+    return chains
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One run and what follows its training."""
+
+    run: Run
+    folder: Path
+    updates: int  # of its training, for the progress bar
+    counterfactual: bool = False
+
+
+def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
+    """Train, probe and evaluate every run; shows one bar for all. What each process says goes to `<run>.log` beside it.
+
+    datasets: where the runs' datasets lie; each run is evaluated on the test split of its first.
+    """
+    workers = min(len(chains), workers or machine.cores())
+    threads = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = str(max(1, machine.cores() // workers))  # what the processes start with
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context)
+    total = sum(chain.updates for chain in chains)
+    try:
+        waiting = {pool.submit(_work, chain, datasets): chain for chain in chains}
+        done = _steps(chains)
+        with progress(total, done, f"{len(chains)} runs", " steps") as bar:
+            while waiting:
+                finished, _ = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
+                now = _steps(chains)
+                bar.update(now - done)
+                done = now
+                bar.set_postfix_str(f"{len(waiting) - len(finished)} to go", refresh=False)
+                for future in finished:
+                    _raise(future, waiting.pop(future))
+    except BaseException:
+        for process in list(getattr(pool, "_processes", {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        if threads is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = threads
+
+
+def log_of(folder: Path) -> Path:
+    """What the processes of a run have printed."""
+    return folder.with_name(f"{folder.name}.log")
+
+
+def _work(chain: Chain, datasets: Path) -> None:
+    """In a process of its own: from nothing to the evaluation."""
+    machine.prepare()
+    from sgjepa.data.store import open_dataset
+    from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
+    from sgjepa.evaluation.forecast import PredictConfig, predict
+    from sgjepa.evaluation.probe import ProbeConfig, usual_window
+    from sgjepa.training.loop import train
+
+    chain.folder.parent.mkdir(parents=True, exist_ok=True)
+    with log_of(chain.folder).open("a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        try:
+            train(chain.run, chain.folder, datasets)
+            dataset = open_dataset(datasets / chain.run.data[0])
+            settings = PredictConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
+            predict(chain.folder, dataset, settings)
+            if chain.counterfactual:
+                counterfactual(chain.folder, dataset, CounterfactualConfig(predict=settings))
+        except InputError:
+            raise
+        except Exception as error:  # a process pool loses the traceback's text
+            traceback.print_exc(file=log)
+            raise InputError(f"{one_line(error, 160)} (the whole story: {log_of(chain.folder)})") from None
+
+
+def _raise(future: Future[None], chain: Chain) -> None:
+    error = future.exception()
+    if isinstance(error, InputError):
+        raise InputError(f"{chain.folder.name}: {error}")
+    if error is not None:
+        raise InputError(f"{chain.folder.name}: the process ended early ({one_line(error, 80)}); see {log_of(chain.folder)}")
+
+
+def _steps(chains: Sequence[Chain]) -> int:
+    """Updates done so far by all runs, from the ends of their rows."""
+    return sum(min(chain.updates, _last_step(chain.folder / run_folder.ROWS)) for chain in chains)
+
+
+def _last_step(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return 0
+    for line in reversed(lines[:-1]):  # the last is empty or torn
+        with contextlib.suppress(ValueError):
+            return int(json.loads(line).get("step", 0))
+    return 0

@@ -1,0 +1,72 @@
+"""A run: everything that decides a trained world model. Recipes return one; a variant is `dataclasses.replace`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.models.dino import DinoConfig
+from sgjepa.models.jepa import ModelConfig
+from sgjepa.training.losses import OneStepLoss, RolloutLoss
+from sgjepa.training.optim import OptimConfig
+
+Trained: TypeAlias = Literal["all", "predictor"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """How long, on what, and with which care for memory. A stretch is a piece of an episode that is encoded at once."""
+
+    epochs: int
+    batch: int  # stretches an update, over all processes
+    frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
+    updates: int | None = None  # an epoch; None: as many as see every stretch once
+    drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
+    trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
+    decoder: bool = False  # train a picture decoder beside the model, on detached latents
+    decoder_width: int = 256  # channels of its first map; the paper's
+    decoder_frames: int = 64  # it learns from so many frames of an update
+    chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
+    patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
+    validation: int | None = None  # at most so many batches of validation an epoch; None: all
+    save_every: int = 200  # updates between checkpoints
+
+    def __post_init__(self) -> None:
+        if self.trains not in get_args(Trained):
+            raise unknown("part to train", self.trains, get_args(Trained))
+        for name in ("epochs", "batch", "frames", "save_every", "updates", "drawn", "chunk", "patience", "validation"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"Train.{name} must be at least 1, got {value}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run. `data` names dataset folders; several are trained on together."""
+
+    name: str
+    data: tuple[str, ...]
+    model: ModelConfig | DinoConfig
+    loss: RolloutLoss | OneStepLoss
+    train: Train
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    init: str | None = None  # a finished run whose weights to start from, with a fresh optimiser
+    seed: int = 0
+    split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
+
+    def __post_init__(self) -> None:
+        if self.seed < 0 or self.split_seed < 0:
+            raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
+        window = self.history + self.loss.steps
+        if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
+            least = "exactly" if self.loss.windows == "clip" else "at least"
+            raise InputError(
+                f"{self.name}: a stretch needs {least} {window} frames "
+                f"(history {self.history} and {self.loss.steps} predicted), got {self.train.frames}"
+            )
+
+    @property
+    def history(self) -> int:
+        """H, the frames a prediction sees."""
+        return self.model.history
