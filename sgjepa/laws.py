@@ -1,7 +1,8 @@
 """Laws: the physical parameters that differ between episodes, and how their values are drawn.
 
-A law knows how to put its value into a MuJoCo model. An episode carries a dict {law name: value}; nothing in
-the project assumes that there is only one. Adding a law is one entry in LAWS (docs/add_a_law.md).
+A law knows how to put its value into a MuJoCo model. An episode carries a dict {law name: value}: one, several or none.
+A sampler knows what it draws, which values count as in distribution, and how densely its values lie. Adding a law is one
+entry in LAWS (docs/add_a_law.md).
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.theory import coverage
 
 
 @dataclass(frozen=True)
 class Law:
-    """One physical parameter: its name (also its dataset column), its unit, and how a value enters the model."""
+    """One physical parameter: its name (also its dataset column), its unit, and how a value enters the model.
+
+    symbol, several: how text calls a value ("g = 4") and values ("25 gravities"); the name does where they are empty.
+    """
 
     name: str
     unit: str
     apply: Callable[[Any, float], None]  # (mujoco.MjModel, value): sets it in the model, in place
     limit: float = math.inf  # |value| beyond it is a slip of the finger
+    symbol: str = ""
+    several: str = ""
 
 
 def _apply_gravity(model: Any, value: float) -> None:
@@ -32,8 +39,14 @@ def _apply_gravity(model: Any, value: float) -> None:
     model.opt.gravity[2] = -value
 
 
+def _apply_gravity_x(model: Any, value: float) -> None:
+    # a tilted table: positive pulls to the right of the picture
+    model.opt.gravity[0] = value
+
+
 LAWS: dict[str, Law] = {
-    "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0),
+    "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", several="gravities"),
+    "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", several="horizontal gravities"),
 }
 
 
@@ -73,9 +86,31 @@ class ClippedNormal:
     mean: float
     std: float
     floor: float
+    choices: ClassVar[int] = 1
 
-    def sample(self, rng: np.random.Generator) -> float:
+    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
         return max(float(rng.normal(self.mean, self.std)), self.floor)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return self.mean, self.std, self.floor
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Two standard deviations to either side."""
+        return self.mean - 2 * self.std, self.mean + 2 * self.std
+
+    def density(self, values: np.ndarray) -> np.ndarray:
+        spread = self.std or 1e-9
+        return np.where(values >= self.floor, np.exp(-0.5 * ((values - self.mean) / spread) ** 2), 0.0)
+
+    def moments(self, order: int) -> np.ndarray | None:
+        if not self.std > 0:
+            return None
+        return coverage.clipped_normal(0.0, 1.0, (self.floor - self.mean) / self.std, order).raw
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} ± {self.std:g}"
 
 
 @dataclass(frozen=True)
@@ -84,8 +119,72 @@ class Grid:
 
     values: tuple[float, ...]
 
+    @property
+    def choices(self) -> int:
+        return len(self.values)
 
-Sampler = ClippedNormal | Grid
+    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
+        return self.values[place]
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return self.values
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.values))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From the first to the last value."""
+        return min(self.values), max(self.values)
+
+    def density(self, values: np.ndarray) -> np.ndarray:
+        low, high = self.bounds
+        return ((values >= low) & (values <= high)).astype(float)
+
+    def moments(self, order: int) -> np.ndarray | None:
+        if not self.std > 0:
+            return None
+        standard = (np.array(self.values) - self.mean) / self.std
+        return np.array([np.mean(standard**k) for k in range(order + 1)])
+
+    def __str__(self) -> str:
+        low, high = self.bounds
+        return f"{low:g} to {high:g}"
+
+
+class Drawn(Protocol):
+    """What every sampler answers.
+
+    choices    how many values take turns with the episode number; 1 for what is drawn at random
+    sample     the value of an episode; `place` counts through the choices
+    numbers    that define it, to be checked like values of the law
+    bounds     lowest and highest value that count as in distribution
+    density    how densely its values lie, 1 where they lie most densely
+    moments    E[((value - mean) / std)^k] for k = 0 .. order; None if it never varies
+    """
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def std(self) -> float: ...
+    @property
+    def choices(self) -> int: ...
+    def sample(self, rng: np.random.Generator, place: int = 0) -> float: ...
+    @property
+    def numbers(self) -> tuple[float, ...]: ...
+    @property
+    def bounds(self) -> tuple[float, float]: ...
+    def density(self, values: np.ndarray) -> np.ndarray: ...
+    def moments(self, order: int) -> np.ndarray | None: ...
+
+
+Sampler = ClippedNormal | Grid  # a config names its samplers; one more joins here
 
 
 def evenly(start: float, stop: float, step: float) -> Grid:
@@ -94,13 +193,19 @@ def evenly(start: float, stop: float, step: float) -> Grid:
     return Grid(tuple(round(start + i * step, 10) for i in range(count)))
 
 
-def draw(samplers: Mapping[str, Sampler], rng: np.random.Generator, number: int) -> dict[str, float]:
+def draw(samplers: Mapping[str, Drawn], rng: np.random.Generator, number: int) -> dict[str, float]:
     """The laws of episode `number`. Several grids make their full product, the first one running fastest."""
     law = {}
     for name, sampler in samplers.items():
-        if isinstance(sampler, Grid):
-            number, place = divmod(number, len(sampler.values))
-            law[name] = sampler.values[place]
-        else:
-            law[name] = sampler.sample(rng)
+        number, place = divmod(number, sampler.choices)
+        law[name] = sampler.sample(rng, place)
     return law
+
+
+def inside(samplers: Mapping[str, Drawn], law: np.ndarray) -> np.ndarray:
+    """Which episodes lie in distribution, with every law: law (N, L) in the order of the samplers -> (N,) bool."""
+    found = np.ones(len(law), bool)
+    for column, sampler in zip(law.T, samplers.values(), strict=True):
+        low, high = sampler.bounds
+        found &= (column >= low - 1e-6) & (column <= high + 1e-6)
+    return found

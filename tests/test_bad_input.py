@@ -298,9 +298,7 @@ def test_a_preview_to_a_full_disk_leaves_no_half_picture(
 
 
 def test_the_console_command_prints_no_traceback() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sgjepa.cli", "data", "circle"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "sgjepa", "data", "circle"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1

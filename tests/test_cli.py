@@ -89,7 +89,7 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
             assert cli._parser().parse_args(arguments).run, command
             continue
         done = subprocess.run(
-            [sys.executable, "-m", "sgjepa.cli", *arguments], cwd=workplace, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "sgjepa", *arguments], cwd=workplace, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from sgjepa import cli
 from sgjepa.core.errors import InputError
 from sgjepa.models.encoders.frozen import MobileNetV2
+from sgjepa.recipes.datasets import named
 from sgjepa.recipes.training import RECIPES, recipe
 from sgjepa.training.data import windows_of
 from sgjepa.training.describe import as_text, describe, outline, parameters
@@ -32,6 +33,11 @@ PAPER = {
 }
 
 
+def shown(name: str) -> dict[str, Any]:
+    run = recipe(name, "mini")
+    return describe(run, named(run.data))
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_the_papers_models_have_the_papers_size(name: str) -> None:
     found = parameters(outline(recipe(name, "paper")))
@@ -47,7 +53,7 @@ def test_the_larger_encoder_is_vit_small() -> None:
 
 @pytest.mark.parametrize("name", ["square_transformer_block_concat", "triangle_square_gru_small"])
 def test_a_variant_is_described(name: str) -> None:
-    found = describe(recipe(name, "mini"))
+    found = shown(name)
     assert sum(row["parameters"] * row["repeats"] for row in found["layers"]) == found["parameters"]["total"]
     assert found["windows"]["stretches"] == (3600 if "triangle" in name else 1800) * 41
 
@@ -72,7 +78,7 @@ def test_attention_on_a_cpu_is_counted() -> None:
 
 @pytest.fixture(scope="module", params=["square_gru", "square_ssm", "square_lewm", "square_dino"])
 def found(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return describe(recipe(request.param, "mini"))
+    return shown(request.param)
 
 
 def test_layers_add_up(found: dict[str, Any]) -> None:
@@ -109,7 +115,7 @@ def test_missing_weights_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InputError("MobileNetV2 needs its weights")
 
     monkeypatch.setattr(MobileNetV2, "build", absent)
-    found = describe(recipe("square_dino", "mini"))
+    found = shown("square_dino")
     assert found["frozen_encoder"]["parameters"] is None
     assert "its weights are not here: MobileNetV2" in as_text(found)
 

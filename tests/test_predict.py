@@ -18,6 +18,7 @@ from torch import Tensor
 from sgjepa import cli
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import MODEL
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -152,7 +153,7 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     _run, model = checkpoint.load_run(folder)
     with torch.no_grad():
         next(model.parameters()).add_(1)
-    checkpoint.save_weights(folder / checkpoint.MODEL, model)
+    checkpoint.save_weights(folder / MODEL, model)
     with pytest.raises(InputError, match="was fitted to another model"):
         fit_probe(folder, data, PROBE)
 

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from sgjepa import cli
 from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.models.dino import DinoConfig
@@ -57,7 +58,7 @@ RUN = Run(
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / checkpoint.MODEL)
+    return load_file(folder / MODEL)
 
 
 def same(one: Path, other: Path) -> bool:
@@ -98,7 +99,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
     command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     kills = 0
-    while not (folder / checkpoint.MODEL).exists():
+    while not (folder / MODEL).exists():
         process = subprocess.Popen(command, env=threads, stderr=subprocess.DEVNULL)
         while process.poll() is None and not (folder / "tensorboard").exists():
             time.sleep(0.01)  # wait for the first step, however slow the machine
@@ -118,9 +119,9 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
 
 
 def test_a_finished_run_is_not_trained_again(fitting: Run, finished: Path, trained: Path) -> None:
-    before = (trained / checkpoint.MODEL).stat().st_mtime_ns
+    before = (trained / MODEL).stat().st_mtime_ns
     train(fitting, trained, finished.parent)
-    assert (trained / checkpoint.MODEL).stat().st_mtime_ns == before
+    assert (trained / MODEL).stat().st_mtime_ns == before
 
 
 def test_another_seed_trains_other_weights_on_the_same_split(

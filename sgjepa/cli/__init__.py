@@ -411,10 +411,12 @@ def _coverage(options: Any) -> None:
 def _describe(options: Any) -> None:
     _prepare_for_torch()
     from sgjepa.core import files
+    from sgjepa.recipes.datasets import named
     from sgjepa.recipes.training import recipe
     from sgjepa.training.describe import as_text, describe
 
-    found = describe(recipe(options.recipe, options.size))
+    run = recipe(options.recipe, options.size)
+    found = describe(run, named(run.data))
     print(as_text(found))
     if options.json:
         files.write_json(options.json, found)

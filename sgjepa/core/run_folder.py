@@ -1,10 +1,15 @@
-"""The run directory and its rows: one JSON object a line, appended, read back as dicts.
+"""The run folder: what every stage leaves in it, and the log of a training, one JSON object per line.
 
 runs/<name>/
-  run.json        the resolved config, the datasets' digests and where it came from
-  rows.jsonl      everything measured, one record a line
-  checkpoints/    what training needs to go on
-  model.safetensors   the finished model
+  run.json                  the resolved config, the datasets' digests and where it came from
+  rows.jsonl                everything measured during training, one record per line
+  checkpoints/              what training needs to go on
+  model.safetensors         the finished model
+  decoder.safetensors       its picture decoder, if it has one
+  latents/                  of every frame of a dataset, encoded once
+  probes/<probe>/           fitted probes
+  predict/<evaluation>/     errors and states of every episode, decoded strips
+  counterfactual/<dataset>/ errors under laws that do not hold
 """
 
 from __future__ import annotations
@@ -17,7 +22,12 @@ from typing import Any
 from sgjepa.core import config, files
 from sgjepa.core.errors import InputError, one_line
 
-CONFIG, ROWS = "run.json", "rows.jsonl"
+CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
+LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
+# of an evaluation
+EPISODES, EVALUATION, SUMMARY, STRIPS = "episodes.parquet", "predict.json", "summary.csv", "strips.npz"
+# of a counterfactual
+COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", "counterfactual.json"
 
 
 def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
@@ -55,6 +65,12 @@ def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, w
             f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
             "if that is what you want, add --transfer"
         )
+
+
+def kept(path: Path, settings: Any) -> dict[str, Any] | None:
+    """What a stage wrote about itself, if it did so with the very same settings; None if the stage has to run."""
+    there = files.read_json(path) if path.is_file() else {}
+    return there if there.get("settings") == settings else None
 
 
 def create(folder: Path, about: dict[str, Any]) -> None:

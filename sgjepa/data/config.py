@@ -124,11 +124,7 @@ def _check_part(part: Part, split: str) -> None:
     if part.episodes < 1:
         raise InputError(f"a dataset needs at least one {split} episode, got {part.episodes}")
     for name, sampler in part.laws.items():
-        if isinstance(sampler, laws.Grid):
-            if not sampler.values:
-                raise InputError(f"the {split} grid of law '{name}' is empty")
-            values: tuple[float, ...] = sampler.values
-        else:
-            values = (sampler.mean, sampler.std, sampler.floor)
-        for value in values:
+        if not sampler.numbers:
+            raise InputError(f"the {split} grid of law '{name}' is empty")
+        for value in sampler.numbers:
             laws.check({name: value})

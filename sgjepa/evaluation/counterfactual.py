@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sgjepa.core import config, files
+from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
@@ -20,8 +20,6 @@ from sgjepa.evaluation.forecast import PredictConfig, blocks, imagine
 from sgjepa.evaluation.probe import fit_to
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
-
-FOLDER, ROWS, SETTINGS = "counterfactual", "counterfactual.parquet", "counterfactual.json"
 
 
 @dataclass(frozen=True)
@@ -36,13 +34,14 @@ class CounterfactualConfig:
 def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) -> Path:
     """Write `folder/counterfactual/<dataset>`: one row an episode, given law and horizon. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    place = folder / FOLDER / dataset.path.name
+    place = folder / run_folder.COUNTERFACTUALS / dataset.path.name
     settings = {
         "config": config.to_dict(cfg),
-        "model": files.digest(folder / checkpoint.MODEL),
+        "model": files.digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
-    if (place / SETTINGS).is_file() and files.read_json(place / SETTINGS).get("settings") == settings:
+    about = place / run_folder.COUNTERFACTUAL
+    if run_folder.kept(about, settings):
         return place
     part = dataset.test
     if len(part.laws) != 1:
@@ -77,7 +76,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
                 )
                 bar.update(1)
     place.mkdir(parents=True, exist_ok=True)
-    (place / SETTINGS).unlink(missing_ok=True)
-    write_table(place / ROWS, join(tables))
-    files.write_json(place / SETTINGS, {"settings": settings, "law": part.laws[0], "provenance": files.provenance()})
+    about.unlink(missing_ok=True)
+    write_table(place / run_folder.COUNTERFACTUAL_ROWS, join(tables))
+    files.write_json(about, {"settings": settings, "law": part.laws[0], "provenance": files.provenance()})
     return place

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgjepa.core import config, files
+from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
@@ -37,7 +37,6 @@ from sgjepa.evaluation.targets import ANGLE, Targets
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.jepa import WorldModel
 from sgjepa.models.rollout import rollout
-from sgjepa.results.summary import EPISODES, FOLDER, SETTINGS
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
 from sgjepa.training.monitor import effective_rank
@@ -60,21 +59,21 @@ class PredictConfig:
 def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "test") -> Path:
     """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    place = folder / FOLDER / f"{dataset.path.name}-{split}"
+    place = folder / run_folder.EVALUATIONS / f"{dataset.path.name}-{split}"
     settings = {
         "config": config.to_dict(cfg),
-        "model": files.digest(folder / checkpoint.MODEL),
+        "model": files.digest(folder / run_folder.MODEL),
         "data": (dataset.test if split == "test" else dataset.train).digest,
         "split": split,
         "meaning": _MEANING,
     }
-    if (place / SETTINGS).is_file() and files.read_json(place / SETTINGS).get("settings") == settings:
+    if run_folder.kept(place / run_folder.EVALUATION, settings):
         return place
     table, scores = evaluate(folder, run, model, dataset, cfg, split)
     place.mkdir(parents=True, exist_ok=True)
     for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
         old.unlink()
-    write_table(place / EPISODES, table)
+    write_table(place / run_folder.EPISODES, table)
     about = {
         "run": folder.name,
         "name": run.name,
@@ -91,7 +90,7 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
     }
     if isinstance(model, WorldModel) and split == "test":
         write_strips(folder, place, run, model, dataset, cfg.context)
-    files.write_json(place / SETTINGS, about)
+    files.write_json(place / run_folder.EVALUATION, about)
     return place
 
 

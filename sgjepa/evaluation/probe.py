@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sgjepa.core import config, files
+from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
@@ -30,7 +30,7 @@ from sgjepa.training.encoded import encoded
 from sgjepa.training.run import Run
 
 Kind: TypeAlias = Literal["mlp", "linear"]
-_FOLDER, _SETTINGS, _WEIGHTS = "probes", "probe.json", "probe.safetensors"
+_SETTINGS, _WEIGHTS = "probe.json", "probe.safetensors"
 
 
 @dataclass(frozen=True)
@@ -241,14 +241,14 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
 
 
 def _place(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
-    return folder / _FOLDER / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
+    return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
 
 
 def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dict[str, Any]:
     """What decides a probe: its config, the model's weights, the data and its split."""
     return {
         "probe": config.to_dict(cfg),
-        "model": files.digest(folder / checkpoint.MODEL),
+        "model": files.digest(folder / run_folder.MODEL),
         "data": dataset.train.digest,
         "split_seed": run.split_seed,
     }

@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from PIL import Image
 
-from sgjepa.core import files
+from sgjepa import laws
+from sgjepa.core import files, run_folder
 from sgjepa.data.preview import save_film
-from sgjepa.data.store import Dataset, training_law
+from sgjepa.data.store import Dataset
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.jepa import WorldModel
 from sgjepa.models.rollout import rollout
-from sgjepa.results.summary import in_distribution
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
 from sgjepa.training.run import Run
 
-FILE = "strips.npz"
 _SHOWN = 11  # pictures of a strip
 
 
@@ -31,11 +30,11 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
 
     Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
     """
-    if not (folder / "decoder.safetensors").is_file():
+    if not (folder / run_folder.DECODER).is_file():
         return []
     part = dataset.test
     decoder = Decoder(model.config.latent, model.config.encoder.image_size, run.train.decoder_width)
-    checkpoint.load_weights(folder / "decoder.safetensors", decoder)
+    checkpoint.load_weights(folder / run_folder.DECODER, decoder)
     law = part.law[:, 0]
     training = float(np.mean(dataset.train.law[:, 0]))
     wanted = [law.min(), law[np.abs(law - training).argmin()], law.max()]
@@ -54,9 +53,9 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
         horizon=shown + 1,
         law=law[numbers].astype(np.float64),
         episode=numbers,
-        inside=in_distribution(training_law(dataset), law[numbers].astype(np.float64)),
+        inside=laws.inside(dataset.settings.train.laws, part.law[numbers]),
     )
-    files.write_bytes(place / FILE, buffer.getvalue())
+    files.write_bytes(place / run_folder.STRIPS, buffer.getvalue())
     sheet = place / "strips.png"
     picture = io.BytesIO()
     Image.fromarray(_sheet(truth[:, shown], decoded[:, shown])).save(picture, format="PNG", optimize=True)
@@ -64,7 +63,7 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     film = place / ("strips.mp4" if importlib.util.find_spec("imageio_ffmpeg") else "strips.webp")
     frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
     save_film(frames, film, part.about["fps"])
-    return [place / FILE, sheet, film]
+    return [place / run_folder.STRIPS, sheet, film]
 
 
 def _sheet(truth: np.ndarray, decoded: np.ndarray, across: bool = False) -> np.ndarray:

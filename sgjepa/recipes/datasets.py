@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sgjepa.core.errors import unknown
 from sgjepa.data.config import DatasetConfig, Part
@@ -60,6 +60,14 @@ DATASETS: dict[str, Callable[[str, str], DatasetConfig]] = {
     "arm_paddle_ball": approach_ball,  # the same gravities and sizes
     "franka_basket": franka_basket,
 }
+
+
+def named(names: Iterable[str]) -> list[DatasetConfig] | None:
+    """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
+    found = [name.rpartition("-") for name in names]
+    if any(world not in DATASETS or size not in SIZES for world, _, size in found):
+        return None
+    return [dataset(world, size) for world, _, size in found]
 
 
 def dataset(world: str, size: str) -> DatasetConfig:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from sgjepa.report import parts
+from sgjepa.report import parts, words
 from sgjepa.report.figures import Picture, styles
 from sgjepa.report.tables import Comparison, Group, Line
 from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
@@ -220,7 +220,7 @@ def _counterfactual(content: Content) -> str:
     if not content.counterfactuals:
         return ""
     results = content.results
-    words = "".join(f"<p>{escape(one.words(results.symbol))}</p>" for one in content.counterfactuals)
+    said = "".join(f"<p>{escape(words.counterfactual(one, results.symbol))}</p>" for one in content.counterfactuals)
     horizons = ", ".join(str(h) for h in content.counterfactuals[0].horizons)
     caption = (
         f"The same episodes, with another {results.law_name} fed to the model. A model that uses it errs least at the"
@@ -242,7 +242,7 @@ def _counterfactual(content: Content) -> str:
         number = f"{count(n, 'episode')} each, {count(one.seeds, 'seed')}"
         about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}."
         rows.append(parts.table(about, f"<tr><th>Episodes</th>{head}</tr>", f"<tbody>{''.join(lines)}</tbody>"))
-    return words + parts.figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
+    return said + parts.figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
 
 
 def _scale(content: Content) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
+from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Results, unit
 from sgjepa.results.summary import Method, against, paired, verdict
 
@@ -156,6 +157,25 @@ def in_scale(results: Results, method: Method) -> list[str]:
     else:
         found.append(f"{start}; the rollout is not told apart from that ({signed(gap, MAIN)}).")
     return found
+
+
+def counterfactual(found: Counterfactual, symbol: str) -> str:
+    """Whether a model uses the law it is given."""
+    right: list[str] = []
+    undecided: list[str] = []
+    wrong: list[str] = []
+    for true in found.true:
+        verdicts = {verdict(found.rise[true, given]) for given in found.given(true) if given != true}
+        name = f"{symbol} = {true:g}"
+        (wrong if "better" in verdicts else undecided if "undecided" in verdicts else right).append(name)
+    parts = []
+    if right:
+        parts.append(f"at true {join(right)} every other value makes the error larger")
+    if undecided:
+        parts.append(f"at true {join(undecided)} some other value is not told apart from the true one")
+    if wrong:
+        parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
+    return f"{found.label}: {'; '.join(parts)}."
 
 
 def cautions(results: Results) -> list[str]:

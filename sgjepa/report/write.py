@@ -9,6 +9,7 @@ import numpy as np
 
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
 from sgjepa.report import figures, tables, words
 from sgjepa.report.figures import Picture
@@ -18,7 +19,6 @@ from sgjepa.results.gather import MAIN, Results, gather
 from sgjepa.results.training import cost
 
 FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
-STRIPS = "strips.npz"
 
 
 def report(

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core import files
+from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, read_table
-from sgjepa.report.words import join
 from sgjepa.results.gather import Results, beside
-from sgjepa.results.summary import Evaluation, Method, verdict
+from sgjepa.results.summary import Evaluation, Method
 
-FOLDER, FILE, SETTINGS = "counterfactual", "counterfactual.parquet", "counterfactual.json"
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 
@@ -35,24 +34,6 @@ class Counterfactual:
     def given(self, true: float) -> list[float]:
         return sorted(given for other, given in self.area if other == true)
 
-    def words(self, symbol: str) -> str:
-        """Whether the model uses the law it is given."""
-        right: list[str] = []
-        undecided: list[str] = []
-        wrong: list[str] = []
-        for true in self.true:
-            verdicts = {verdict(self.rise[true, given]) for given in self.given(true) if given != true}
-            name = f"{symbol} = {true:g}"
-            (wrong if "better" in verdicts else undecided if "undecided" in verdicts else right).append(name)
-        parts = []
-        if right:
-            parts.append(f"at true {join(right)} every other value makes the error larger")
-        if undecided:
-            parts.append(f"at true {join(undecided)} some other value is not told apart from the true one")
-        if wrong:
-            parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
-        return f"{self.label}: {'; '.join(parts)}."
-
 
 def area(nmse: np.ndarray, horizons: np.ndarray) -> np.ndarray:
     """(episodes, horizons) -> the trapezoid over horizons, divided by their span: (episodes,)."""
@@ -67,7 +48,9 @@ def counterfactuals(results: Results) -> list[Counterfactual]:
 
 
 def _of(method: Method) -> Counterfactual | None:
-    paths = [path for one in method.seeds if (path := beside(one, FOLDER, FILE)) and _same(one, path)]
+    paths = [
+        path for one in method.seeds if (path := beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) and _same(one, path)
+    ]
     if len(paths) < len(method.seeds):
         return None
     tables = [read_table(path) for path in paths]
@@ -89,9 +72,9 @@ def _of(method: Method) -> Counterfactual | None:
 
 def _same(one: Evaluation, path: Path) -> bool:
     """Whether the file is of the very model and data that were evaluated."""
-    if not path.with_name(SETTINGS).is_file():
+    if not path.with_name(COUNTERFACTUAL).is_file():
         return False
-    there = files.read_json(path.with_name(SETTINGS)).get("settings", {})
+    there = files.read_json(path.with_name(COUNTERFACTUAL)).get("settings", {})
     return all(there.get(key) == one.about["settings"][key] for key in ("model", "data"))
 
 

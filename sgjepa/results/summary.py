@@ -17,11 +17,11 @@ import numpy as np
 
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, SUMMARY
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.core.tables import Table, read_table, to_csv
 from sgjepa.evaluation.targets import UNITS
 
-FOLDER, EPISODES, SETTINGS = "predict", "episodes.parquet", "predict.json"
 HORIZONS = (1, 5, 16, 32, 44)  # the paper's, and the first
 REGIONS = ("all", "in", "out")  # of the training laws
 LABELS = {
@@ -109,9 +109,9 @@ def load_evaluations(folder: Path) -> list[Evaluation]:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a run")
     found = []
-    for place in sorted((folder / FOLDER).glob("*")):
-        if (place / SETTINGS).is_file():
-            found.append(Evaluation(place, files.read_json(place / SETTINGS), read_table(place / EPISODES)))
+    for place in sorted((folder / EVALUATIONS).glob("*")):
+        if (place / EVALUATION).is_file():
+            found.append(Evaluation(place, files.read_json(place / EVALUATION), read_table(place / EPISODES)))
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
     return found
@@ -248,7 +248,7 @@ def write_summary(method: Method, place: Path) -> list[str]:
                 if np.isfinite(found[-1].mean):
                     head = {"source": source, "metric": metric, "unit": UNITS[metric], "region": region}
                     records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(found, start=1)]
-    files.write_bytes(place / "summary.csv", to_csv(records).encode())
+    files.write_bytes(place / SUMMARY, to_csv(records).encode())
     shown = [h for h in HORIZONS if h <= method.first.horizons]
     lines = [f"{method.label}: error at horizon {' / '.join(map(str, shown))}, mean and 95 % interval at the last"]
     for metric in metrics:
@@ -258,4 +258,4 @@ def write_summary(method: Method, place: Path) -> list[str]:
             values = " / ".join(f"{found[h - 1].mean:.3f}" for h in shown)
             where = f"{region} ({last.count} episodes)"
             lines.append(f"  {metric:15s} {where:20s} {values} ({last.low:.3f} to {last.high:.3f}) {UNITS[metric]}")
-    return [*lines, f"every number: {place / 'summary.csv'}; every episode: {place / EPISODES}"]
+    return [*lines, f"every number: {place / SUMMARY}; every episode: {place / EPISODES}"]

@@ -28,7 +28,6 @@ from sgjepa.models.jepa import ModelConfig, WorldModel
 from sgjepa.training.run import Run
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
-MODEL = "model.safetensors"
 LEARNER = "learner.safetensors"
 
 
@@ -112,10 +111,10 @@ def load_run(folder: Path) -> tuple[Run, WorldModel | DinoWM]:
     if not (folder / run_folder.CONFIG).is_file():
         raise InputError(f"{folder} is not a run (no {run_folder.CONFIG})")
     run = config.from_dict(Run, files.read_json(folder / run_folder.CONFIG).get("config"))
-    if not (folder / MODEL).is_file():
+    if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
     model = build(run.model)
-    load_weights(folder / MODEL, model)
+    load_weights(folder / run_folder.MODEL, model)
     return run, model.eval()
 
 

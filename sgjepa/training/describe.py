@@ -7,6 +7,7 @@ real steps on a few stretches; everything but the optimiser grows in proportion 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
+from sgjepa.data.config import DatasetConfig
 from sgjepa.data.store import split_episodes
 from sgjepa.envs import find
 from sgjepa.models.blocks import Pixels
@@ -24,7 +26,6 @@ from sgjepa.models.dino import DinoConfig, DinoWM
 from sgjepa.models.encoders import mobilenet
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
 from sgjepa.models.jepa import WorldModel
-from sgjepa.recipes.datasets import DATASETS, dataset
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.data import Tensors, encode, updates_of, windows_of
 from sgjepa.training.flops import flop_counter
@@ -41,12 +42,12 @@ GROUPS = {
 _TIMED = 3e11  # FLOPs of a timed step at most, if one stretch allows it: seconds on two cores
 
 
-def describe(run: Run) -> dict[str, Any]:
-    """Everything `sgjepa describe` shows, as one JSON value."""
+def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, Any]:
+    """Everything `sgjepa describe` shows, as one JSON value. datasets: those of `run.data`; None where one has no recipe."""
     model = outline(run)
     steps = _steps(run, model)
     frozen = _frozen(run.model.encoder) if isinstance(run.model, DinoConfig) else None
-    data = _windows(run)
+    data = None if datasets is None else _windows(run, datasets)
     if frozen is not None:
         steps["flops"]["encode_a_frame"] = frozen["flops_a_frame"]
     seconds = steps["time"]["seconds_a_step"]
@@ -140,15 +141,12 @@ def _stem(name: str) -> str:
 # --- arithmetic and time ---------------------------------------------------------------------------------------------
 
 
-def _windows(run: Run) -> dict[str, int] | None:
-    """Of an epoch, by the dataset's recipe; None while there is no recipe for the world."""
+def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
+    """Of an epoch, by the datasets' configs."""
     stretches = 0
-    for name in run.data:
-        world, _, size = name.rpartition("-")
-        if world not in DATASETS:
-            return None
-        episodes = len(split_episodes(dataset(world, size).train.episodes, seed=run.split_seed)[0])
-        stretches += episodes * (find(world).world.frames - run.train.frames + 1)
+    for one in datasets:
+        episodes = len(split_episodes(one.train.episodes, seed=run.split_seed)[0])
+        stretches += episodes * (find(one.world).world.frames - run.train.frames + 1)
     updates = updates_of(run, stretches)
     return {
         "stretches": stretches,

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import LATENTS
 from sgjepa.data.store import Dataset, Split
 from sgjepa.data.windows import memory_map
 from sgjepa.models.dino import DinoWM
@@ -25,7 +26,7 @@ def encoded(folder: Path, model: WorldModel | DinoWM, dataset: Dataset, split: s
     check_fits(model, part)
     if isinstance(model, DinoWM):
         return cached_latents(model, part)
-    place = folder / "latents"
+    place = folder / LATENTS
     place.mkdir(exist_ok=True)
     shape = (part.episodes, part.frames, model.config.latent)
     name = f"{dataset.path.name}-{split}-{part.digest[:12]}-{weights_digest(model)[:12]}.npy"

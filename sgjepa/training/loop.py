@@ -110,8 +110,8 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
                 checkpoint.save(folder, learner, {n: o.state_dict() for n, o in optimisers.items()}, state, about)
     if first:
         if learner.decoder is not None:
-            checkpoint.save_weights(folder / "decoder.safetensors", learner.decoder)
-        checkpoint.save_weights(folder / checkpoint.MODEL, learner.model)
+            checkpoint.save_weights(folder / run_folder.DECODER, learner.decoder)
+        checkpoint.save_weights(folder / run_folder.MODEL, learner.model)
     return folder
 
 
@@ -228,7 +228,7 @@ def _health(z: Tensor) -> dict[str, float]:
 def _look(run: Run, folder: Path, datasets: Path) -> tuple[bool, Path | None]:
     """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else."""
     run_folder.check(folder, run, digests_there(run, datasets))
-    if (folder / checkpoint.MODEL).is_file():
+    if (folder / run_folder.MODEL).is_file():
         return True, None
     checkpoint.remove_leftovers(folder)
     return False, checkpoint.newest(folder)
