@@ -33,6 +33,14 @@ class Law:
     symbol: str = ""
     several: str = ""
 
+    @property
+    def short(self) -> str:
+        return self.symbol or self.name
+
+    @property
+    def many(self) -> str:
+        return self.several or f"values of {self.name}"
+
 
 def _apply_gravity(model: Any, value: float) -> None:
     # downward positive: the paper's signed g, so a negative value makes things fall up
@@ -48,6 +56,15 @@ LAWS: dict[str, Law] = {
     "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", several="gravities"),
     "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", several="horizontal gravities"),
 }
+
+
+def find(name: str) -> Law:
+    """The law of that name; one that this process does not know still has a name, for text about a file that names it."""
+    return LAWS.get(name) or Law(name, "", _apply_nothing)
+
+
+def _apply_nothing(model: Any, value: float) -> None:
+    raise InputError("a law that is not in LAWS cannot be applied")
 
 
 def check(law: Mapping[str, Any]) -> dict[str, float]:
@@ -109,8 +126,9 @@ class ClippedNormal:
             return None
         return coverage.clipped_normal(0.0, 1.0, (self.floor - self.mean) / self.std, order).raw
 
-    def __str__(self) -> str:
-        return f"{self.mean:g} ± {self.std:g}"
+    @property
+    def words(self) -> str:
+        return f"= {self.mean:g} ± {self.std:g}"
 
 
 @dataclass(frozen=True)
@@ -148,14 +166,12 @@ class Grid:
         return ((values >= low) & (values <= high)).astype(float)
 
     def moments(self, order: int) -> np.ndarray | None:
-        if not self.std > 0:
-            return None
-        standard = (np.array(self.values) - self.mean) / self.std
-        return np.array([np.mean(standard**k) for k in range(order + 1)])
+        return None  # those of the episodes themselves are exact
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
         low, high = self.bounds
-        return f"{low:g} to {high:g}"
+        return f"from {low:g} to {high:g}"
 
 
 class Drawn(Protocol):
@@ -166,7 +182,8 @@ class Drawn(Protocol):
     numbers    that define it, to be checked like values of the law
     bounds     lowest and highest value that count as in distribution
     density    how densely its values lie, 1 where they lie most densely
-    moments    E[((value - mean) / std)^k] for k = 0 .. order; None if it never varies
+    words      what it draws, to stand behind the law's symbol: "= 4 ± 0.5", "from 3 to 5"
+    moments    E[((value - mean) / std)^k] for k = 0 .. order, in closed form; None if there is none
     """
 
     @property
@@ -181,6 +198,8 @@ class Drawn(Protocol):
     @property
     def bounds(self) -> tuple[float, float]: ...
     def density(self, values: np.ndarray) -> np.ndarray: ...
+    @property
+    def words(self) -> str: ...
     def moments(self, order: int) -> np.ndarray | None: ...
 
 

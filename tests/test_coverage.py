@@ -28,8 +28,8 @@ def test_command_prints_what_it_writes(copied: Path, capsys: pytest.CaptureFixtu
     text, found = capsys.readouterr().out, json.loads((copied / "coverage.json").read_text())
     training = open_dataset(copied).train.law[:, 0].astype(float)  # also: the digests still hold
     assert f"30 training gravities, mean {training.mean():.3f}, std {training.std():.3f}" in text
-    assert [one["gravity"] for one in found["gravities"]] == [12, 4, -2]
-    for one in found["gravities"]:
+    assert [one["gravity"] for one in found["laws"]] == [12, 4, -2]
+    for one in found["laws"]:
         wanted = theory.affine_L_law(one["gravity"], training.mean(), training.std())
         assert one["L_law"] == pytest.approx(wanted, rel=1e-9)
         assert one["L_law_of_distribution"] == pytest.approx(theory.affine_L_law(one["gravity"], 4.0, 0.5), rel=1e-9)
@@ -47,7 +47,7 @@ def test_without_gravities_it_takes_the_datasets_test_laws(copied: Path, tmp_pat
     out = tmp_path / "here.json"
     assert cli.main(["coverage", str(copied), "--basis", "quadratic", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
-    assert [one["gravity"] for one in found["gravities"]] == np.arange(-2, 10.5, 0.5).tolist()
+    assert [one["gravity"] for one in found["laws"]] == np.arange(-2, 10.5, 0.5).tolist()
     assert found["mean_L_law_of_training"] == 3
     assert not (copied / "coverage.json").exists()
 
@@ -56,7 +56,7 @@ def test_without_gravities_it_takes_the_datasets_test_laws(copied: Path, tmp_pat
     ("gravity", "verdict"), [(4.0, "well covered"), (5.2, "thinly covered"), (6.0, "outside"), (12.0, "far outside")]
 )
 def test_verdict_grows_with_distance(finished: Path, gravity: float, verdict: str) -> None:
-    assert examine(open_dataset(finished), [gravity])["gravities"][0]["verdict"] == verdict
+    assert examine(open_dataset(finished), {"gravity": [gravity]})["laws"][0]["verdict"] == verdict
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_training_laws_that_do_not_vary_are_refused(tmp_path: Path, capsys: pyte
     two = made("two", (3.0, 5.0))
     assert cli.main(["coverage", str(two), "--gravity", "12", "--basis", "quadratic"]) == 2
     assert "2 different training gravities cannot cover the quadratic basis" in capsys.readouterr().err
-    (found,) = examine(open_dataset(two), [12.0])["gravities"]
+    (found,) = examine(open_dataset(two), {"gravity": [12.0]})["laws"]
     assert found["L_law"] == pytest.approx(1 + 8**2)
     assert found["L_law_of_distribution"] is None
 

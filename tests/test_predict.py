@@ -15,7 +15,7 @@ from PIL import Image
 from test_train import RUN
 from torch import Tensor
 
-from sgjepa import cli
+from sgjepa import cli, laws
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
@@ -25,15 +25,18 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-from sgjepa.evaluation.forecast import PredictConfig, forecast, predict, references, simulate
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
+from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.targets import Targets, targets_of
+from sgjepa.laws import Grid
 from sgjepa.models.dino import DinoConfig, DinoWM
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.jepa import WorldModel
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.results.summary import in_distribution, load_evaluations
+from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
 from sgjepa.training.loop import train
@@ -56,7 +59,7 @@ def run_folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def evaluated(run_folder: Path, data: Dataset) -> Path:
-    return predict(run_folder, data, PredictConfig(probe=PROBE))
+    return evaluate(run_folder, data, ForecastConfig(probe=PROBE))
 
 
 # --- targets -------------------------------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> No
 def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
     targets, numbers = targets_in(data), np.arange(25)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, PredictConfig(), steps=20)
+    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=20)
     assert moved <= 2, "float32 may put a body that touches a wall a hair into it"
     error = targets.errors(found, truth[:, 20:40], [1.0] * 7)["position_l2"]
     assert np.median(error) < 1e-3
@@ -282,7 +285,7 @@ def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
     data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
     targets, numbers = targets_in(data), np.arange(3)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, PredictConfig(), steps=12)
+    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=12)
     assert moved == 0
     error = targets.errors(found, truth[:, 20:32], [1.0] * 6)["position_l2"]
     assert np.median(error) < 5e-3
@@ -334,7 +337,7 @@ def test_every_episode_source_and_horizon_has_a_row(evaluated: Path, data: Datas
 
 def test_an_evaluation_is_kept_and_says_what_it_is_of(evaluated: Path, run_folder: Path, data: Dataset) -> None:
     before = (evaluated / "episodes.parquet").stat().st_mtime_ns
-    assert predict(run_folder, data, PredictConfig(probe=PROBE)) == evaluated
+    assert evaluate(run_folder, data, ForecastConfig(probe=PROBE)) == evaluated
     assert (evaluated / "episodes.parquet").stat().st_mtime_ns == before
     (found,) = load_evaluations(run_folder)
     assert (found.label, found.horizons, len(found.episodes)) == ("SG-JEPA (GRU)", 44, 50)
@@ -345,13 +348,14 @@ def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder:
     (found,) = load_evaluations(run_folder)
     inside = np.unique(found.law[found.region("in")])
     assert inside.tolist() == [3.0, 3.5, 4.0, 4.5, 5.0]
-    assert in_distribution({"values": [1.0, 2.0]}, np.array([0.9, 1.0, 1.5, 2.1])).tolist() == [False, True, True, False]
+    grid = {"gravity": Grid((1.0, 2.0))}
+    assert laws.inside(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
 
 
 def test_decoded_strips_show_true_frames_above(evaluated: Path, data: Dataset) -> None:
     with np.load(evaluated / "strips.npz") as file:
         arrays = dict(file)
-    assert arrays["law"].tolist() == [-2.0, 4.0, 10.0]
+    assert arrays["law"].tolist() == [[-2.0], [4.0], [10.0]]
     assert arrays["inside"].tolist() == [False, True, False]
     assert arrays["horizon"][[0, -1]].tolist() == [1, 44]
     frames = data.test.pixels(arrays["episode"])[:, 19 + arrays["horizon"]]
@@ -364,7 +368,7 @@ def test_decoded_strips_show_true_frames_above(evaluated: Path, data: Dataset) -
 
 
 def test_the_true_law_is_one_of_the_counterfactual_ones(run_folder: Path, evaluated: Path, data: Dataset) -> None:
-    place = counterfactual(run_folder, data, CounterfactualConfig(predict=PredictConfig(probe=PROBE)))
+    place = counterfactual(run_folder, data, CounterfactualConfig(forecast=ForecastConfig(probe=PROBE)))
     told = read_table(place / "counterfactual.parquet")
     usual = read_table(evaluated / "episodes.parquet")
     chosen = (usual["source"] == "predicted") & (usual["law.gravity"] == 4.0)

@@ -16,19 +16,21 @@ import pytest
 from test_train import RUN
 
 from sgjepa import cli
-from sgjepa.core import files
+from sgjepa.core import config, files
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.evaluation.forecast import PredictConfig, predict
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import words
 from sgjepa.report.write import report
+from sgjepa.results.compare import Method, marks, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
 from sgjepa.results.gather import gather
+from sgjepa.results.load import Evaluation, load_evaluations
 from sgjepa.results.published import published
-from sgjepa.results.summary import Evaluation, Method, load_evaluations, marks, verdict
 from sgjepa.results.training import cost
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
@@ -52,7 +54,7 @@ def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]
     found = []
     for recipe in recipes:
         run = train(recipe, folder / f"{recipe.name}-{recipe.seed}", finished.parent)
-        predict(run, data, PredictConfig(probe=probe))
+        evaluate(run, data, ForecastConfig(probe=probe))
         found.append(run)
     for run in found[:2]:
         _counterfactual(run)
@@ -285,7 +287,7 @@ def synthetic(label: str, errors: list[np.ndarray]) -> Method:
             "law.gravity": np.full(n, 4.0),
             "position_l2": values,
         }
-        about = {"law": "gravity", "training_law": {"mean": 4.0, "std": 0.5}}
+        about = {"laws": {"gravity": {"training": config.to_dict(ClippedNormal(4.0, 0.5, 0.1))}}}
         seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
     return Method(label, tuple(seeds))
 

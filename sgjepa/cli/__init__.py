@@ -401,7 +401,7 @@ def _coverage(options: Any) -> None:
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.coverage import as_text, examine
 
-    found = examine(open_dataset(options.dataset), options.gravity, options.basis)
+    found = examine(open_dataset(options.dataset), {"gravity": options.gravity} if options.gravity else None, options.basis)
     out = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
     files.write_json(out, found)
     print(as_text(found))
@@ -465,14 +465,16 @@ def _probe(options: Any) -> None:
 def _predict(options: Any) -> None:
     _prepare_for_torch()
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-    from sgjepa.evaluation.forecast import PredictConfig, predict
-    from sgjepa.results.summary import load_evaluations, methods, write_summary
+    from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+    from sgjepa.results.compare import methods
+    from sgjepa.results.load import load_evaluations
+    from sgjepa.results.summary import write_summary
 
     dataset = _dataset_of(options)
-    settings = PredictConfig(context=options.context, probe=_probe_config(options, dataset))
-    place = predict(options.run_folder, dataset, settings)
+    settings = ForecastConfig(context=options.context, probe=_probe_config(options, dataset))
+    place = evaluate(options.run_folder, dataset, settings)
     if options.counterfactual:
-        counterfactual(options.run_folder, dataset, CounterfactualConfig(predict=settings))
+        counterfactual(options.run_folder, dataset, CounterfactualConfig(forecast=settings))
     (found,) = (one for one in load_evaluations(options.run_folder) if one.folder == place)
     for line in write_summary(methods([found])[0], place):
         print(line)

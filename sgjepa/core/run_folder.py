@@ -25,7 +25,8 @@ from sgjepa.core.errors import InputError, one_line
 CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
 # of an evaluation
-EPISODES, EVALUATION, SUMMARY, STRIPS = "episodes.parquet", "predict.json", "summary.csv", "strips.npz"
+EPISODES, STATES, EVALUATION = "episodes.parquet", "states.parquet", "predict.json"
+SUMMARY, STRIPS = "summary.csv", "strips.npz"
 # of a counterfactual
 COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", "counterfactual.json"
 
@@ -70,7 +71,8 @@ def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, w
 def kept(path: Path, settings: Any) -> dict[str, Any] | None:
     """What a stage wrote about itself, if it did so with the very same settings; None if the stage has to run."""
     there = files.read_json(path) if path.is_file() else {}
-    return there if there.get("settings") == settings else None
+    # a probe of an earlier version calls them "fitted_to"
+    return there if there.get("settings", there.get("fitted_to")) == settings else None
 
 
 def create(folder: Path, about: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.store import Dataset, Split
+from sgjepa.laws import find
 
 SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
@@ -48,7 +49,12 @@ def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
 
 
 def spread(split: Split, rows: int) -> np.ndarray:
-    """Episodes whose first law runs evenly from the smallest to the largest value in the split, each value once."""
+    """Episodes whose first law runs evenly from the smallest to the largest value in the split, each value once.
+
+    Without laws, the first ones.
+    """
+    if not split.laws:
+        return np.arange(min(rows, split.episodes))
     values = split.law[:, 0]
     wanted = np.linspace(values.min(), values.max(), rows)
     nearest = [int(np.abs(values - value).argmin()) for value in wanted]
@@ -57,9 +63,8 @@ def spread(split: Split, rows: int) -> np.ndarray:
 
 def _law_text(split: Split, number: int) -> str:
     units = split.about["laws"]
-    symbol = {"gravity": "g"}
-    lines = [f"{symbol.get(n, n)} = {v:g} {units[n]}" for n, v in zip(split.laws, split.law[number], strict=True)]
-    return "\n".join(lines)
+    lines = [f"{find(n).short} = {v:g} {units[n]}" for n, v in zip(split.laws, split.law[number], strict=True)]
+    return "\n".join(lines) or f"episode {number}"
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

@@ -16,12 +16,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import config, files
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
+from sgjepa.laws import Grid, Sampler
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,17 @@ class Split:
 
     @cached_property
     def law(self) -> np.ndarray:
-        """(N, L), in the order of `laws`"""
+        """(N, L), in the order of `laws`; L is 0 in a world without laws"""
+        if not self.laws:
+            return np.zeros((self.episodes, 0), np.float32)
         columns = [self._array(name) for name in self.laws]
         for name, values in zip(self.laws, columns, strict=True):
             if (values != values[:, :1]).any():
                 where = int(np.argwhere(values != values[:, :1])[0][0])
                 raise InputError(f"{self.folder}: law {name} changes within episode {where}")
-        return np.stack([values[:, 0] for values in columns], axis=1)
+        return (
+            np.stack([values[:, 0] for values in columns], axis=1) if columns else np.zeros((self.episodes, 0), np.float32)
+        )
 
     def record(self, name: str) -> np.ndarray:
         """(N, T, R): one of the world's records, in the order that `about["records"]` names"""
@@ -206,10 +211,10 @@ def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[n
     return np.sort(order[:kept]), np.sort(order[kept:])
 
 
-def training_law(dataset: Dataset) -> dict[str, Any]:
-    """How the first law was drawn for training: the sampler's own numbers."""
-    sampler: dict[str, Any] = config.to_dict(dataset.settings.train)["laws"][dataset.train.laws[0]]
-    return sampler
+def training_samplers(dataset: Dataset) -> dict[str, Sampler]:
+    """How each law was drawn for training, in the order of the columns; one that was never drawn has a single value."""
+    drawn, first = dataset.settings.train.laws, dataset.train.law[0].tolist()
+    return {name: drawn.get(name, Grid((value,))) for name, value in zip(dataset.train.laws, first, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Counterfactual laws: the same frames, another law told to the model. If it uses the law, the true one errs least.
 
-The paper feeds g in {0, 2, 4, 6, 8} to test episodes of true g in {2, 4, 6}.
+The paper feeds g in {0, 2, 4, 6, 8} to test episodes of true g in {2, 4, 6}. With several laws each that varies is changed
+in turn, while the others are told as they are.
 """
 
 from __future__ import annotations
@@ -15,24 +16,32 @@ from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
-from sgjepa.data.store import Dataset
-from sgjepa.evaluation.forecast import PredictConfig, blocks, imagine
+from sgjepa.data.store import Dataset, Split, training_samplers
+from sgjepa.evaluation.evaluate import ForecastConfig
+from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probe import fit_to
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
 
+PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
+
 
 @dataclass(frozen=True)
 class CounterfactualConfig:
-    """Laws of the episodes, laws told to the model; the rest as for `predict`."""
+    """Values of a law in the episodes, and as told. None: the paper's in its planar worlds, else spread over the test's."""
 
-    true: tuple[float, ...] = (2.0, 4.0, 6.0)
-    given: tuple[float, ...] = (0.0, 2.0, 4.0, 6.0, 8.0)
-    predict: PredictConfig = field(default_factory=PredictConfig)
+    true: tuple[float, ...] | None = None
+    given: tuple[float, ...] | None = None
+    forecast: ForecastConfig = field(default_factory=ForecastConfig)
+
+
+def varying(split: Split) -> tuple[str, ...]:
+    """The laws that differ between the episodes: only of these can another value be told."""
+    return tuple(name for name, values in zip(split.laws, split.law.T, strict=True) if len(np.unique(values)) > 1)
 
 
 def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) -> Path:
-    """Write `folder/counterfactual/<dataset>`: one row an episode, given law and horizon. Done before: kept."""
+    """Write `folder/counterfactual/<dataset>`: a row per law, episode, given value and horizon. Done before: kept."""
     run, model = checkpoint.load_run(folder)
     place = folder / run_folder.COUNTERFACTUALS / dataset.path.name
     settings = {
@@ -43,40 +52,63 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     about = place / run_folder.COUNTERFACTUAL
     if run_folder.kept(about, settings):
         return place
-    part = dataset.test
-    if len(part.laws) != 1:
-        raise InputError(f"{dataset.path} has {len(part.laws)} laws; a counterfactual needs one")
-    fitted = fit_to(folder, run, model, dataset, cfg.predict.probe)
+    part, names = dataset.test, varying(dataset.test)
+    if not names:
+        raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
+    fitted = fit_to(folder, run, model, dataset, cfg.forecast.probe)
     latents = encoded(folder, model, dataset, "test")
-    context = cfg.predict.context
-    steps = cfg.predict.steps or part.frames - context
+    context = cfg.forecast.context
+    steps = cfg.forecast.steps or part.frames - context
+    pairs = [(name, *pair) for name in names for pair in _pairs(dataset, name, cfg)]
     tables: list[Table] = []
-    with progress(len(cfg.true) * len(cfg.given), 0, f"counterfactual {folder.name}", " pairs") as bar:
-        for true in cfg.true:
-            numbers = np.flatnonzero(np.isclose(part.law[:, 0], true))
-            if len(numbers) == 0:
-                raise InputError(f"{dataset.path} has no test episode with {part.laws[0]} = {true:g}")
+    with progress(len(pairs), 0, f"counterfactual {folder.name}", " pairs") as bar:
+        for name, true, given in pairs:
+            column = part.laws.index(name)
+            numbers = np.flatnonzero(np.isclose(part.law[:, column], true))
+            states = []
+            for rows in blocks(numbers, latents, context + steps):
+                z = torch.from_numpy(np.array(latents[numbers[rows], :context], dtype=np.float32))
+                law = torch.tensor(part.law[numbers[rows]])
+                law[:, column] = given
+                c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
+                states.append(imagine(model, fitted, z, c, steps, run.history)[0])
             wanted = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
-            for given in cfg.given:
-                states = []
-                for rows in blocks(numbers, latents, context + steps):
-                    z = torch.from_numpy(np.array(latents[numbers[rows], :context], dtype=np.float32))
-                    law = torch.full((len(rows), 1), given)
-                    c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
-                    states.append(imagine(model, fitted, z, c, steps, run.history)[0])
-                errors = fitted.targets.errors(np.concatenate(states)[:, 1:], wanted, fitted.std)
-                tables.append(
-                    {
-                        "episode": np.repeat(numbers.astype(np.int32), steps),
-                        "law.true": np.full(len(numbers) * steps, true),
-                        "law.given": np.full(len(numbers) * steps, given),
-                        "horizon": np.tile(np.arange(1, steps + 1, dtype=np.int16), len(numbers)),
-                        **{name: values.ravel() for name, values in errors.items()},
-                    }
-                )
-                bar.update(1)
+            errors = fitted.targets.errors(np.concatenate(states)[:, 1:], wanted, fitted.std)
+            count = len(numbers) * steps
+            tables.append(
+                {
+                    "law": np.full(count, name),
+                    "episode": np.repeat(numbers.astype(np.int32), steps),
+                    "law.true": np.full(count, true),
+                    "law.given": np.full(count, given),
+                    "horizon": np.tile(np.arange(1, steps + 1, dtype=np.int16), len(numbers)),
+                    **{metric: values.ravel() for metric, values in errors.items()},
+                }
+            )
+            bar.update(1)
     place.mkdir(parents=True, exist_ok=True)
     about.unlink(missing_ok=True)
     write_table(place / run_folder.COUNTERFACTUAL_ROWS, join(tables))
-    files.write_json(about, {"settings": settings, "law": part.laws[0], "provenance": files.provenance()})
+    files.write_json(about, {"settings": settings, "laws": list(names), "provenance": files.provenance()})
     return place
+
+
+def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:
+    """True and told values of one law; every true one is also told."""
+    values = np.unique(dataset.test.law[:, dataset.test.laws.index(name)].astype(float))
+    if cfg.true is None and cfg.given is None:
+        low, high = training_samplers(dataset)[name].bounds
+        papers = name == "gravity" and np.isin(PAPER["given"], values).all() and low <= PAPER["true"][1] <= high
+        true, given = (PAPER["true"], PAPER["given"]) if papers else (_spread(values, 3), _spread(values, 5))
+    else:
+        true, given = cfg.true or _spread(values, 3), cfg.given or _spread(values, 5)
+    for value in true:
+        if not np.isclose(values, value).any():
+            raise InputError(f"{dataset.path} has no test episode with {name} = {value:g}")
+    return [(one, other) for one in true for other in sorted({*given, one})]
+
+
+def _spread(values: np.ndarray, count: int) -> tuple[float, ...]:
+    """So many of the values, evenly spread, without the ends: beyond them nothing can be compared."""
+    inner = np.linspace(0, len(values) - 1, count + 2)[1:-1].round().astype(int)
+    return tuple(dict.fromkeys(values[inner].tolist()))

@@ -1,7 +1,13 @@
-"""How far outside a dataset's training laws a gravity lies: L_law from the gravities that the training episodes have."""
+"""How far outside a dataset's training laws another law lies: L_law from the laws that the training episodes have.
+
+Any number of laws: the basis is made of all of them together. A law that never varies, in training or in what is asked,
+says nothing and is left out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,91 +15,120 @@ import numpy as np
 from sgjepa import laws
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.data.store import Dataset
+from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.theory import coverage as theory
 
-UNIT = laws.LAWS["gravity"].unit
-
-# in units of L_law's mean over the training laws: 1.7 and 4.4 standard deviations for the affine basis
+# in units of L_law's mean over the training laws: 1.7 and 4.4 standard deviations for the affine basis of one law
 HOME, FAR = 2.0, 10.0
 
 
-def coverage_curve(training: np.ndarray, gravities: np.ndarray, basis: str = "affine") -> np.ndarray:
-    """L_law at each of the gravities; to stand beside an error by gravity (`stats.spearman` gives their rank correlation).
+def coverage_curve(
+    training: np.ndarray, asked: np.ndarray, basis: str = "affine", names: Sequence[str] = ("gravity",)
+) -> np.ndarray:
+    """L_law of each law that is asked about; to stand beside an error (`stats.spearman` gives their rank correlation).
 
-    training: (n,) gravities of the training episodes   gravities: (k,)   returns (k,)
+    training: (n, L), or (n,) of one law   asked: (k, L) or (k,)   names: of the L laws   returns (k,)
     """
     if basis not in theory.BASES:
         raise unknown("basis", basis, theory.BASES)
-    training, gravities = np.asarray(training, float), np.asarray(gravities, float)
-    psi = theory.BASES[basis]
-    # g enters as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
-    middle, spread = training.mean(), training.std()
-    if not spread > 1e-9 * max(1.0, abs(middle)):
+    training, asked = (np.asarray(x, float).reshape(len(x), -1) for x in (training, asked))
+    middle, spread = training.mean(axis=0), training.std(axis=0)
+    still = ~(spread > 1e-9 * np.maximum(1.0, np.abs(middle)))
+    for i in np.flatnonzero(still & (asked != training[0]).any(axis=0)).tolist():
+        law = laws.find(names[i])
         raise InputError(
-            f"the training gravities do not vary (all {training[0]:g} {UNIT}): they say nothing about any other gravity"
+            f"the training {law.many} do not vary (all {training[0, i]:g} {law.unit}): "
+            f"they say nothing about any other {law.name}"
         )
+    training, asked, middle, spread = training[:, ~still], asked[:, ~still], middle[~still], spread[~still]
+    psi = theory.Monomials(training.shape[1], theory.BASES[basis].m - 1)
+    # laws enter as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
     design = psi((training - middle) / spread)
-    if theory.covered_directions(design) < design.shape[1]:
-        count = len(np.unique(training))
-        raise InputError(f"{count} different training gravities cannot cover the {basis} basis {psi}; take --basis affine")
-    return len(training) * theory.leverage(psi((gravities - middle) / spread), design)
+    if theory.covered_directions(design) < psi.m:
+        count, name = len(np.unique(training, axis=0)), laws.find(names[0]).many if len(names) == 1 else "laws"
+        shown = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
+        raise InputError(f"{count} different training {name} cannot cover the {basis} basis {shown}; take --basis affine")
+    return len(training) * theory.leverage(psi((asked - middle) / spread), design)
 
 
-def examine(dataset: Dataset, gravities: list[float] | None = None, basis: str = "affine") -> dict[str, Any]:
-    """Coverage of the gravities (the dataset's own test gravities by default), as one dict for text and JSON."""
-    training = _gravities(dataset, "train")
-    if gravities is None:
-        gravities = np.unique(_gravities(dataset, "test")).tolist()
-    gravities = [laws.check({"gravity": gravity})["gravity"] for gravity in gravities]
-    curve = coverage_curve(training, np.array(gravities), basis)
-    exact = _of_distribution(dataset, np.array(gravities), basis)
-    mean, std = float(training.mean()), float(training.std())
-    nearest, furthest = float(training.min()), float(training.max())
-    size = theory.BASES[basis].m
+def coverage_of(dataset: Dataset) -> dict[str, list[Any]] | None:
+    """L_law of every law vector among the test episodes, for a file; None without laws or where L_law has no meaning."""
+    asked = np.unique(dataset.test.law.astype(np.float64), axis=0)
+    try:
+        curve = coverage_curve(dataset.train.law, asked, names=dataset.test.laws) if dataset.test.laws else None
+    except InputError:
+        return None
+    return None if curve is None else {"laws": asked.tolist(), "L_law": curve.tolist()}
+
+
+def examine(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None = None, basis: str = "affine") -> dict[str, Any]:
+    """Coverage of all combinations of these values (the dataset's own test laws by default), for text and JSON.
+
+    A law that is not named stays at its training mean.
+    """
+    names, training = dataset.train.laws, dataset.train.law.astype(float)
+    if not names:
+        raise InputError(f"{dataset.path} has no laws: there is nothing to cover")
+    for name in asked or {}:
+        if name not in names:
+            raise InputError(f"{dataset.path} has no law '{name}'; its laws are {', '.join(names)}")
+    points = _points(dataset, asked)
+    curve = coverage_curve(training, points, basis, names)
+    exact = _of_distribution(dataset, points, basis)
+    mean, std, low, high = training.mean(0), training.std(0), training.min(0), training.max(0)
+    size = _size(training, basis)
     found = []
-    for i, gravity in enumerate(gravities):
-        deviations = (gravity - mean) / std
-        beyond = max(nearest - gravity, gravity - furthest, 0.0)
+    for i, point in enumerate(points):
+        deviations = (point - mean) / np.where(std > 0, std, 1.0)
+        beyond = np.maximum(np.maximum(low - point, point - high), 0.0)
         found.append(
             {
-                "gravity": gravity,
+                **dict(zip(names, point.tolist(), strict=True)),
                 "L_law": float(curve[i]),
                 "L_law_of_distribution": None if exact is None else float(exact[i]),
                 "error_factor": float(np.sqrt(curve[i])),
-                "deviations": deviations,
-                "beyond": beyond,
-                "verdict": _verdict(float(curve[i]) / size, beyond),
+                "deviations": dict(zip(names, deviations.tolist(), strict=True)),
+                "beyond": dict(zip(names, beyond.tolist(), strict=True)),
+                "verdict": _verdict(float(curve[i]) / size, float(beyond.max())),
             }
         )
+    spread = {
+        name: {"mean": float(mean[i]), "std": float(std[i]), "min": float(low[i]), "max": float(high[i])}
+        for i, name in enumerate(names)
+    }
     return {
         "dataset": str(dataset.path),
         "basis": basis,
         "mean_L_law_of_training": size,
-        "training": {"episodes": len(training), "mean": mean, "std": std, "min": nearest, "max": furthest},
-        "gravities": found,
+        "training": {"episodes": len(training), **spread},
+        "laws": found,
         "provenance": files.provenance(),
     }
 
 
-def _gravities(dataset: Dataset, split: str) -> np.ndarray:
-    """(N,) as float64"""
-    part = dataset.train if split == "train" else dataset.test
-    if "gravity" not in part.laws:
-        raise InputError(f"{dataset.path} has no law 'gravity'; its laws are {', '.join(part.laws) or 'none'}")
-    return part.law[:, part.laws.index("gravity")].astype(float)
+def _points(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None) -> np.ndarray:
+    """(k, L)"""
+    if asked is None:
+        return np.unique(dataset.test.law.astype(float), axis=0)
+    checked = {name: [laws.check({name: value})[name] for value in values] for name, values in asked.items()}
+    means = dict(zip(dataset.train.laws, dataset.train.law.astype(float).mean(axis=0).tolist(), strict=True))
+    return np.array(list(product(*(checked.get(name, [mean]) for name, mean in means.items()))))
 
 
-def _of_distribution(dataset: Dataset, gravities: np.ndarray, basis: str) -> np.ndarray | None:
-    """L_law with the exact moments of the distribution that the training gravities were drawn from, if they are known."""
-    sampler = dataset.settings.train.laws["gravity"]
-    if not isinstance(sampler, laws.ClippedNormal) or not sampler.std > 0:
+def _size(training: np.ndarray, basis: str) -> int:
+    """Terms of the basis: L_law's mean over the training laws."""
+    return theory.Monomials(int((training.std(axis=0) > 0).sum()), theory.BASES[basis].m - 1).m
+
+
+def _of_distribution(dataset: Dataset, points: np.ndarray, basis: str) -> np.ndarray | None:
+    """L_law with the exact moments of the distribution that one law was drawn from, if they are known."""
+    samplers = list(training_samplers(dataset).values())
+    psi = theory.BASES[basis]
+    moments = samplers[0].moments(2 * psi.m - 2) if len(samplers) == 1 else None
+    if moments is None:
         return None
     # in standard units, for the digits
-    floor = (sampler.floor - sampler.mean) / sampler.std
-    psi = theory.BASES[basis]((gravities - sampler.mean) / sampler.std)
-    moments = theory.clipped_normal(0.0, 1.0, floor, order=2 * theory.BASES[basis].m - 2)
-    return theory.L_law(psi, theory.M_psi_of_moments(moments.raw))
+    return theory.L_law(psi((points[:, 0] - samplers[0].mean) / samplers[0].std), theory.M_psi_of_moments(moments))
 
 
 def _verdict(times_home: float, beyond: float) -> str:
@@ -103,30 +138,43 @@ def _verdict(times_home: float, beyond: float) -> str:
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """One gravity's entry as a sentence."""
-    away = f"{abs(found['deviations']):.1f} standard deviations {'above' if found['deviations'] > 0 else 'below'} the mean"
-    words = f"{found['verdict']}: {away if abs(found['deviations']) >= 0.05 else 'at the mean'}"
-    if found["beyond"] > 0:
-        return f"{words}, {found['beyond']:.2f} {UNIT} beyond the last training gravity"
-    return f"{words}, among the training gravities"
+    """One entry as a sentence; with several laws, about each of them."""
+    parts = []
+    for name, away in found["deviations"].items():
+        side = f"{abs(away):.1f} standard deviations {'above' if away > 0 else 'below'} the mean"
+        words = side if abs(away) >= 0.05 else "at the mean"
+        law, beyond = laws.find(name), found["beyond"][name]
+        if beyond > 0:
+            words += f", {beyond:.2f} {law.unit} beyond the last training {law.name}"
+        else:
+            words += f", among the training {law.many}"
+        parts.append(words if len(found["deviations"]) == 1 else f"{name} {words}")
+    return f"{found['verdict']}: {'; '.join(parts)}"
 
 
 def as_text(found: dict[str, Any]) -> str:
     """What the command prints; every number of it is in the JSON too."""
     training, basis, home = found["training"], found["basis"], found["mean_L_law_of_training"]
-    spread = f"mean {training['mean']:.3f}, std {training['std']:.3f}, {training['min']:.2f} to {training['max']:.2f} {UNIT}"
-    lines = [
-        f"{found['dataset']}: {training['episodes']} training gravities, {spread}",
-        f"L_law in the {basis} basis {theory.BASES[basis]}; its mean over the training gravities is {home}",
-        f"{'gravity':>9s}  {'L_law':>9s}  {'(exact)':>9s}  {'error':>8s}",
+    names = [name for name in training if name != "episodes"]
+    lines = []
+    for name in names:
+        law, one = laws.find(name), training[name]
+        spread = f"mean {one['mean']:.3f}, std {one['std']:.3f}, {one['min']:.2f} to {one['max']:.2f} {law.unit}"
+        lines.append(f"{found['dataset']}: {training['episodes']} training {law.many}, {spread}")
+    shown = f" {theory.BASES[basis]}" if len(names) == 1 else ""
+    several = laws.find(names[0]).many if len(names) == 1 else "laws"
+    lines += [
+        f"L_law in the {basis} basis{shown}; its mean over the training {several} is {home}",
+        "  ".join([*(f"{name:>9s}" for name in names), f"{'L_law':>9s}", f"{'(exact)':>9s}", f"{'error':>8s}"]),
     ]
-    for one in found["gravities"]:
+    for one in found["laws"]:
         exact = one["L_law_of_distribution"]
         exact = "-" if exact is None else f"{exact:.4g}"
         factor = f"×{one['error_factor']:.3g}"
-        lines.append(f"{one['gravity']:9g}  {one['L_law']:9.4g}  {exact:>9s}  {factor:>8s}  {in_words(one)}")
+        values = [*(f"{one[name]:9g}" for name in names), f"{one['L_law']:9.4g}", f"{exact:>9s}", f"{factor:>8s}"]
+        lines.append("  ".join([*values, in_words(one)]))
     lines += [
-        "(exact): with the moments of the distribution the gravities were drawn from",
+        f"(exact): with the moments of the distribution the {several} were drawn from",
         "error: how many times its training average the one-step map's error can be, if truth and model follow this basis",
     ]
     return "\n".join(lines)

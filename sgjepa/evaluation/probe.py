@@ -134,11 +134,10 @@ def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset,
     """As `fit_probe`, for a model that is loaded already."""
     place = _place(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
-    if (place / _SETTINGS).is_file():
-        there = files.read_json(place / _SETTINGS)
-        if there.get("fitted_to") != settings:
-            raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
+    if there := run_folder.kept(place / _SETTINGS, settings):
         return _load(place, there, model, dataset, cfg)
+    if (place / _SETTINGS).is_file():
+        raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
     targets = targets_in(dataset)
     latents, state = encoded(folder, model, dataset, "train"), dataset.train.state
     if not cfg.window <= state.shape[1]:
@@ -161,7 +160,7 @@ def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset,
     }
     place.mkdir(parents=True, exist_ok=True)
     save_file({name: value.contiguous() for name, value in probe.state_dict().items()}, place / _WEIGHTS)
-    files.write_json(place / _SETTINGS, {"fitted_to": settings, "scores": scores, "provenance": files.provenance()})
+    files.write_json(place / _SETTINGS, {"settings": settings, "scores": scores, "provenance": files.provenance()})
     return Fitted(probe, cfg, targets, scores)
 
 

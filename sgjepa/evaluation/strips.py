@@ -13,7 +13,7 @@ from PIL import Image
 from sgjepa import laws
 from sgjepa.core import files, run_folder
 from sgjepa.data.preview import save_film
-from sgjepa.data.store import Dataset
+from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.jepa import WorldModel
 from sgjepa.models.rollout import rollout
@@ -26,7 +26,7 @@ _SHOWN = 11  # pictures of a strip
 
 @torch.no_grad()
 def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
-    """Strips of a test episode at the lowest, the middle and the highest law; nothing if the run has no picture decoder.
+    """Strips of three test episodes (see `_shown`); nothing if the run has no picture decoder.
 
     Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
     """
@@ -35,10 +35,7 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     part = dataset.test
     decoder = Decoder(model.config.latent, model.config.encoder.image_size, run.train.decoder_width)
     checkpoint.load_weights(folder / run_folder.DECODER, decoder)
-    law = part.law[:, 0]
-    training = float(np.mean(dataset.train.law[:, 0]))
-    wanted = [law.min(), law[np.abs(law - training).argmin()], law.max()]
-    numbers = np.array([np.flatnonzero(law == value)[0] for value in wanted])
+    numbers = _shown(part.law, dataset.train.law)
     z = torch.from_numpy(np.array(encoded(folder, model, dataset, "test")[numbers]))
     c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
@@ -51,9 +48,9 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
         truth=truth[:, shown],
         decoded=decoded[:, shown],
         horizon=shown + 1,
-        law=law[numbers].astype(np.float64),
+        law=part.law[numbers].astype(np.float64),  # (S, L)
         episode=numbers,
-        inside=laws.inside(dataset.settings.train.laws, part.law[numbers]),
+        inside=laws.inside(training_samplers(dataset), part.law[numbers]),
     )
     files.write_bytes(place / run_folder.STRIPS, buffer.getvalue())
     sheet = place / "strips.png"
@@ -64,6 +61,21 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
     save_film(frames, film, part.about["fps"])
     return [place / run_folder.STRIPS, sheet, film]
+
+
+def _shown(law: np.ndarray, training: np.ndarray) -> np.ndarray:
+    """Episodes at the lowest, the usual and the highest value of the first law, the other laws as usual; law (N, L).
+
+    Usual is what lies nearest to the training mean. Without laws, the first three episodes.
+    """
+    if law.shape[1] == 0:
+        return np.arange(min(3, len(law)))
+    spread = np.maximum(law.std(axis=0), 1e-9)
+    middle = training.mean(axis=0)
+    others = (np.abs(law - middle) / spread)[:, 1:].sum(axis=1)
+    first = law[:, 0]
+    wanted = (first.min(), first[np.abs(first - middle[0]).argmin()], first.max())
+    return np.array([np.flatnonzero(first == value)[others[first == value].argmin()] for value in wanted])
 
 
 def _sheet(truth: np.ndarray, decoded: np.ndarray, across: bool = False) -> np.ndarray:

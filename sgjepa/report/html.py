@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 
 from sgjepa.report import parts, words
-from sgjepa.report.figures import Picture, styles
+from sgjepa.report.panels import Picture, styles
 from sgjepa.report.tables import Comparison, Group, Line
 from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
+from sgjepa.results.compare import Method, paired, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, METRICS, Results
-from sgjepa.results.summary import Method, paired, verdict
 from sgjepa.results.training import Cost, budget_words
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -50,10 +50,10 @@ def page(content: Content) -> str:
         ("says", "What the numbers say", _says(content)),
         ("finding", content.finding.title if content.finding else "", _finding(content.finding)),
         ("horizon", "Error by horizon", _horizon(content)),
-        ("law", f"Error by {content.results.law_name}", _law(content)),
+        ("law", f"Error by {content.results.changed}", _law(content)),
         ("relative", f"Relative to {content.results.baseline.label}", _relative(content)),
         ("strips", "Decoded rollouts", _strips(content)),
-        ("counterfactual", f"Counterfactual {content.results.law_name}", _counterfactual(content)),
+        ("counterfactual", f"Counterfactual {content.results.changed}", _counterfactual(content)),
         ("scale", "Each method in scale", _scale(content)),
         ("tables", "Tables", _tables(content)),
         ("training", "Training", _training(content)),
@@ -62,7 +62,8 @@ def page(content: Content) -> str:
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections)
     body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, title, text in sections)
     results = content.results
-    title = f"Does it stay right when {results.law_name} changes? {results.world.replace('_', ' ')}"
+    question = f"Does it stay right when {results.changed} changes?" if results.axes else "Does it stay right for long?"
+    title = f"{question} {results.world.replace('_', ' ')}"
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -75,7 +76,7 @@ def page(content: Content) -> str:
 </head>
 <body>
 <header>
-<h1>Does it stay right when {escape(results.law_name)} changes?</h1>
+<h1>{escape(question)}</h1>
 {_facts(content)}
 <nav aria-label="Sections">{links}<a href="#origin">Where this comes from</a></nav>
 </header>
@@ -91,29 +92,27 @@ def page(content: Content) -> str:
 
 def _facts(content: Content) -> str:
     results = content.results
-    low, high = results.values[0], results.values[-1]
-    training = results.about["training_law"]
-    assert isinstance(training, dict)
-    if "values" in training:
-        trained = f"{results.symbol} from {min(training['values']):g} to {max(training['values']):g} {results.unit}"
-    else:
-        trained = f"{results.symbol} = {training['mean']:g} ± {training['std']:g} {results.unit}"
+    laws = []
+    for axis in results.axes:
+        low, high = axis.values[0], axis.values[-1]
+        tested = f"tested at {len(axis.values)} {axis.several}, {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
+        laws += [f"trained at {axis.trained}", tested]
     seeds = sorted({len(method.seeds) for method in results.methods})
     seed_word = "seed" if seeds[-1] == 1 else "seeds"
     facts = [
         f"world: {results.world.replace('_', ' ')}",
-        f"trained at {trained}",
-        f"tested at {len(results.values)} {results.laws}, {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}"),
+        *laws,
         count(results.episodes("all"), "test episode"),
         f"{results.last} steps predicted",
         f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} a method",
         f"dataset {results.baseline.first.folder.name}",
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
+    narrow = f"trained on a narrow band of {results.changed}, " if results.axes else ""
+    under = " under other laws" if results.axes else ""
     text = (
-        f"World models were trained on a narrow band of {results.law_name}, shown true frames of episodes under other"
-        f" {results.laws}, and left to predict {results.last} steps on their own. A probe reads where the object is "
-        "from their latents."
+        f"World models were {narrow}shown true frames of episodes{under}, and left to predict {results.last} steps on "
+        "their own. A probe reads where the object is from their latents."
     )
     return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
 
@@ -162,19 +161,27 @@ def _horizon(content: Content) -> str:
 
 def _law(content: Content) -> str:
     results = content.results
+    if not results.axes:
+        return ""
+    alone = len(results.axes) == 1
+    laws = results.axes[0].several if alone else "laws"
+    each = results.axes[0].name if alone else "value of a law, over all values of the others"
     caption = (
-        f"Error at h = {results.last} for each {results.law_name}. Yellow: the density of the training "
-        f"{results.laws}; between the dotted lines counts as in distribution. Bands are 95 % intervals over the "
-        f"episodes of one {results.law_name}."
+        f"Error at h = {results.last} for each {each}. Yellow: the density of the training {laws}; between the dotted "
+        "lines counts as in distribution. Bands are 95 % intervals over the episodes of one value."
     )
     if results.coverage:
         found = [(method.label, *results.follows_coverage(method, MAIN)) for method in results.methods]
         ranks = ", ".join(f"{label} {fixed(rank, 2)}" for label, rank, _ in found)
         caption += (
-            f" Coverage L_law says how far outside the training {results.laws} a value lies, before any training. Its "
-            f"rank correlation with the {METRICS[MAIN]} over {found[0][2]} {results.laws}: {ranks}."
+            f" Coverage L_law says how far outside the training {laws} an episode lies, before any training. Its rank "
+            f"correlation with the {METRICS[MAIN]} over {found[0][2]} {laws if alone else 'combinations'}: {ranks}."
         )
-    return parts.figures(content.pictures.get("law", []), caption)
+    shown = parts.figures(content.pictures.get("law", []), caption)
+    if maps := content.pictures.get("map"):
+        names = " and ".join(axis.name for axis in results.axes[:2])
+        shown += parts.figures(maps, f"The same over the plane of {names}. White frame: in distribution for both.")
+    return shown
 
 
 def _relative(content: Content) -> str:
@@ -220,15 +227,16 @@ def _counterfactual(content: Content) -> str:
     if not content.counterfactuals:
         return ""
     results = content.results
-    said = "".join(f"<p>{escape(words.counterfactual(one, results.symbol))}</p>" for one in content.counterfactuals)
+    said = "".join(f"<p>{escape(words.counterfactual(one))}</p>" for one in content.counterfactuals)
     horizons = ", ".join(str(h) for h in content.counterfactuals[0].horizons)
     caption = (
-        f"The same episodes, with another {results.law_name} fed to the model. A model that uses it errs least at the"
-        f" ring, the true value. NMSE averaged over horizons by the trapezoidal rule (h = {horizons}), with 95 % "
-        "intervals."
+        f"The same episodes, with another {' or '.join(axis.name for axis in results.axes)} fed to the model. A model that "
+        "uses it errs least at the ring, the true value. NMSE averaged over horizons by the trapezoidal rule "
+        f"(h = {horizons}), with 95 % intervals."
     )
     rows = []
     for one in content.counterfactuals:
+        symbol = next(axis.symbol for axis in results.axes if axis.name == one.law)
         given = sorted({g for _, g in one.area})
         lines = []
         for true in one.true:
@@ -236,8 +244,8 @@ def _counterfactual(content: Content) -> str:
                 f"<td>{parts.rise(one.rise[true, g])}</td>" if (true, g) in one.rise and g != true else "<td>0</td>"
                 for g in given
             ]
-            lines.append(f"<tr><td>true {results.symbol} = {true:g}</td>{''.join(cells)}</tr>")
-        head = "".join(f"<th>{results.symbol} = {g:g} fed in</th>" for g in given)
+            lines.append(f"<tr><td>true {escape(symbol)} = {true:g}</td>{''.join(cells)}</tr>")
+        head = "".join(f"<th>{escape(symbol)} = {g:g} fed in</th>" for g in given)
         n = next(iter(one.area.values())).count
         number = f"{count(n, 'episode')} each, {count(one.seeds, 'seed')}"
         about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from sgjepa.core.stats import Interval
-from sgjepa.report.figures import Picture
+from sgjepa.report.panels import Picture
 from sgjepa.report.tables import TITLES, Cell
 from sgjepa.report.words import fixed, table_number
 from sgjepa.results.gather import unit

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
+from sgjepa.results.compare import Method, marks, paired, ratio, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import METRICS, REFERENCES, Results
-from sgjepa.results.summary import Method, marks, paired, ratio, verdict
 
 Record = dict[str, Any]
 
@@ -106,15 +106,19 @@ def by_horizon(results: Results) -> list[Record]:
     return found
 
 
-def by_law(results: Results) -> list[Record]:
-    """Every metric at the last horizon, for each value of the law."""
+def by_law(results: Results, names: Sequence[str]) -> list[Record]:
+    """Every metric at the last horizon, for each combination of these laws' values.
+
+    L_law is that of the combination, where these are all the laws there are.
+    """
     found = []
     for method in results.methods:
+        complete = tuple(names) == method.first.laws
         for metric in results.metrics:
-            for value, one in method.by_law(metric, results.last).items():
-                far = results.coverage.get(value, float("nan"))
-                law = {f"law.{results.law_name}": value, "L_law": far, "horizon": results.last}
-                found.append(_head(method, metric) | law | _interval(one))
+            for values, one in method.by_law(metric, results.last, names).items():
+                far = results.coverage.get(values, float("nan")) if complete else float("nan")
+                laws = {f"law.{name}": value for name, value in zip(names, values, strict=True)}
+                found.append(_head(method, metric) | laws | {"L_law": far, "horizon": results.last} | _interval(one))
     return found
 
 
@@ -170,6 +174,7 @@ def counterfactual_records(found: Sequence[Counterfactual]) -> list[Record]:
     return [
         {
             "method": one.label,
+            "law": one.law,
             "law.true": true,
             "law.given": given,
             **_interval(one.area[true, given], "area"),

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
+from sgjepa.laws import find
+from sgjepa.results.compare import Method, against, paired, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Results, unit
-from sgjepa.results.summary import Method, against, paired, verdict
 
 _MINUS = "\N{MINUS SIGN}"
 DECIMALS = {"angle_deg": 1}  # of a table's numbers; 3 otherwise, as in the paper
@@ -69,11 +70,10 @@ def join(parts: Sequence[str]) -> str:
 
 def place(results: Results, region: str) -> str:
     """Where a region's episodes lie, and how many they are."""
-    low, high = results.bounds()
     episodes = count(results.episodes(region), "episode")
     if region == "all":
-        return f"over all {len(results.values)} {results.laws} ({episodes})"
-    where = f"{results.symbol} from {low:g} to {high:g}, {episodes}"
+        return f"over all {results.tested} ({episodes})" if results.axes else f"over all {episodes}"
+    where = ", ".join([*(axis.inside for axis in results.axes), episodes])
     return f"in distribution ({where})" if region == "in" else f"out of distribution ({episodes})"
 
 
@@ -159,8 +159,9 @@ def in_scale(results: Results, method: Method) -> list[str]:
     return found
 
 
-def counterfactual(found: Counterfactual, symbol: str) -> str:
+def counterfactual(found: Counterfactual) -> str:
     """Whether a model uses the law it is given."""
+    symbol = find(found.law).short
     right: list[str] = []
     undecided: list[str] = []
     wrong: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
-from sgjepa.report import figures, tables, words
-from sgjepa.report.figures import Picture
+from sgjepa.report import figures, law_figures, tables, words
 from sgjepa.report.html import Content, Finding, page
+from sgjepa.report.panels import Picture
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.gather import MAIN, Results, gather
 from sgjepa.results.training import cost
@@ -28,12 +28,14 @@ def report(
     data: str | None = None,
     note: str = "",
     study: Callable[[Results], Finding] | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the report of these runs to the folder `out`; returns the page.
 
     note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
+    named: what to call runs of certain names, instead of the paper's names.
     """
-    results = gather(runs, baseline, data)
+    results = gather(runs, baseline, data, named)
     finding = study(results) if study else None
     compared = tables.comparisons(results)
     changed = counterfactuals(results)
@@ -44,7 +46,8 @@ def report(
     records = {
         "errors": tables.table_records([group for groups in shown.values() for group in groups]),
         "by_horizon": tables.by_horizon(results),
-        f"by_{results.law_name}": tables.by_law(results),
+        **{f"by_{axis.name}": tables.by_law(results, [axis.name]) for axis in results.axes},
+        "by_laws": tables.by_law(results, results.baseline.first.laws) if len(results.axes) > 1 else [],
         "comparisons": tables.comparison_records(results, compared),
         "counterfactual": tables.counterfactual_records(changed),
         "finding": [dict(zip(finding.head, row, strict=True)) for row in finding.rows] if finding else [],
@@ -73,13 +76,23 @@ def _pictures(results: Results, changed: Sequence[Counterfactual]) -> dict[str, 
     physical = [metric for metric in shown if metric not in ("nmse", "excess_nmse")]
     return {
         "horizon": [picture for metric in shown for picture in figures.error_by_horizon(results, metric)],
-        "law": [picture for metric in [*physical, "nmse"] for picture in figures.error_by_law(results, metric)],
+        "law": [
+            picture
+            for axis in results.axes
+            for metric in [*physical, "nmse"]
+            for picture in law_figures.error_by_law(results, metric, axis)
+        ],
+        "map": law_figures.error_map(results, MAIN, *results.axes[:2]) if len(results.axes) > 1 else [],
         "relative": [picture for region in results.regions for picture in figures.bars(results, region)]
         if results.others
         else [],
         "strips": _strips(results),
         "counterfactual": [
-            picture for i, one in enumerate(changed, start=1) for picture in figures.counterfactual(results, one, i)
+            picture
+            for i, one in enumerate(changed, start=1)
+            for axis in results.axes
+            if axis.name == one.law
+            for picture in law_figures.counterfactual(axis, one, i)
         ],
         "scale": figures.references(results, MAIN),
         "training": figures.training_curves(results.methods),
@@ -98,6 +111,6 @@ def _strips(results: Results) -> list[Picture]:
                         arrays = {name: file[name] for name in ("truth", "decoded", "horizon", "law", "inside")}
                 except (OSError, ValueError, KeyError) as error:
                     raise InputError(f"{path} cannot be read as strips ({one_line(error, 80)})") from error
-                found += figures.strips(method.label, number, arrays, results.symbol, results.unit)
+                found += figures.strips(results, method.label, number, arrays)
                 break
     return found

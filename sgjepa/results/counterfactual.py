@@ -10,18 +10,20 @@ import numpy as np
 from sgjepa.core import files
 from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.core.tables import Table, read_table
+from sgjepa.core.tables import Table, read_table, select
+from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, beside
-from sgjepa.results.summary import Evaluation, Method
+from sgjepa.results.load import Evaluation
 
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Of one method. area: (true law, given law) -> mean NMSE over horizons; rise: how much more than with the true law."""
+    """Of one method and one law. area: (true, given) -> mean NMSE over horizons; rise: what it adds to the true one's."""
 
     label: str
+    law: str
     seeds: int
     horizons: tuple[int, ...]
     area: dict[tuple[float, float], Interval]
@@ -42,18 +44,32 @@ def area(nmse: np.ndarray, horizons: np.ndarray) -> np.ndarray:
 
 
 def counterfactuals(results: Results) -> list[Counterfactual]:
-    """Of every method whose runs all have one."""
-    found = [_of(method) for method in results.methods]
+    """Of every law, and every method whose runs all have one."""
+    tables = {method.label: _tables(method) for method in results.methods}
+    found = [
+        _of(method, axis.name, [_of_law(table, axis.name, first=i == 0) for table in tables[method.label]])
+        for i, axis in enumerate(results.axes)
+        for method in results.methods
+        if tables[method.label]
+    ]
     return [one for one in found if one is not None]
 
 
-def _of(method: Method) -> Counterfactual | None:
-    paths = [
-        path for one in method.seeds if (path := beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) and _same(one, path)
-    ]
-    if len(paths) < len(method.seeds):
-        return None
-    tables = [read_table(path) for path in paths]
+def _tables(method: Method) -> list[Table]:
+    """One per seed; none if a seed has no counterfactual of the model and data that were evaluated."""
+    beside_each = [(one, beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) for one in method.seeds]
+    paths = [path for one, path in beside_each if path and _same(one, path)]
+    return [read_table(path) for path in paths] if len(paths) == len(method.seeds) else []
+
+
+def _of_law(table: Table, law: str, first: bool) -> Table:
+    """The rows of one law; a file of an earlier version has rows of the first law alone, and does not say so."""
+    if "law" not in table:
+        return table if first else {name: column[:0] for name, column in table.items()}
+    return select(table, law=law)
+
+
+def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
     there = set(np.unique(tables[0]["horizon"]).tolist())
     horizons = tuple(h for h in HORIZONS if h in there)
     if len(horizons) < 2:
@@ -67,7 +83,7 @@ def _of(method: Method) -> Counterfactual | None:
         for g in given:
             areas[float(true), g] = bootstrap(values[g][:, :, None])[0]
             rises[float(true), g] = bootstrap((values[g] - values[true])[:, :, None])[0]
-    return Counterfactual(method.label, len(method.seeds), horizons, areas, rises)
+    return Counterfactual(method.label, law, len(method.seeds), horizons, areas, rises)
 
 
 def _same(one: Evaluation, path: Path) -> bool:
@@ -79,7 +95,7 @@ def _same(one: Evaluation, path: Path) -> bool:
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:
-    """One number an episode, in the order of episode numbers."""
+    """One number per episode, in the order of episode numbers."""
     rows = (table["law.true"] == true) & (table["law.given"] == given) & np.isin(table["horizon"], horizons)
     order = np.lexsort((table["horizon"][rows], table["episode"][rows]))
     return area(table["nmse"][rows][order].reshape(-1, len(horizons)).astype(float), np.array(horizons, float))

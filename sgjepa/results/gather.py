@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.stats import spearman
 from sgjepa.evaluation.targets import UNITS
+from sgjepa.laws import Sampler, find
+from sgjepa.results.compare import Method, methods
+from sgjepa.results.load import REGIONS, Evaluation, load_evaluations
 from sgjepa.results.published import Published, published
-from sgjepa.results.summary import REGIONS, Evaluation, Method, load_evaluations, methods
 
 HORIZONS = (1, 5, 16, 32, 44)  # of the tables
 METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
@@ -40,6 +44,36 @@ def unit(metric: str) -> str:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """One law of the evaluated episodes, the values they have, and what training drew."""
+
+    name: str
+    unit: str
+    training: Sampler
+    values: tuple[float, ...]
+
+    @property
+    def symbol(self) -> str:
+        return find(self.name).short
+
+    @property
+    def several(self) -> str:
+        """The law's name for several of them."""
+        return find(self.name).many
+
+    @property
+    def trained(self) -> str:
+        """What training drew: "g = 4 ± 0.5 m/s²"."""
+        return f"{self.symbol} {self.training.words} {self.unit}".replace("-", "\N{MINUS SIGN}")
+
+    @property
+    def inside(self) -> str:
+        """Which values count as in distribution: "g from 3 to 5"."""
+        low, high = self.training.bounds
+        return f"{self.symbol} from {low:g} to {high:g}"
+
+
+@dataclass(frozen=True)
 class Results:
     """Methods evaluated on the same episodes."""
 
@@ -47,29 +81,32 @@ class Results:
     baseline: Method
 
     @property
-    def about(self) -> dict[str, object]:
+    def about(self) -> dict[str, Any]:
         return self.baseline.first.about
 
     @property
     def world(self) -> str:
         return str(self.about["world"])
 
-    @property
-    def symbol(self) -> str:
-        return {"gravity": "g"}.get(self.law_name, self.law_name)
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The laws that differ between episodes: what errors can be drawn against."""
+        first, found = self.baseline.first, []
+        for i, (name, sampler) in enumerate(first.samplers.items()):
+            unit_ = str(self.about["laws"][name]["unit"]).replace("^2", "²")
+            axis = Axis(name, unit_, sampler, tuple(np.unique(first.law[:, i]).tolist()))
+            found += [axis] if len(axis.values) > 1 else []
+        return tuple(found)
 
     @property
-    def law_name(self) -> str:
-        return str(self.about["law"])
+    def changed(self) -> str:
+        """What differs between episodes, as text; empty where no law does."""
+        return " and ".join(axis.name for axis in self.axes)
 
     @property
-    def laws(self) -> str:
-        """The law's name for several of them."""
-        return {"gravity": "gravities"}.get(self.law_name, f"values of {self.law_name}")
-
-    @property
-    def unit(self) -> str:
-        return str(self.about["unit"]).replace("^2", "²")
+    def tested(self) -> str:
+        """How many laws there are: "25 gravities", "25 gravities × 5 horizontal gravities"."""
+        return " × ".join(f"{len(axis.values)} {axis.several}" for axis in self.axes)
 
     @property
     def others(self) -> tuple[Method, ...]:
@@ -89,11 +126,6 @@ class Results:
     def last(self) -> int:
         return self.baseline.first.horizons
 
-    @property
-    def values(self) -> np.ndarray:
-        """The different values of the law."""
-        return np.unique(self.baseline.first.law)
-
     def episodes(self, region: str) -> int:
         return int(self.baseline.first.region(region).sum())
 
@@ -103,35 +135,17 @@ class Results:
         found = tuple(name for name in REGIONS if self.episodes(name))
         return found if len(found) == len(REGIONS) else ("all",)
 
-    def bounds(self) -> tuple[float, float]:
-        """Between which values of the law an episode counts as in distribution."""
-        training = self.about["training_law"]
-        assert isinstance(training, dict)
-        if "values" in training:
-            return min(training["values"]), max(training["values"])
-        return training["mean"] - 2 * training["std"], training["mean"] + 2 * training["std"]
-
-    def density(self, law: np.ndarray) -> np.ndarray:
-        """How densely the training laws lie, 1 at the most: a normal's bell, or everything between a grid's ends."""
-        training = self.about["training_law"]
-        assert isinstance(training, dict)
-        if "values" in training:
-            low, high = self.bounds()
-            return ((law >= low) & (law <= high)).astype(float)
-        bell: np.ndarray = np.exp(-0.5 * ((law - training["mean"]) / training["std"]) ** 2)
-        return np.where(law >= training.get("floor", -np.inf), bell, 0.0)
-
-    @property
-    def coverage(self) -> dict[float, float]:
-        """L_law by value of the law; empty if the training laws never vary."""
+    @cached_property
+    def coverage(self) -> dict[tuple[float, ...], float]:
+        """L_law by the laws of an episode, all of them; empty if the training laws never vary."""
         found = self.about.get("coverage")
-        return dict(zip(found["law"], found["L_law"], strict=True)) if isinstance(found, dict) else {}
+        return {tuple(law): far for law, far in zip(found["laws"], found["L_law"], strict=True)} if found else {}
 
     def follows_coverage(self, method: Method, metric: str) -> tuple[float, int]:
-        """Rank correlation over the law's values between L_law and the error at the last horizon, and how many values."""
-        errors = method.by_law(metric, self.last)
-        values = [value for value in errors if value in self.coverage]
-        return spearman(np.array([self.coverage[v] for v in values]), np.array([errors[v].mean for v in values]))
+        """Rank correlation over the test laws between L_law and the error at the last horizon, and how many laws."""
+        errors = method.by_law(metric, self.last, method.first.laws)
+        laws = [law for law in errors if law in self.coverage]
+        return spearman(np.array([self.coverage[law] for law in laws]), np.array([errors[law].mean for law in laws]))
 
     @property
     def published(self) -> Published | None:
@@ -139,14 +153,19 @@ class Results:
         return published(self.world)
 
 
-def gather(runs: Sequence[Path], baseline: str | None = None, data: str | None = None) -> Results:
-    """Read the evaluations of the runs; each refusal is one line."""
+def gather(
+    runs: Sequence[Path],
+    baseline: str | None = None,
+    data: str | None = None,
+    named: Mapping[str, str] | None = None,
+) -> Results:
+    """Read the evaluations of the runs; each refusal is one line. named: what to call runs of certain names."""
     if not runs:
         raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")
-    found = methods(_same_data([load_evaluations(run) for run in runs], runs, data))
+    found = methods(_same_data([load_evaluations(run) for run in runs], runs, data), named)
     labels = [method.label for method in found]
     if baseline is None:
         usual = [label for name in _USUAL for label in labels if label.startswith(name)]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core import files, run_folder
-from sgjepa.results.summary import Evaluation, Method
+from sgjepa.results.compare import Method
+from sgjepa.results.load import Evaluation
 
 TERMS = {  # what the curves are called; the first two are the prediction term of the two objectives
     "rollout": "prediction term: rollout",

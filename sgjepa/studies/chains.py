@@ -94,8 +94,8 @@ def _work(chain: Chain, datasets: Path) -> None:
     """In a process of its own: from nothing to the evaluation."""
     machine.prepare()
     from sgjepa.data.store import open_dataset
-    from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-    from sgjepa.evaluation.forecast import PredictConfig, predict
+    from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
+    from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
     from sgjepa.evaluation.probe import ProbeConfig, usual_window
     from sgjepa.training.loop import train
 
@@ -104,10 +104,10 @@ def _work(chain: Chain, datasets: Path) -> None:
         try:
             train(chain.run, chain.folder, datasets)
             dataset = open_dataset(datasets / chain.run.data[0])
-            settings = PredictConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
-            predict(chain.folder, dataset, settings)
-            if chain.counterfactual:
-                counterfactual(chain.folder, dataset, CounterfactualConfig(predict=settings))
+            settings = ForecastConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
+            evaluate(chain.folder, dataset, settings)
+            if chain.counterfactual and varying(dataset.test):
+                counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
         except InputError:
             raise
         except Exception as error:  # a process pool loses the traceback's text

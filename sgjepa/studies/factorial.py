@@ -19,8 +19,8 @@ from sgjepa.models.jepa import ModelConfig
 from sgjepa.recipes.training import recipe
 from sgjepa.report.html import Finding
 from sgjepa.report.words import place, signed
+from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
-from sgjepa.results.summary import verdict
 from sgjepa.studies.chains import run_chains, study_chains
 from sgjepa.studies.outcome import Outcome
 from sgjepa.training.losses import OneStepLoss

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
@@ -30,6 +31,32 @@ class Powers:
 
     def __str__(self) -> str:
         return f"({', '.join(['1', 'g', 'g²', 'g³', 'g⁴'][: self.m])})"
+
+
+@dataclass(frozen=True)
+class Monomials:
+    """The law basis of L laws at once: all products of their entries up to a degree. For one law, `Powers(degree + 1)`."""
+
+    laws: int
+    degree: int
+
+    @property
+    def exponents(self) -> np.ndarray:
+        """(m, L), the constant first"""
+        rows = [
+            np.bincount(np.array(chosen, int), minlength=self.laws)
+            for degree in range(self.degree + 1)
+            for chosen in combinations_with_replacement(range(self.laws), degree)
+        ]
+        return np.stack(rows)
+
+    @property
+    def m(self) -> int:
+        return math.comb(self.laws + self.degree, self.degree)
+
+    def __call__(self, g: np.ndarray) -> np.ndarray:
+        """(..., L) -> (..., m)"""
+        return np.prod(np.asarray(g, float)[..., None, :] ** self.exponents, axis=-1)
 
 
 affine = Powers(2)  # free flight, at every horizon (prop. ballistic-affine)

@@ -1,0 +1,196 @@
+"""Evaluate a finished run: every source on the same episodes, the errors and the states of each, written beside the run.
+
+Sources:
+  predicted   the rollout
+  true        encoded true frames: the probe's floor
+  one_step    each prediction from true latents (teacher forced)
+  stay        the true state at the last context frame, for ever
+  constant_velocity   the probed state there, moving on without a force
+  simulator   the probed state there, in the simulator with the true law: what a perfect model could get from this probe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sgjepa.core import config, files, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.progress import progress
+from sgjepa.core.tables import Table, join, write_table
+from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
+from sgjepa.evaluation.coverage import coverage_of
+from sgjepa.evaluation.forecast import blocks, forecast
+from sgjepa.evaluation.probe import ProbeConfig, fit_to
+from sgjepa.evaluation.references import references, simulate
+from sgjepa.evaluation.strips import write_strips
+from sgjepa.models.dino import DinoWM
+from sgjepa.models.jepa import WorldModel
+from sgjepa.training import checkpoint
+from sgjepa.training.encoded import encoded
+from sgjepa.training.monitor import effective_rank
+from sgjepa.training.run import Run
+
+SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
+RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
+_MEANING = 2  # raise it when the rows come to mean something else: evaluations made before are then done anew
+
+
+@dataclass(frozen=True)
+class ForecastConfig:
+    """context: true frames given. steps: predictions, up to the episode's end if None."""
+
+    context: int = 20
+    steps: int | None = None
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+
+
+def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
+    """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
+    run, model = checkpoint.load_run(folder)
+    place = folder / run_folder.EVALUATIONS / f"{dataset.path.name}-{split}"
+    settings = {
+        "config": config.to_dict(cfg),
+        "model": files.digest(folder / run_folder.MODEL),
+        "data": (dataset.test if split == "test" else dataset.train).digest,
+        "split": split,
+        "meaning": _MEANING,
+    }
+    if run_folder.kept(place / run_folder.EVALUATION, settings):
+        return place
+    found = measure(folder, run, model, dataset, cfg, split)
+    place.mkdir(parents=True, exist_ok=True)
+    for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
+        old.unlink()
+    write_table(place / run_folder.EPISODES, found.errors)
+    write_table(place / run_folder.STATES, found.states)
+    about = {
+        "run": folder.name,
+        "name": run.name,
+        "seed": run.seed,
+        "encoder": model.name if isinstance(model, DinoWM) else None,
+        "world": dataset.settings.world,
+        "laws": {
+            name: {"unit": dataset.test.about["laws"][name], "training": config.to_dict(sampler)}
+            for name, sampler in training_samplers(dataset).items()
+        },
+        "coverage": coverage_of(dataset),
+        "targets": found.targets,
+        "settings": settings,
+        "scores": found.scores,
+        "provenance": files.provenance(),
+    }
+    if isinstance(model, WorldModel) and split == "test":
+        write_strips(folder, place, run, model, dataset, cfg.context)
+    files.write_json(place / run_folder.EVALUATION, about)
+    return place
+
+
+@dataclass(frozen=True)
+class Measured:
+    """errors: a row per source, episode and horizon. states: a row per episode and horizon, columns `source.target`."""
+
+    errors: Table
+    states: Table
+    scores: dict[str, Any]
+    targets: dict[str, Any]
+
+
+def measure(
+    folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: ForecastConfig, split: str
+) -> Measured:
+    """All sources on all episodes. split: "test", or the training split's "validation" episodes."""
+    part, numbers = _episodes(run, dataset, split)
+    steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
+    if steps < 1 or cfg.context + steps > part.frames or cfg.context < max(run.history, cfg.probe.window):
+        raise InputError(
+            f"{cfg.context} context frames and {steps} predictions do not fit: an episode has {part.frames} frames, "
+            f"the model sees {run.history}, the probe {cfg.probe.window}"
+        )
+    fitted = fit_to(folder, run, model, dataset, cfg.probe)
+    latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
+    truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
+    errors: list[Table] = []
+    states: list[Table] = []
+    final, moved = [], 0
+    with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
+        for rows in blocks(numbers, latents, cfg.context + steps):
+            z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
+            law, control = part.law[numbers[rows]], part.control[numbers[rows]]
+            found = forecast(model, fitted, z, control, law, cfg.context, steps, run.history)
+            seen = found["true"][0][:, 0]  # the probed state at the last context frame
+            y = {name: probed[:, 1:] for name, (probed, _) in found.items()}
+            y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
+            y["simulator"], shifted = simulate(
+                dataset, split, numbers[rows], fitted.targets, seen, truth[rows], cfg.context, steps
+            )
+            moved += shifted
+            wanted = truth[rows, cfg.context : cfg.context + steps]
+            for source, guess in y.items():
+                gaps = fitted.targets.errors(guess, wanted, fitted.std)
+                latent_error = found[source][1] if source in found else None
+                if latent_error is not None:
+                    gaps["latent_mse"] = latent_error
+                errors.append(_long(source, numbers[rows], law, part.laws, gaps))
+            states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: wanted, **y}))
+            final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
+            bar.update(len(rows))
+    scores = {
+        "effective_rank": effective_rank(torch.cat(final)[:2000]),
+        "probe": fitted.scores,
+        "episodes": len(numbers),
+        "horizons": steps,
+        "simulator_starts_moved": moved,  # out of a wall, towards the true state
+    }
+    targets = {**config.to_dict(fitted.targets), "names": list(fitted.targets.names), "std": list(fitted.std)}
+    return Measured(_with_excess(join(errors)), join(states), scores, targets)
+
+
+def _episodes(run: Run, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
+    if split == "test":
+        return dataset.test, np.arange(dataset.test.episodes)
+    return dataset.train, split_episodes(dataset.train.episodes, seed=run.split_seed)[1]
+
+
+def _index(numbers: np.ndarray, steps: int) -> Table:
+    """Episode and horizon of len(numbers) * steps rows."""
+    return {
+        "episode": np.repeat(numbers.astype(np.int32), steps),
+        "horizon": np.tile(np.arange(1, steps + 1, dtype=np.int16), len(numbers)),
+    }
+
+
+def _long(source: str, numbers: np.ndarray, law: np.ndarray, names: tuple[str, ...], errors: dict[str, np.ndarray]) -> Table:
+    """Errors (B, h) as columns of B * h rows."""
+    count, steps = next(iter(errors.values())).shape
+    table: Table = {"source": np.full(count * steps, source), **_index(numbers, steps)}
+    for i, name in enumerate(names):
+        table[f"law.{name}"] = np.repeat(law[:, i].astype(np.float64), steps)
+    return table | {name: values.ravel() for name, values in errors.items()}
+
+
+def _wide(numbers: np.ndarray, names: tuple[str, ...], states: Mapping[str, np.ndarray]) -> Table:
+    """States (B, h, Y) of every source as columns `source.target` of B * h rows, float32."""
+    table = _index(numbers, next(iter(states.values())).shape[1])
+    for source, values in states.items():
+        for i, name in enumerate(names):
+            table[f"{source}.{name}"] = values[..., i].ravel().astype(np.float32)
+    return table
+
+
+def _with_excess(table: Table) -> Table:
+    """Add the excess error: NMSE minus the probe's own on true latents, averaged over the horizons up to this one."""
+    floor = table["nmse"][table["source"] == "true"]
+    excess = np.full(len(table["nmse"]), np.nan)
+    horizon = table["horizon"][table["source"] == "true"]
+    steps = int(horizon.max())
+    for source in ("predicted", "one_step", "true"):
+        rows = table["source"] == source
+        gap = (table["nmse"][rows] - floor).reshape(-1, steps)
+        excess[rows] = (np.cumsum(gap, axis=1) / np.arange(1, steps + 1)).ravel()
+    return {**table, "excess_nmse": excess}

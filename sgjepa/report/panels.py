@@ -1,0 +1,110 @@
+"""What every figure of the report shares: colours, one panel per picture, lines with bands, legends below."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from sgjepa.core.stats import Interval
+from sgjepa.results.gather import METRICS, unit
+
+# Okabe and Ito's colours, which people with any common colour vision can tell apart; a marker says the same without colour
+_STYLES = {
+    "SG-JEPA (GRU)": ("#0072B2", "o"),
+    "SG-JEPA (SSM)": ("#009E73", "s"),
+    "SG-JEPA (Transformer)": ("#56B4E9", "^"),
+    "LeWM": ("#D55E00", "D"),
+    "DINO-WM": ("#CC79A7", "v"),
+}
+_MORE = [("#E69F00", "P"), ("#000000", "X"), ("#8C6D31", "<"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p")]
+GREY, INK, TRAINING = "#6b6f76", "#22252a", "#F0E442"
+_RC: dict[Any, Any] = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#9aa0a6",
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#e8eaed",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "xtick.color": "#555a60",
+    "ytick.color": "#555a60",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.hashsalt": "sgjepa",  # the same numbers give the same bytes
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """name: of its files. alt: what it shows, in words. raster: the page shows the PNG, not the SVG."""
+
+    name: str
+    alt: str
+    svg: bytes
+    png: bytes
+    raster: bool = False
+
+
+def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method: the paper's methods always have the same ones."""
+    found: dict[str, tuple[str, str]] = {}
+    spare = iter(_MORE * len(labels))
+    for label in labels:
+        usual = _STYLES.get(label) or next((s for name, s in _STYLES.items() if label.startswith(f"{name},")), None)
+        found[label] = usual if usual and usual not in found.values() else next(spare)
+    return found
+
+
+@contextmanager
+def panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float] = (5.2, 3.9), **how: Any) -> Iterator[Any]:
+    """An axis to draw on; closing it makes the files' bytes."""
+    with matplotlib.rc_context(_RC):
+        figure = Figure(figsize=size, dpi=144, layout="constrained")
+        canvas: Any = FigureCanvasAgg(figure)
+        yield figure.add_subplot()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once; savefig would do it again for each file
+        png, svg = io.BytesIO(), io.BytesIO()
+        canvas.print_png(png, metadata={"Software": None})
+        vector: Any = FigureCanvasSVG(figure)
+        vector.print_svg(svg, metadata={"Date": None})
+    pictures.append(Picture(name, alt, svg.getvalue(), png.getvalue(), **how))
+
+
+def legend(axis: Any, handles: list[Any] | None = None) -> None:
+    """Below the axis, in two columns: nothing of the data is covered."""
+    found = handles if handles is not None else axis.get_legend_handles_labels()[0]
+    axis.figure.legend(handles=found, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
+
+
+def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int) -> None:
+    """Means as a line with markers, intervals as a band."""
+    mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
+    axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
+    axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
+
+
+def axis_name(metric: str) -> str:
+    """A metric with its unit, as an axis is called."""
+    name = METRICS[metric]
+    return f"{name[0].upper()}{name[1:]}" + (f" ({unit(metric)})" if unit(metric) else "")
+
+
+def capital(text: str) -> str:
+    """The first letter as a capital, the rest as it is."""
+    return text[:1].upper() + text[1:]

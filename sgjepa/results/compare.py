@@ -1,0 +1,144 @@
+"""Evaluations of several runs side by side: methods with their training seeds, paired differences, verdicts. NumPy only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sgjepa.core import files, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
+from sgjepa.results.load import Evaluation
+
+
+@dataclass(frozen=True)
+class Method:
+    """Evaluations of one method on the same episodes, one for each training seed."""
+
+    label: str
+    seeds: tuple[Evaluation, ...]
+
+    @property
+    def first(self) -> Evaluation:
+        return self.seeds[0]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, str, str], list[Interval]]:
+        """Curves that were asked for: figures, tables and sentences ask for the same ones."""
+        return {}
+
+    def stack(self, metric: str, source: str = "predicted", region: str = "all") -> np.ndarray:
+        """(seeds, E, H)"""
+        chosen = self.first.region(region)
+        return np.stack([one.values(metric, source)[chosen] for one in self.seeds])
+
+    def by_horizon(self, metric: str, source: str = "predicted", region: str = "all") -> list[Interval]:
+        """One interval for each horizon, 1 first."""
+        asked = (metric, source, region)
+        if asked not in self._kept:
+            self._kept[asked] = bootstrap(self.stack(metric, source, region))
+        return self._kept[asked]
+
+    def by_law(
+        self, metric: str, horizon: int, names: Sequence[str], source: str = "predicted"
+    ) -> dict[tuple[float, ...], Interval]:
+        """One interval for each combination of these laws' values, over whatever the other laws are."""
+        columns = [self.first.laws.index(name) for name in names]
+        values, law = self.stack(metric, source)[:, :, [horizon - 1]], self.first.law[:, columns]
+        found = {}
+        for point in np.unique(law, axis=0):
+            chosen = (law == point).all(axis=1)
+            found[tuple(point.tolist())] = bootstrap(values[:, chosen])[0]
+        return found
+
+
+def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None = None) -> list[Method]:
+    """Put training seeds of one method together, in the order given; all must have the same episodes.
+
+    Runs of one method with different settings are different methods, told apart by the run's name.
+    named: what to call runs of certain names, instead of the paper's names.
+    """
+    found: dict[tuple[str, str], list[Evaluation]] = {}
+    first = evaluations[0]
+    for one in evaluations:
+        if one.about["settings"]["data"] != first.about["settings"]["data"] or one.horizons != first.horizons:
+            raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
+        if one.about["settings"]["config"] != first.about["settings"]["config"]:
+            raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
+        label = (named or {}).get(one.about["name"], one.label)
+        group = found.setdefault((label, _recipe(one)), [])
+        for other in group:
+            if other.about["seed"] == one.about["seed"]:
+                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about['seed']}; give one")
+        group.append(one)
+    for group in found.values():
+        group.sort(key=lambda one: int(one.about["seed"]))  # so that the same seeds are compared
+    labels = [label for label, _ in found]
+    for name in (lambda one: one.about["run"], lambda one: str(one.run)):  # the folder's name, or else its whole path
+        if len(set(labels)) < len(labels):
+            labels = [
+                label if labels.count(label) == 1 else f"{first}, {name(group[0])}"
+                for label, ((first, _), group) in zip(labels, found.items(), strict=True)
+            ]
+    return [Method(label, tuple(group)) for label, group in zip(labels, found.values(), strict=True)]
+
+
+def _recipe(one: Evaluation) -> str:
+    """The settings that training seeds share."""
+    settings = files.read_json(one.run / run_folder.CONFIG)["config"]
+    settings["train"].pop("decoder", None)  # it changes nothing in the model
+    settings.pop("seed")
+    if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
+        settings["init"] = re.sub(r"-seed\d+$", "", settings["init"])
+    return json.dumps(settings, sort_keys=True)
+
+
+def paired(one: Method, other: Method, metric: str, region: str = "all", source: str = "predicted") -> list[Interval]:
+    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are paired if there are equally many."""
+    return bootstrap_difference(one.stack(metric, source, region), other.stack(metric, source, region))
+
+
+def against(method: Method, source: str, metric: str, region: str = "all") -> list[Interval]:
+    """Intervals of a method's rollout minus one of its own references, such as "stay", a horizon each."""
+    return bootstrap(method.stack(metric, "predicted", region) - method.stack(metric, source, region))
+
+
+def ratio(one: Method, other: Method, metric: str, region: str = "all") -> list[Interval]:
+    """Intervals of `one` divided by `other` on the same episodes, a horizon each."""
+    return bootstrap_ratio(one.stack(metric, region=region), other.stack(metric, region=region))
+
+
+def verdict(difference: Interval) -> str:
+    """Of an error minus another: "better", "worse", or "undecided" where the interval holds zero."""
+    if difference.high < 0:
+        return "better"
+    return "worse" if difference.low > 0 else "undecided"
+
+
+def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "all") -> list[str]:
+    """Which method is "best" (the lowest error, and all that cannot be told apart from it), "second" (the next) or "".
+
+    Two methods are told apart when the interval of their paired difference excludes zero.
+    """
+    found = [""] * len(compared)
+    if len(compared) < 2:
+        return found
+    means = [float(method.stack(metric, region=region)[:, :, horizon - 1].mean()) for method in compared]
+    left = sorted(range(len(compared)), key=means.__getitem__)
+    for mark in ("best", "second"):
+        if left:
+            leader = compared[left[0]]
+            tied = [i for i in left[1:] if not _worse(compared[i], leader, metric, horizon, region)]
+            for i in [left[0], *tied]:
+                found[i] = mark
+            left = [i for i in left if not found[i]]
+    return found
+
+
+def _worse(one: Method, other: Method, metric: str, horizon: int, region: str) -> bool:
+    return verdict(paired(one, other, metric, region)[horizon - 1]) == "worse"

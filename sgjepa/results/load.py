@@ -1,0 +1,129 @@
+"""What `sgjepa predict` left of a run: its errors, its states, and what it says about itself. NumPy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, STATES
+from sgjepa.core.tables import Table, read_table
+from sgjepa.evaluation.targets import Targets
+from sgjepa.laws import Sampler
+from sgjepa.laws import inside as inside_of
+
+REGIONS = ("all", "in", "out")  # of the training laws
+LABELS = {
+    "gru": "SG-JEPA (GRU)",
+    "ssm": "SG-JEPA (SSM)",
+    "transformer": "SG-JEPA (Transformer)",
+    "lewm": "LeWM",
+    "dino": "DINO-WM",
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run on one dataset: what `sgjepa predict` wrote."""
+
+    folder: Path
+    about: dict[str, Any]
+    table: Table
+
+    @property
+    def label(self) -> str:
+        """The method as the paper calls it; a frozen encoder is named."""
+        name = self.about["name"].removeprefix(f"{self.about['world']}_")
+        method = LABELS.get(name, self.about["name"])
+        return f"{method}, {self.about['encoder']}" if self.about["encoder"] else method
+
+    @property
+    def run(self) -> Path:
+        """The run's folder."""
+        return self.folder.parents[1]
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """Names, in the order of the columns of `law`; none in a world without laws."""
+        return tuple(self.about["laws"])
+
+    @cached_property
+    def law(self) -> np.ndarray:
+        """(E, L) the laws of each episode."""
+        columns = [self._first[f"law.{name}"] for name in self.laws]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(self.episodes), 0))
+
+    @cached_property
+    def samplers(self) -> dict[str, Sampler]:
+        """What the training laws were drawn from."""
+        return {name: config.from_union(Sampler, law["training"]) for name, law in self.about["laws"].items()}
+
+    @property
+    def episodes(self) -> np.ndarray:
+        """(E,) episode numbers."""
+        return np.asarray(self._first["episode"])
+
+    @cached_property
+    def horizons(self) -> int:
+        return int(self.table["horizon"].max())
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        """Which rows are of which source; comparing a million strings once is enough."""
+        names = self.table["source"]
+        return {str(name): names == name for name in np.unique(names.astype(str))}
+
+    @property
+    def _first(self) -> Table:
+        rows = self._rows["predicted"] & (self.table["horizon"] == 1)
+        return {name: column[rows] for name, column in self.table.items()}
+
+    def values(self, metric: str, source: str = "predicted") -> np.ndarray:
+        """(E, H) one metric of one source."""
+        if metric not in self.table:
+            raise InputError(f"{self.folder} has no metric '{metric}'")
+        found: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
+        return found
+
+    @cached_property
+    def targets(self) -> Targets:
+        """What the probe reads, and how to make a named state of it."""
+        return config.from_dict(Targets, {key: self.about["targets"][key] for key in ("state", "symmetry", "frame_dt")})
+
+    @cached_property
+    def _states(self) -> Table:
+        return read_table(self.folder / STATES)
+
+    def states(self, source: str = "predicted") -> np.ndarray:
+        """(E, H, Y) what the probe read of one source, in the order of `targets.names`; "recorded" is the truth."""
+        columns = [f"{source}.{name}" for name in self.targets.names]
+        if columns[0] not in self._states:
+            known = dict.fromkeys(column.partition(".")[0] for column in self._states if "." in column)
+            raise unknown(f"source of {self.folder}", source, known)
+        return np.stack([self._states[name].reshape(-1, self.horizons) for name in columns], axis=-1)
+
+    def region(self, name: str) -> np.ndarray:
+        """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
+        inside = inside_of(self.samplers, self.law)
+        return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
+
+
+def load_evaluations(folder: Path) -> list[Evaluation]:
+    """What was evaluated of a run, one for each dataset."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a run")
+    found = []
+    for place in sorted((folder / EVALUATIONS).glob("*")):
+        if (place / EVALUATION).is_file():
+            about = files.read_json(place / EVALUATION)
+            if "laws" not in about:
+                raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa predict {folder}")
+            found.append(Evaluation(place, about, read_table(place / EPISODES)))
+    if not found:
+        raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
+    return found
