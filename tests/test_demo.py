@@ -18,9 +18,11 @@ from test_train import RUN
 from sgjepa import cli
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import MODEL
 from sgjepa.results.gather import gather
-from sgjepa.studies import factorial
+from sgjepa.studies import STUDIES, factorial
 from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.studies.study import Cell, Study, chains_of, make_datasets
 from sgjepa.training.data import with_updates
 from sgjepa.training.losses import OneStepLoss
 
@@ -115,7 +117,7 @@ def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> Non
 def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
-    arguments = ["study", "factorial", "--updates", "1", "--datasets", str(tmp_path / "datasets")]
+    arguments = ["study", "factorial", "--updates", "1", "--seeds", "1", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
     page = (tmp_path / "study/report/index.html").read_text()
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
@@ -123,6 +125,10 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     assert "Is it the law or the rollout?" in page
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3
+    about = files.read_json(tmp_path / "study/report/study.json")
+    assert about["question"] == "Is it the law or the rollout?"
+    assert about["answer"] == said.splitlines()
+    assert len(about["cells"]) == len(about["runs"]) == 4
     results = gather(sorted((tmp_path / "study/runs").glob("*/")))
     cells = {m.first.about["name"].removeprefix("square_gru"): m.stack("position_l2")[0, :, -1] for m in results.methods}
     gain_given = cells[""] - cells["_given_one_step"]
@@ -133,7 +139,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
 def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
-    arguments = ["study", "linear_surrogate", "--updates", "1", "--datasets", str(tmp_path / "datasets")]
+    arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
     with (tmp_path / "study/linear_surrogate.csv").open() as file:
         records = list(csv.DictReader(file))
@@ -143,6 +149,42 @@ def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_pa
         assert 0 <= float(record["nonlinear"]) <= 1 + 1e-6
         assert float(record["operator"]) >= 0
         assert float(record["closure"]) >= 0
+    said = (tmp_path / "study/report/answer.txt").read_text()
+    assert "No test gravity has enough episodes" in said, "one episode per gravity is too few for a fit"
+
+
+def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: Path) -> None:
+    """The follower is listed first and starts from the very weights that its leader's training left, seed by seed."""
+    short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
+    leader, follower = replace(short, name="leader"), replace(short, name="follower")
+    study = Study("two", "?", "!", lambda _: [Cell(follower, start="leader"), Cell(leader)])
+    chains = chains_of(study, study.cells("mini"), "mini", tmp_path, finished.parent, seeds=2, updates=2)
+    assert [chain.run.init for chain in chains] == [
+        str(tmp_path / f"leader-mini-seed{s}") if f else None for s, f in ((0, True), (0, False), (1, True), (1, False))
+    ]
+    run_chains(chains, finished.parent, workers=2)
+    for chain in chains:
+        assert (chain.folder / MODEL).is_file()
+        assert list((chain.folder / "predict").glob("*/states.parquet"))
+
+
+def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("sgjepa.studies.study.collect", lambda settings, out, _: made.append((settings.world, out.name)))
+    (tmp_path / "house-mini").mkdir()
+    runs = [replace(RUN, data=data) for data in (("square-mini", "house-mini"), ("my-own",), ("square-mini",))]
+    make_datasets(runs, tmp_path, None)
+    assert made == [("square", "square-mini")]
+
+
+def test_studies_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["study"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    for line, study in zip(lines, STUDIES.values(), strict=True):
+        assert line.endswith(study.question)
+        assert study.claim.endswith(".")
+        assert study.seeds["mini"] >= 3
 
 
 def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Path) -> None:

@@ -252,11 +252,11 @@ def _parser() -> argparse.ArgumentParser:
         "sgjepa study factorial --size mini --seeds 3",
         _study,
     )
-    study.add_argument(
-        "study", help="factorial: is it the law or the rollout?\nlinear_surrogate: representation or predictor?"
-    )
+    study.add_argument("study", nargs="?", metavar="STUDY", help="which question; without it, all are listed")
     study.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
-    study.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each cell (default: %(default)s)")
+    study.add_argument(
+        "--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own, 3 at mini size)"
+    )
     study.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
     study.add_argument(
         "--datasets", type=Path, default=OUT, metavar="DIR", help="where the datasets are (default: %(default)s)"
@@ -284,22 +284,31 @@ def _demo(options: Any) -> None:
     _prepare_for_torch()
     _need_matplotlib()
     from sgjepa.studies import demo
+    from sgjepa.studies.study import run_study
 
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
     length = "quick" if options.quick else "long" if options.long else "short"
-    chosen = demo.runs(length, options.seeds, tuple(dict.fromkeys(options.methods or demo.METHODS)))
+    methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
+    demo.study(methods).cells(length)  # a wrong method is found before any work
     print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
     _say_made(demo.make_data(options.out, length, options.workers), [options.out / "preview" / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
-        chosen = [run for run in chosen if run.name != "square_dino"]
-    methods = dict.fromkeys(run.name.removeprefix("square_") for run in chosen)
-    print(f"2. {len(chosen)} trainings ({', '.join(methods)}), equal data and updates, each with its evaluation.")
+        methods = tuple(method for method in methods if method != "dino")
+    print(f"2. {len(methods) * options.seeds} trainings ({', '.join(methods)}), equal data and updates, each evaluated.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
-    folders = demo.train_and_evaluate(options.out, length, chosen, options.workers)
-    page = demo.write_page(options.out, length, folders)
+    page = run_study(
+        demo.study(methods),
+        length,
+        options.out,
+        options.out / "datasets",
+        seeds=options.seeds,
+        workers=options.workers,
+        page=f"report-{length}",
+        note=demo.shortened(length),
+    )
     print(f"3. What it says, with intervals and pictures: {page}")
     _say_verdict(page.parent)
 
@@ -510,15 +519,15 @@ def _probe_config(options: Any, dataset: Any) -> Any:
 def _study(options: Any) -> None:
     _prepare_for_torch()
     _need_matplotlib()
-    from sgjepa.report.write import report
-    from sgjepa.studies import find
+    from sgjepa.studies import find, listing
+    from sgjepa.studies.study import run_study
 
-    main = find(options.study)
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    if options.study is None:
+        print(listing())
+        return
+    study = find(options.study)
     out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    outcome = main(out / "runs", options.datasets, options.size, options.seeds, options.updates)
-    page = report(outcome.folders, out / "report", study=outcome.finding)
+    page = run_study(study, options.size, out, options.datasets, seeds=options.seeds, updates=options.updates)
     print(page)
     _say_verdict(page.parent)
 

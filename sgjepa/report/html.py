@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 from sgjepa.report import parts, words
-from sgjepa.report.panels import Picture, styles
-from sgjepa.report.tables import Comparison, Group, Line
+from sgjepa.report.content import Content, Finding
+from sgjepa.report.panels import styles
+from sgjepa.report.tables import Group, Line
 from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
 from sgjepa.results.compare import Method, paired, verdict
-from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, METRICS, Results
-from sgjepa.results.training import Cost, budget_words
+from sgjepa.results.training import budget_words
 
 _STYLE = Path(__file__).with_name("page.css")
-
-
-@dataclass(frozen=True)
-class Content:
-    """Everything the page shows."""
-
-    results: Results
-    tables: dict[str, list[Group]]  # by region
-    comparisons: list[Comparison]
-    counterfactuals: list[Counterfactual]
-    costs: list[Cost]
-    made: dict[str, object]  # where the report came from
-    pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
-    note: str = ""  # what a reader must know about these runs
-    finding: Finding | None = None  # what a study computes from its runs
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A study's own section: sentences, and a table with a line for each row of cells."""
-
-    title: str
-    words: tuple[str, ...]
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def page(content: Content) -> str:
@@ -62,7 +35,8 @@ def page(content: Content) -> str:
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections)
     body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, title, text in sections)
     results = content.results
-    question = f"Does it stay right when {results.changed} changes?" if results.axes else "Does it stay right for long?"
+    change = "changes" if len(results.axes) == 1 else "change"
+    question = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
     title = f"{question} {results.world.replace('_', ' ')}"
     return f"""<!doctype html>
 <html lang="en">

@@ -12,7 +12,8 @@ from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
 from sgjepa.report import figures, law_figures, tables, words
-from sgjepa.report.html import Content, Finding, page
+from sgjepa.report.content import Content, Finding
+from sgjepa.report.html import page
 from sgjepa.report.panels import Picture
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.gather import MAIN, Results, gather

@@ -1,24 +1,22 @@
-"""Studies: one file a question of the paper. The file's name is the command: `sgjepa study factorial`."""
+"""Studies: one file per question of the paper. The file's name is the command: `sgjepa study factorial`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TypeAlias
-
 from sgjepa.core.errors import unknown
 from sgjepa.studies import factorial, linear_surrogate
-from sgjepa.studies.outcome import Outcome
+from sgjepa.studies.study import Study
 
-Study: TypeAlias = Callable[[Path, Path, str, int, int | None], Outcome]
-STUDIES: dict[str, Study] = {
-    "factorial": factorial.main,
-    "linear_surrogate": linear_surrogate.main,
-}
+STUDIES: dict[str, Study] = {study.name: study for study in (factorial.STUDY, linear_surrogate.STUDY)}
 
 
 def find(name: str) -> Study:
-    """The study of that name: (runs, datasets, size, seeds, updates) -> what it hands to the report."""
+    """The study of that name."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
     return STUDIES[name]
+
+
+def listing() -> str:
+    """One line per study."""
+    width = max(map(len, STUDIES))
+    return "\n".join(f"{name:{width}s}  {study.question}" for name, study in STUDIES.items())

@@ -1,7 +1,7 @@
-"""Several runs from training to evaluation, side by side: one process a core, one thread each.
+"""Several runs from training to evaluation, side by side: one process per core, one thread each.
 
-On a CPU two trainings with a thread each get more done than one with two. Every stage of every run is kept: interrupted,
-the same call goes on where it was.
+On a CPU two trainings with a thread each get more done than one with two. A run that starts from another one's weights
+waits for it. Every stage of every run is kept: interrupted, the same call goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sgjepa.core import machine, run_folder
@@ -22,22 +22,6 @@ from sgjepa.core.progress import progress
 from sgjepa.training.run import Run
 
 _POLL = 2.0  # seconds between looks at the runs' rows
-
-
-def study_chains(
-    recipes: Sequence[Run], runs: Path, datasets: Path, size: str, seeds: int, updates: int | None
-) -> list[Chain]:
-    """Every recipe with every seed, the recipes of one seed together; `updates` instead of their own number."""
-    from sgjepa.training.data import updates_there, with_updates
-
-    chains = []
-    for seed in range(seeds):
-        for recipe in recipes:
-            run = replace(recipe, seed=seed)
-            if updates is not None:
-                run = with_updates(run, updates, datasets)
-            chains.append(Chain(run, runs / f"{run.name}-{size}-seed{seed}", updates_there(run, datasets)))
-    return chains
 
 
 @dataclass(frozen=True)
@@ -62,17 +46,21 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
     pool = ProcessPoolExecutor(workers, mp_context=context)
     total = sum(chain.updates for chain in chains)
     try:
-        waiting = {pool.submit(_work, chain, datasets): chain for chain in chains}
+        left, working = list(chains), _submit(chains, chains, pool, datasets)
         done = _steps(chains)
         with progress(total, done, f"{len(chains)} runs", " steps") as bar:
-            while waiting:
-                finished, _ = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
+            while left:
+                finished, _ = wait(working, timeout=_POLL, return_when=FIRST_COMPLETED)
                 now = _steps(chains)
                 bar.update(now - done)
                 done = now
-                bar.set_postfix_str(f"{len(waiting) - len(finished)} to go", refresh=False)
                 for future in finished:
-                    _raise(future, waiting.pop(future))
+                    chain = working.pop(future)
+                    _raise(future, chain)
+                    left.remove(chain)
+                    followers = [other for other in left if other.run.init == str(chain.folder)]
+                    working |= _submit(followers, left, pool, datasets)
+                bar.set_postfix_str(f"{len(left)} to go", refresh=False)
     except BaseException:
         for process in list(getattr(pool, "_processes", {}).values()):
             process.terminate()
@@ -83,6 +71,14 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = threads
+
+
+def _submit(
+    chains: Sequence[Chain], left: Sequence[Chain], pool: ProcessPoolExecutor, datasets: Path
+) -> dict[Future[None], Chain]:
+    """Start those chains that wait for none of what is left."""
+    unfinished = {str(chain.folder) for chain in left}
+    return {pool.submit(_work, chain, datasets): chain for chain in chains if chain.run.init not in unfinished}
 
 
 def log_of(folder: Path) -> Path:

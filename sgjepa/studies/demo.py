@@ -1,7 +1,7 @@
 """`sgjepa demo`: the paper's question in minutes. Train on a narrow band of gravity, ask far outside it, read the report.
 
-Data, then SG-JEPA and its baselines with equal budgets, side by side, each probed and evaluated; then one page. Every stage
-is kept: interrupted and run again, it goes on.
+Data, then SG-JEPA and its baselines with equal budgets, side by side, each probed and evaluated; then one page. It is a
+study whose sizes are lengths: quick, short and long.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.report.write import report
-from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.training.data import updates_there
+from sgjepa.studies.study import Cell, Study
 from sgjepa.training.run import Run
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
@@ -50,37 +48,29 @@ def without_weights() -> str | None:
     return None
 
 
-def runs(length: str, seeds: int, methods: tuple[str, ...] = METHODS) -> list[Run]:
-    """What is trained: every method with every seed, all with the same data and the same number of updates."""
-    found = []
-    for seed in range(seeds):
-        for method in methods:
-            run = replace(recipe(f"square_{method}", "mini"), seed=seed, data=(_data(length),))
-            train = replace(run.train, decoder=method != "dino" and seed == 0)
-            if length != "long":
-                epochs, updates = SHORTENED[length]
-                train = replace(train, epochs=epochs, updates=updates)
-            found.append(replace(run, train=train))
-    return found
+def study(methods: tuple[str, ...] = METHODS) -> Study:
+    """The demo as a study: every method with the same data and the same number of updates."""
+    return Study(
+        name="demo",
+        question="Does a world model stay right when gravity changes?",
+        claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM over long horizons and at unseen gravities.",
+        cells=lambda length: [Cell(_run(method, length)) for method in methods],
+        seeds={"quick": 1, "short": 1, "long": 1},  # the budget is minutes
+        counterfactual=True,
+    )
 
 
-def train_and_evaluate(out: Path, length: str, chosen: list[Run], workers: int | None) -> list[Path]:
-    """Every run from nothing to its evaluation; returns their folders."""
-    datasets = out / "datasets"
-    chains = []
-    for run in chosen:
-        folder = out / "runs" / f"{run.name}-{length}-seed{run.seed}"
-        chains.append(Chain(run, folder, updates_there(run, datasets), counterfactual=True))
-    run_chains(chains, datasets, workers)
-    return [chain.folder for chain in chains]
+def _run(method: str, length: str) -> Run:
+    run = replace(recipe(f"square_{method}", "mini"), data=(_data(length),))
+    train = replace(run.train, decoder=method != "dino")
+    if length != "long":
+        epochs, updates = SHORTENED[length]
+        train = replace(train, epochs=epochs, updates=updates)
+    return replace(run, train=train)
 
 
-def write_page(out: Path, length: str, folders: list[Path]) -> Path:
-    """The report of these runs; returns its page, which says how much of the recipe's training they had."""
-    return report(folders, out / f"report-{length}", note=_shortened(length))
-
-
-def _shortened(length: str) -> str:
+def shortened(length: str) -> str:
+    """What a reader of the page must know about these runs."""
     if length == "long":
         return ""
     train, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes

@@ -12,17 +12,15 @@ help each other.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.models.jepa import ModelConfig
 from sgjepa.recipes.training import recipe
-from sgjepa.report.html import Finding
+from sgjepa.report.content import Finding
 from sgjepa.report.words import place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
-from sgjepa.studies.chains import run_chains, study_chains
-from sgjepa.studies.outcome import Outcome
+from sgjepa.studies.study import Cell, Done, Study
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.run import Run
 
@@ -44,15 +42,9 @@ def cell(name: str, size: str) -> Run:
     return run if name == "given_rollout" else replace(run, name=f"square_gru_{name}")
 
 
-def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> Outcome:
-    """Train and evaluate every cell with so many seeds."""
-    chains = study_chains([cell(name, size) for name in CELLS], runs, datasets, size, seeds, updates)
-    run_chains(chains, datasets)
-    return Outcome([chain.folder for chain in chains], interaction)
-
-
-def interaction(results: Results) -> Finding:
+def interaction(done: Done) -> Finding:
     """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
+    results = done.results
     rows, words = [], []
     for region in results.regions:
         found = interactions(results, region)
@@ -62,7 +54,7 @@ def interaction(results: Results) -> Finding:
         said = {
             "better": "law and rollout help each other: together they lower the error by more than apart",
             "worse": "law and rollout get in each other's way",
-            "undecided": "whether law and rollout help each other is not told apart from chance",
+            "undecided": "these runs cannot tell whether law and rollout help each other",
         }[verdict(last)]
         where = place(results, region)
         words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")
@@ -85,3 +77,17 @@ def interactions(results: Results, region: str) -> list[Interval]:
     by_name = {method.first.about["name"]: method for method in results.methods}
     both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
+
+
+STUDY = Study(
+    name="factorial",
+    question="Is it the law or the rollout?",
+    claim="Giving the law and training through a rollout help most together, far from the training laws.",
+    cells=lambda size: [Cell(cell(name, size)) for name in CELLS],
+    analyse=interaction,
+    labels={
+        "square_gru_constant_rollout": "GRU, constant law, rollout",
+        "square_gru_given_one_step": "GRU, law given, one step",
+        "square_gru_constant_one_step": "GRU, constant law, one step",
+    },
+)

@@ -8,30 +8,31 @@ Surrogate analyses: how linear a model is in each band stands beside them.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from sgjepa.core import files
-from sgjepa.core.stats import spearman
+from sgjepa.core.stats import Interval, bootstrap, spearman
 from sgjepa.core.tables import to_csv
 from sgjepa.data.store import Dataset, Split, open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.probe import targets_in
 from sgjepa.models.jepa import WorldModel
 from sgjepa.recipes.training import recipe
-from sgjepa.report.html import Finding
-from sgjepa.report.words import fixed
-from sgjepa.studies.chains import run_chains, study_chains
-from sgjepa.studies.outcome import Outcome
+from sgjepa.report.content import Finding
+from sgjepa.report.words import count, fixed
+from sgjepa.studies.study import Cell, Done, Study
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
 from sgjepa.training.encoded import encoded
 
 METHODS = ("gru", "lewm")
 BAND = 0.5  # m/s^2, width of a band of training gravities
-_PARTS = {
+PARTS = {
     "operator": "operator norm",
     "closure": "closure norm",
     "predictor_mse": "predictor error",
@@ -41,46 +42,46 @@ _PARTS = {
 TABLE, SUMMARY = "linear_surrogate.csv", "linear_surrogate.json"
 
 
-def main(runs: Path, datasets: Path, size: str, seeds: int, updates: int | None = None) -> Outcome:
-    """Train and evaluate the models if need be, fit the surrogates, write a table beside the runs."""
-    chains = study_chains([recipe(f"square_{name}", size) for name in METHODS], runs, datasets, size, seeds, updates)
-    run_chains(chains, datasets)
-    records, summary = [], {}
-    for chain in chains:
-        dataset = open_dataset(datasets / chain.run.data[0], verify=False)
-        found = surrogate_of(chain.folder, dataset)
-        records += [{"run": chain.folder.name, **record} for record in found]
-        away = [record for record in found if record["split"] == "test"]
-        summary[chain.folder.name] = {
-            name: dict(
-                zip(
-                    ("spearman", "gravities"),
-                    spearman(*(np.array([r[k] for r in away]) for k in ("L_law", name))),
-                    strict=True,
-                )
-            )
-            for name in _PARTS
-        }
-    out = runs.parent
-    files.write_bytes(out / TABLE, to_csv(records).encode())
-    files.write_json(out / SUMMARY, {"rank_correlation_with_coverage": summary, "provenance": files.provenance()})
-    print(f"every band: {out / TABLE}")
-    return Outcome([chain.folder for chain in chains], lambda _: _ranks(summary))
-
-
-def _ranks(summary: dict[str, dict[str, dict[str, float]]]) -> Finding:
-    """The report's section: which part of the error grows with the distance from the training laws?"""
+def ranks(done: Done) -> Finding:
+    """Fit the surrogates, write a table beside the runs; the section says which part of the error grows with distance."""
+    records: list[dict[str, Any]] = []
+    found: dict[str, list[list[float]]] = {}  # by method: one row of correlations per training seed
+    for chain in done.chains:
+        dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
+        bands = surrogate_of(chain.folder, dataset)
+        records += [{"run": chain.folder.name, **record} for record in bands]
+        away = [record for record in bands if record["split"] == "test"]
+        far = np.array([record["L_law"] for record in away])
+        row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
+        found.setdefault(chain.run.name, []).append(row)
+    labels = {method.first.about["name"]: method.label for method in done.results.methods}
+    # one "episode": the spread is that of the training seeds alone
+    summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
+    files.write_bytes(done.out / TABLE, to_csv(records).encode())
+    about = {label: {part: asdict(one) for part, one in zip(PARTS, row, strict=True)} for label, row in summary.items()}
+    files.write_json(done.out / SUMMARY, {"rank_correlation_with_coverage": about, "provenance": files.provenance()})
+    seeds = len(next(iter(found.values())))
+    cells = {label: tuple(_correlation(one, seeds) for one in row) for label, row in summary.items()}
     words = tuple(
-        f"{name}: rank correlation with coverage over {ranks['operator']['gravities']:g} gravities: "
-        + ", ".join(f"{_PARTS[key]} {fixed(value['spearman'], 2)}" for key, value in ranks.items())
+        f"{label}: rank correlation with coverage over {len(away)} gravities, {count(seeds, 'training')}: "
+        + ", ".join(f"{part} {cell}" for part, cell in zip(PARTS.values(), row, strict=True))
         + "."
-        for name, ranks in summary.items()
+        for label, row in cells.items()
     )
-    rows = tuple((name, *(fixed(ranks[key]["spearman"], 2) for key in _PARTS)) for name, ranks in summary.items())
+    if not away:
+        words = ("No test gravity has enough episodes to fit a linear map to its latents.",)
     caption = (
-        "Rank correlation over the test laws between coverage L_law and each part of the linear surrogate's one-step error."
+        "Rank correlation over the test laws between coverage L_law and each part of the linear surrogate's one-step error;"
+        f" every band: {TABLE}."
     )
-    return Finding("Representation or predictor?", words, caption, ("run", *_PARTS.values()), rows)
+    rows = tuple((label, *row) for label, row in cells.items())
+    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows)
+
+
+def _correlation(one: Interval, seeds: int) -> str:
+    """With its interval over trainings, if there are several; it cannot lie beyond 1."""
+    low, high = (fixed(min(max(end, -1.0), 1.0), 2) for end in (one.low, one.high))
+    return fixed(one.mean, 2) + (f" ({low} to {high})" if seeds > 1 else "")
 
 
 def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
@@ -145,3 +146,12 @@ def _bands(
 
 def _flat(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, x.shape[2]).astype(np.float64)
+
+
+STUDY = Study(
+    name="linear_surrogate",
+    question="Is it the representation or the predictor that fails at a far gravity?",
+    claim="The one-step error grows with the distance of a law from the training laws, as the coverage bound says.",
+    cells=lambda size: [Cell(recipe(f"square_{name}", size)) for name in METHODS],
+    analyse=ranks,
+)

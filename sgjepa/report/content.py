@@ -1,0 +1,37 @@
+"""What a page shows, before it is written as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sgjepa.report.panels import Picture
+from sgjepa.report.tables import Comparison, Group
+from sgjepa.results.counterfactual import Counterfactual
+from sgjepa.results.gather import Results
+from sgjepa.results.training import Cost
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A study's own section: sentences, and a table with a line for each row of cells."""
+
+    title: str
+    words: tuple[str, ...]
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything the page shows."""
+
+    results: Results
+    tables: dict[str, list[Group]]  # by region
+    comparisons: list[Comparison]
+    counterfactuals: list[Counterfactual]
+    costs: list[Cost]
+    made: dict[str, object]  # where the report came from
+    pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
+    note: str = ""  # what a reader must know about these runs
+    finding: Finding | None = None  # what a study computes from its runs

@@ -1,0 +1,131 @@
+"""A study: one question of the paper, the claim it decides, the runs that are compared, and what is computed from them.
+
+`run_study` makes what is missing (datasets, trainings, evaluations), then the report with the study's own section. Every
+stage is kept: interrupted, the same call goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sgjepa.core import config, files
+from sgjepa.core.errors import InputError
+from sgjepa.data.collect import collect
+from sgjepa.recipes.datasets import named
+from sgjepa.report.content import Finding
+from sgjepa.report.write import ANSWER, report
+from sgjepa.results.gather import Results
+from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.training.data import updates_there, with_updates
+from sgjepa.training.run import Run
+
+ABOUT = "study.json"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One of the compared trainings. start: the name of another cell, whose weights of the same seed it starts from."""
+
+    run: Run
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study whose cells are trained and evaluated, with every seed."""
+
+    chains: Sequence[Chain]
+    results: Results
+    datasets: Path
+    out: Path
+
+
+@dataclass(frozen=True)
+class Study:
+    """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
+
+    cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
+    """
+
+    name: str
+    question: str
+    claim: str
+    cells: Callable[[str], Sequence[Cell]]
+    analyse: Callable[[Done], Finding] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
+    counterfactual: bool = False
+
+
+def run_study(
+    study: Study,
+    size: str,
+    out: Path,
+    datasets: Path,
+    *,
+    seeds: int | None = None,
+    updates: int | None = None,
+    workers: int | None = None,
+    page: str = "report",
+    note: str = "",
+) -> Path:
+    """Answer the question: runs to `out/runs`, the report to `out/<page>`; returns its page.
+
+    seeds, updates: instead of the study's and the recipes' own numbers. note: for the page's reader.
+    """
+    seeds = study.seeds.get(size, 1) if seeds is None else seeds
+    if seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {seeds}")
+    cells = study.cells(size)
+    make_datasets([cell.run for cell in cells], datasets, workers)
+    chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
+    run_chains(chains, datasets, workers)
+
+    def finding(results: Results) -> Finding:
+        assert study.analyse is not None
+        return study.analyse(Done(chains, results, datasets, out))
+
+    folders = [chain.folder for chain in chains]
+    written = report(folders, out / page, note=note, study=finding if study.analyse else None, named=study.labels)
+    about = {
+        "study": study.name,
+        "question": study.question,
+        "claim": study.claim,
+        "size": size,
+        "seeds": seeds,
+        "updates": updates,
+        "cells": {cell.run.name: config.to_dict(cell.run) for cell in cells},
+        "runs": [folder.name for folder in folders],
+        "answer": (written.parent / ANSWER).read_text().splitlines(),
+        "provenance": files.provenance(),
+    }
+    files.write_json(written.parent / ABOUT, about)
+    return written
+
+
+def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> None:
+    """Make those datasets of the runs that are missing and have a recipe."""
+    for name in dict.fromkeys(name for run in runs for name in run.data):
+        recipes = named([name])
+        if recipes and not (datasets / name).exists():
+            print(f"making {datasets / name}", flush=True)
+            collect(recipes[0], datasets / name, workers)
+
+
+def chains_of(
+    study: Study, cells: Sequence[Cell], size: str, runs: Path, datasets: Path, seeds: int, updates: int | None
+) -> list[Chain]:
+    """Every cell with every seed, the cells of one seed together. Pictures of the first seed's models are enough."""
+    chains = []
+    for seed in range(seeds):
+        folders = {cell.run.name: runs / f"{cell.run.name}-{size}-seed{seed}" for cell in cells}
+        for cell in cells:
+            init = cell.run.init if cell.start is None else str(folders[cell.start])
+            train = replace(cell.run.train, decoder=cell.run.train.decoder and seed == 0)
+            run = replace(cell.run, seed=seed, init=init, train=train)
+            if updates is not None:
+                run = with_updates(run, updates, datasets)
+            chains.append(Chain(run, folders[run.name], updates_there(run, datasets), study.counterfactual))
+    return chains
