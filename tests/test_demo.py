@@ -21,7 +21,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.results.gather import gather
 from sgjepa.studies import factorial
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.training.data import with_updates
+from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
 SMALL = """

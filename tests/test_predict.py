@@ -28,14 +28,14 @@ from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactua
 from sgjepa.evaluation.forecast import PredictConfig, forecast, predict, references, simulate
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
 from sgjepa.evaluation.targets import Targets, targets_of
-from sgjepa.models.dino import DinoConfig, DinoWM
+from sgjepa.models.base import WorldModel
+from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
-from sgjepa.models.jepa import WorldModel
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.results.summary import in_distribution, load_evaluations
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 
 PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
@@ -232,7 +232,7 @@ MODELS = {
 def test_horizon_h_is_frame_context_minus_one_plus_h(kind: str, data: Dataset) -> None:
     """For every model, the patch grids of DINO-WM included: prediction 1 is made from the last context frames alone."""
     torch.manual_seed(0)
-    model: WorldModel | DinoWM = checkpoint.build(MODELS[kind]).eval()
+    model: WorldModel = MODELS[kind].build().eval()
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))), 64)
         c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
@@ -248,7 +248,7 @@ def test_horizon_h_is_frame_context_minus_one_plus_h(kind: str, data: Dataset) -
 @pytest.mark.parametrize("kind", MODELS)
 def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(MODELS[kind]).eval()
+    model = MODELS[kind].build().eval()
     frames = data.test.pixels(np.arange(3))
     spoiled = frames.copy()
     spoiled[:, 20:] = np.random.default_rng(0).integers(0, 256, spoiled[:, 20:].shape)
@@ -382,13 +382,13 @@ def test_a_blind_model_is_told_nothing() -> None:
 
 def test_latents_are_encoded_once(run_folder: Path, data: Dataset) -> None:
     _, model = checkpoint.load_run(run_folder)
-    latents = encoded(run_folder, model, data, "test")
+    latents = latents_of(model, data.test, run_folder)
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.array([3]))))
     assert np.allclose(latents[3], z[0].numpy(), atol=1e-5)
     (kept,) = (run_folder / "latents").glob("*-test-*.npy")
     before = kept.stat().st_mtime_ns
-    encoded(run_folder, model, data, "test")
+    latents_of(model, data.test, run_folder)
     assert kept.stat().st_mtime_ns == before
 
 

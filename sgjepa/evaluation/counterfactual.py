@@ -19,7 +19,7 @@ from sgjepa.data.store import Dataset
 from sgjepa.evaluation.forecast import PredictConfig, blocks, imagine
 from sgjepa.evaluation.probe import fit_to
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     if len(part.laws) != 1:
         raise InputError(f"{dataset.path} has {len(part.laws)} laws; a counterfactual needs one")
     fitted = fit_to(folder, run, model, dataset, cfg.predict.probe)
-    latents = encoded(folder, model, dataset, "test")
+    latents = latents_of(model, part, folder)
     context = cfg.predict.context
     steps = cfg.predict.steps or part.frames - context
     tables: list[Table] = []

@@ -34,11 +34,10 @@ from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.probe import Fitted, ProbeConfig, fit_to, stack
 from sgjepa.evaluation.strips import write_strips
 from sgjepa.evaluation.targets import ANGLE, Targets
-from sgjepa.models.dino import DinoWM
-from sgjepa.models.jepa import WorldModel
-from sgjepa.models.rollout import rollout
+from sgjepa.models.base import WorldModel
+from sgjepa.models.rollout import one_step, rollout
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
@@ -78,7 +77,7 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         "run": folder.name,
         "name": run.name,
         "seed": run.seed,
-        "encoder": model.name if isinstance(model, DinoWM) else None,
+        "encoder": model.frozen_encoder,
         "world": dataset.settings.world,
         "law": dataset.test.laws[0],
         "unit": dataset.test.about["laws"][dataset.test.laws[0]],
@@ -88,7 +87,7 @@ def predict(folder: Path, dataset: Dataset, cfg: PredictConfig, split: str = "te
         "scores": scores,
         "provenance": files.provenance(),
     }
-    if isinstance(model, WorldModel) and split == "test":
+    if split == "test":
         write_strips(folder, place, run, model, dataset, cfg.context)
     files.write_json(place / run_folder.EVALUATION, about)
     return place
@@ -105,7 +104,7 @@ def _coverage(dataset: Dataset) -> dict[str, list[float]] | None:
 
 
 def evaluate(
-    folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: PredictConfig, split: str
+    folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: PredictConfig, split: str
 ) -> tuple[Table, dict[str, Any]]:
     """The table of errors, and scores of the run. split: "test", or the training split's "validation" episodes."""
     part, numbers = _episodes(run, dataset, split)
@@ -116,7 +115,7 @@ def evaluate(
             f"the model sees {run.history}, the probe {cfg.probe.window}"
         )
     fitted = fit_to(folder, run, model, dataset, cfg.probe)
-    latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
+    latents = latents_of(model, part, folder)
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
     tables, final, moved = [], [], 0
     with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
@@ -151,7 +150,7 @@ def evaluate(
 
 @torch.no_grad()
 def forecast(
-    model: WorldModel | DinoWM,
+    model: WorldModel,
     fitted: Fitted,
     z: Tensor,
     control: np.ndarray,
@@ -167,9 +166,8 @@ def forecast(
     c = model.condition(torch.tensor(control), torch.tensor(law))
     predicted, rolled = imagine(model, fitted, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
-    # (B * steps, H, ...): every window of true latents that ends before a predicted frame
-    ends = range(context, context + steps)
-    stepped = torch.cat([model.predict(z[:, t - history : t], c[:, t - history : t])[:, -1:] for t in ends], dim=1)
+    seen = slice(context - history, context + steps)
+    stepped = one_step(model, z[:, seen], c[:, seen], history)
     features = model.features(true[:, context - fitted.config.window :])
     found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
         "predicted": (predicted, _latent_error(rolled, true, context)),
@@ -184,9 +182,7 @@ def forecast(
 
 
 @torch.no_grad()
-def imagine(
-    model: WorldModel | DinoWM, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int
-) -> tuple[np.ndarray, Tensor]:
+def imagine(model: WorldModel, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int) -> tuple[np.ndarray, Tensor]:
     """The rollout from true latents z (B, context, ...): probed states (B, 1 + steps, Y), the last of the context first,
     and all latents, (B, context + steps, ...)."""
     rolled = rollout(model, z, c, steps, history)

@@ -28,7 +28,7 @@ def study_chains(
     recipes: Sequence[Run], runs: Path, datasets: Path, size: str, seeds: int, updates: int | None
 ) -> list[Chain]:
     """Every recipe with every seed, the recipes of one seed together; `updates` instead of their own number."""
-    from sgjepa.training.data import updates_there, with_updates
+    from sgjepa.training.budget import updates_there, with_updates
 
     chains = []
     for seed in range(seeds):

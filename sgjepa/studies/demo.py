@@ -20,7 +20,7 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 from sgjepa.report.write import report
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.training.data import updates_there
+from sgjepa.training.budget import updates_there
 from sgjepa.training.run import Run
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
