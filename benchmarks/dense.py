@@ -35,10 +35,12 @@ from sgjepa.data.windows import Clips  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import checkpoint, losses  # noqa: E402
-from sgjepa.training.data import encode, to_device  # noqa: E402
-from sgjepa.training.loop import Learner, train  # noqa: E402
+from sgjepa.training.batches import encode, to_device  # noqa: E402
+from sgjepa.training.learner import Learner  # noqa: E402
+from sgjepa.training.loop import train  # noqa: E402
 from sgjepa.training.losses import RolloutLoss  # noqa: E402
 from sgjepa.training.run import Run  # noqa: E402
+from sgjepa.training.weights import load_weights  # noqa: E402
 
 EPISODE = 64  # frames
 
@@ -82,7 +84,7 @@ def seconds_of_updates(folder: Path, run: Run) -> dict[int, float]:
 def judge(run: Run, place: Path, data: Clips) -> dict[str, float]:
     """The rollout loss of a checkpoint on all windows of the validation episodes, and over the variance of their latents."""
     learner = Learner(run)
-    checkpoint.load_weights(place / checkpoint.LEARNER, learner)
+    load_weights(place / checkpoint.LEARNER, learner)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = learner.to(device).eval().model
     every = replace(run.loss, windows="dense", sigreg=0.0)

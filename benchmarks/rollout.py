@@ -23,7 +23,6 @@ SETTINGS = machine.prepare()
 
 import torch  # noqa: E402
 
-from sgjepa.models.jepa import WorldModel  # noqa: E402
 from sgjepa.models.predictors.ssm import scan, scan_reference  # noqa: E402
 from sgjepa.models.rollout import rollout  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
@@ -32,7 +31,7 @@ from sgjepa.recipes.training import recipe  # noqa: E402
 def rollout_ways(episodes: int, steps: int, single: int) -> dict[str, tuple[Callable[[], object], int]]:
     """Each way, and the number of episodes it rolls out."""
     run = recipe("square_gru", "paper")
-    model = WorldModel(run.model).eval()
+    model = run.model.build().eval()
     z, c = torch.randn(episodes, 20, 256), torch.randn(episodes, 20 + steps - 1, 256)
 
     @torch.no_grad()

@@ -34,11 +34,10 @@ import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from sgjepa.models.blocks import ConditionEncoder, Projector  # noqa: E402
-from sgjepa.models.jepa import WorldModel  # noqa: E402
 from sgjepa.models.predictors.gru import GRU  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import losses  # noqa: E402
-from sgjepa.training.data import windows_of  # noqa: E402
+from sgjepa.training.batches import windows_of  # noqa: E402
 from sgjepa.training.flops import flop_counter  # noqa: E402
 from sgjepa.training.muon import newton_schulz_reference  # noqa: E402
 from sgjepa.training.optim import Hybrid, split_parameters  # noqa: E402
@@ -64,7 +63,7 @@ def inputs(batch: int, pixels: int, frames: int) -> tuple[Tensor, Tensor, Tensor
 def ours(size: str) -> dict[str, Work]:
     """The parts of a step."""
     run = recipe("square_gru", size)
-    model = WorldModel(run.model).train()
+    model = run.model.build().train()
     optimiser = Hybrid(model, run.optim)
     frames, control, law = inputs(stretches(size), run.model.encoder.image_size, run.train.frames)
     generator = torch.Generator().manual_seed(0)

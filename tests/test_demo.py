@@ -23,7 +23,7 @@ from sgjepa.results.gather import gather
 from sgjepa.studies import STUDIES, factorial
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.study import Cell, Study, chains_of, make_datasets
-from sgjepa.training.data import with_updates
+from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
 SMALL = """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sgjepa.core.config import from_dict, to_dict
 from sgjepa.core.errors import InputError
-from sgjepa.models.dino import DinoConfig, DinoWM, PatchPredictor
+from sgjepa.models.dino import DinoConfig, PatchPredictor
 from sgjepa.models.encoders import mobilenet
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
 from sgjepa.models.rollout import rollout
@@ -70,7 +70,7 @@ def test_dinov2_tokens_are_the_normalised_patches_of_the_saved_model(folder: Pat
 
 
 def test_shapes_of_the_four_methods_and_the_rollout(folder: Path) -> None:
-    model = DinoWM(config(folder)).eval()
+    model = config(folder).build().eval()
     z = model.encode(frames(2, 3))
     c = model.condition(torch.randn(2, 7, 2), torch.randn(2, 1))
     assert z.shape == model.predict(z, c[:, :3]).shape == (2, 3, 4, 24)
@@ -84,7 +84,7 @@ def test_shapes_of_the_four_methods_and_the_rollout(folder: Path) -> None:
 
 
 def test_a_frame_sees_all_its_patches_and_no_later_frame(folder: Path) -> None:
-    model = DinoWM(config(folder)).eval()
+    model = config(folder).build().eval()
     z, c = torch.randn(2, 3, 4, 24), torch.randn(2, 3, 10)
     before = model.predict(z, c)
     changed = z.clone()
@@ -94,7 +94,7 @@ def test_a_frame_sees_all_its_patches_and_no_later_frame(folder: Path) -> None:
 
 
 def test_the_frozen_encoder_stays_frozen(folder: Path) -> None:
-    model = DinoWM(config(folder)).train()
+    model = config(folder).build().train()
     assert not any(module.training for module in model.encoder.modules())
     assert not any(p.requires_grad for p in model.encoder.parameters())
     assert not model.encode(frames(1, 3)).requires_grad
@@ -104,15 +104,15 @@ def test_the_frozen_encoder_stays_frozen(folder: Path) -> None:
 
 
 def test_state_dict_and_config_make_the_same_model(folder: Path) -> None:
-    first = DinoWM(config(folder)).eval()
-    second = DinoWM(from_dict(DinoConfig, to_dict(first.config))).eval()
+    first = config(folder).build().eval()
+    second = from_dict(DinoConfig, to_dict(first.config)).build().eval()
     second.load_state_dict(first.state_dict())
     z, c = first.encode(frames(1, 3)), torch.randn(1, 3, 10)
     assert torch.equal(first.predict(z, c), second.predict(second.encode(frames(1, 3)), c))
 
 
 def test_name_says_what_is_inside(folder: Path) -> None:
-    assert DinoWM(config(folder)).name == f"DINOv2 ViT-24/14 from {folder}"
+    assert config(folder).build().frozen_encoder == f"DINOv2 ViT-24/14 from {folder}"
 
 
 def test_the_hubs_small_dinov2_is_called_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,12 +217,11 @@ def test_mobilenet_weights_know_more_than_random_ones() -> None:
 
 @needs_mobilenet
 def test_mobilenet_drives_the_same_predictor_and_keeps_its_statistics() -> None:
-    model = DinoWM(
-        DinoConfig(MobileNetV2(image_size=32), controls=0, laws=1, depth=1, heads=2, head_dim=8, mlp=32, history=3)
-    )
+    settings = DinoConfig(MobileNetV2(image_size=32), controls=0, laws=1, depth=1, heads=2, head_dim=8, mlp=32, history=3)
+    model = settings.build()
     before = {name: value.clone() for name, value in model.encoder.state_dict().items()}
     z = model.train().encode(frames(2, 3))
     c = model.condition(torch.empty(2, 4, 0), torch.randn(2, 1))
     assert rollout(model.eval(), z, c, steps=2, history=3).shape == (2, 5, 4, 96)
-    assert model.name == "MobileNetV2 (ImageNet)"
+    assert model.frozen_encoder == "MobileNetV2 (ImageNet)"
     torch.testing.assert_close(dict(model.encoder.state_dict()), before, rtol=0, atol=0)

@@ -13,7 +13,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split, open_dataset
 from sgjepa.models.dino import DinoConfig, DinoWM
 from sgjepa.models.encoders.frozen import DINOv2
-from sgjepa.training.latents import cached_latents, weights_digest
+from sgjepa.training.latents import latents_of, weights_digest
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def model(tmp_path: Path) -> DinoWM:
     )
     transformers.Dinov2Model(settings).save_pretrained(tmp_path / "dinov2")
     encoder = DINOv2(str(tmp_path / "dinov2"), image_size=28)
-    return DinoWM(DinoConfig(encoder, controls=2, laws=1, depth=1, heads=1, head_dim=4, mlp=8, history=3))
+    return DinoConfig(encoder, controls=2, laws=1, depth=1, heads=1, head_dim=4, mlp=8, history=3).build()
 
 
 @pytest.fixture
@@ -38,25 +38,25 @@ def files(split: Split) -> list[Path]:
 
 
 def test_latents_are_the_encoders_and_made_once(model: DinoWM, split: Split) -> None:
-    latents = cached_latents(model, split)
+    latents = latents_of(model, split, split.folder.parent)
     expected = model.encode(torch.from_numpy(split.pixels(np.array([7]))))[0]
     np.testing.assert_allclose(latents[7], expected.numpy(), atol=2e-3)
     made = files(split)[0].stat().st_mtime_ns
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     assert [path.stat().st_mtime_ns for path in files(split)] == [made]
 
 
 def test_other_weights_settings_or_data_have_another_file(model: DinoWM, split: Split) -> None:
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     with torch.no_grad():  # the same folder name, other weights
         next(model.encoder.net.parameters()).add_(1.0)
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     assert len(files(split)) == 2
     model.config = replace(model.config, encoder=replace(model.config.encoder, weights="elsewhere"))
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     assert len(files(split)) == 3
     split.digest = "another"
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     assert len(files(split)) == 4
 
 
@@ -69,15 +69,15 @@ def test_a_buffer_is_part_of_the_weights_digest() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"not an array at all"])
 def test_a_foreign_file_is_one_line(model: DinoWM, split: Split, content: bytes) -> None:
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     files(split)[0].write_bytes(content)
     with pytest.raises(InputError, match=r"train\.latents-\w+\.npy is damaged \(.*\); delete that file"):
-        cached_latents(model, split)
+        latents_of(model, split, split.folder.parent)
 
 
 def test_a_truncated_file_is_one_line(model: DinoWM, split: Split) -> None:
-    cached_latents(model, split)
+    latents_of(model, split, split.folder.parent)
     (path,) = files(split)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="is damaged"):
-        cached_latents(model, split)
+        latents_of(model, split, split.folder.parent)

@@ -10,12 +10,11 @@ import pytest
 STEP = """
 import resource, torch
 from sgjepa.training import losses
-from sgjepa.training.checkpoint import build
 from sgjepa.training.optim import Hybrid
 from sgjepa.recipes.training import recipe
 
 run = recipe("square_gru", "paper")
-model = build(run.model)
+model = run.model.build()
 optimiser = Hybrid(model, run.optim)
 generator = torch.Generator().manual_seed(0)
 frames = torch.randint(0, 256, (64, 25, 128, 128, 3), dtype=torch.uint8, generator=generator)

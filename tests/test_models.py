@@ -16,14 +16,14 @@ from sgjepa.core.stats import ZScore
 from sgjepa.models.blocks import Pixels
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.encoders.vit import ViT, ViTEncoder, mini, small, tiny
-from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 
 torch.set_num_threads(1)
 
-SMALL = ModelConfig(
+SMALL = JEPAConfig(
     encoder=ViT(width=24, depth=2, heads=3, patch=8, image_size=16),
     predictor=GRU(depth=1, width=16, mlp=32),
     controls=2,
@@ -35,9 +35,9 @@ SMALL = ModelConfig(
 )
 
 
-def build(config: ModelConfig = SMALL) -> WorldModel:
+def build(config: JEPAConfig = SMALL) -> JEPA:
     torch.manual_seed(0)
-    return WorldModel(config)
+    return JEPA(config)
 
 
 def frames(*shape: int, size: int = 16) -> Tensor:
@@ -65,8 +65,8 @@ def test_world_model_has_as_many_parameters_as_the_paper(
     predictor: GRU | SSM | Transformer, planar: int, spatial: int
 ) -> None:
     with torch.device("meta"):
-        assert count(WorldModel(ModelConfig(tiny(), predictor, controls=2, laws=1))) == planar
-        assert count(WorldModel(ModelConfig(tiny(256, 16), predictor, controls=5, laws=1))) == spatial
+        assert count(JEPA(JEPAConfig(tiny(), predictor, controls=2, laws=1))) == planar
+        assert count(JEPA(JEPAConfig(tiny(256, 16), predictor, controls=5, laws=1))) == spatial
 
 
 def test_encoder_computes_what_transformers_vit_computes() -> None:
@@ -214,7 +214,7 @@ def test_a_world_without_controls_is_driven_by_its_law() -> None:
 def test_state_dict_carries_the_normalisers() -> None:
     model = build()
     model.normalise(ZScore((1.0, -2.0), (0.5, 3.0)), ZScore((4.0,), (0.1,)))
-    other = WorldModel(SMALL)
+    other = JEPA(SMALL)
     other.load_state_dict(model.state_dict())
     assert {"control_mean", "control_std", "law_mean", "law_std"} <= model.state_dict().keys()
     assert other.law_mean.tolist() == [4.0]
@@ -235,7 +235,7 @@ def test_weights_can_be_stored_as_safetensors(stem: str, tmp_path: Path) -> None
 def test_config_survives_json() -> None:
     for predictor in (GRU(), SSM(), Transformer(condition="block_concat")):
         config = replace(SMALL, predictor=predictor)
-        assert from_dict(ModelConfig, to_dict(config)) == config
+        assert from_dict(JEPAConfig, to_dict(config)) == config
 
 
 def test_the_law_reaches_the_prediction_and_the_loss_reaches_the_pixels_encoder() -> None:

@@ -31,14 +31,14 @@ from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe,
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.targets import Targets, targets_of
 from sgjepa.laws import Grid
-from sgjepa.models.dino import DinoConfig, DinoWM
+from sgjepa.models.base import WorldModel
+from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
-from sgjepa.models.jepa import WorldModel
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 
 PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
@@ -211,7 +211,7 @@ def test_a_perfect_model_has_no_excess_error() -> None:
 
 def test_a_one_step_prediction_is_read_beside_true_frames(data: Dataset) -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(RUN.model).eval()
+    model = RUN.model.build().eval()
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))))
         c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
@@ -235,7 +235,7 @@ MODELS = {
 def test_horizon_h_is_frame_context_minus_one_plus_h(kind: str, data: Dataset) -> None:
     """For every model, the patch grids of DINO-WM included: prediction 1 is made from the last context frames alone."""
     torch.manual_seed(0)
-    model: WorldModel | DinoWM = checkpoint.build(MODELS[kind]).eval()
+    model: WorldModel = MODELS[kind].build().eval()
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))), 64)
         c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
@@ -251,7 +251,7 @@ def test_horizon_h_is_frame_context_minus_one_plus_h(kind: str, data: Dataset) -
 @pytest.mark.parametrize("kind", MODELS)
 def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(MODELS[kind]).eval()
+    model = MODELS[kind].build().eval()
     frames = data.test.pixels(np.arange(3))
     spoiled = frames.copy()
     spoiled[:, 20:] = np.random.default_rng(0).integers(0, 256, spoiled[:, 20:].shape)
@@ -379,20 +379,20 @@ def test_the_true_law_is_one_of_the_counterfactual_ones(run_folder: Path, evalua
 
 def test_a_blind_model_is_told_nothing() -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(replace(RUN.model, blind=True))
+    model = replace(RUN.model, blind=True).build()
     control = torch.randn(2, 5, 2)
     assert torch.equal(model.condition(control, torch.tensor([[1.0], [9.0]])), model.condition(control, torch.zeros(2, 1)))
 
 
 def test_latents_are_encoded_once(run_folder: Path, data: Dataset) -> None:
     _, model = checkpoint.load_run(run_folder)
-    latents = encoded(run_folder, model, data, "test")
+    latents = latents_of(model, data.test, run_folder)
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.array([3]))))
     assert np.allclose(latents[3], z[0].numpy(), atol=1e-5)
     (kept,) = (run_folder / "latents").glob("*-test-*.npy")
     before = kept.stat().st_mtime_ns
-    encoded(run_folder, model, data, "test")
+    latents_of(model, data.test, run_folder)
     assert kept.stat().st_mtime_ns == before
 
 

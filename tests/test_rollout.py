@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sgjepa.core.errors import InputError
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
@@ -24,12 +24,10 @@ PREDICTORS: dict[str, GRU | SSM | Transformer] = {
 every_predictor = pytest.mark.parametrize("predictor", PREDICTORS.values(), ids=PREDICTORS)
 
 
-def build(predictor: GRU | SSM | Transformer) -> WorldModel:
+def build(predictor: GRU | SSM | Transformer) -> JEPA:
     torch.manual_seed(0)
     encoder = ViT(width=8, depth=1, heads=1, patch=8, image_size=8)
-    return WorldModel(
-        ModelConfig(encoder, predictor, 1, 1, latent=12, projector_width=16, condition_width=16, history=4)
-    ).eval()
+    return JEPA(JEPAConfig(encoder, predictor, 1, 1, latent=12, projector_width=16, condition_width=16, history=4)).eval()
 
 
 class Drift:

@@ -28,7 +28,7 @@ from sgjepa.data.store import open_dataset
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.training import RECIPES, recipe
@@ -41,7 +41,7 @@ from sgjepa.training.run import Run, Train
 RUN = Run(
     name="tiny",
     data=("square",),
-    model=ModelConfig(
+    model=JEPAConfig(
         ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
         GRU(depth=1, width=16, mlp=16),
         controls=2,
@@ -267,11 +267,11 @@ def test_a_frozen_encoder_sees_each_frame_once(
     """And the losses are those of encoding at every step."""
     alone = replace(fitting, seed=3, init=str(trained), train=replace(fitting.train, trains="predictor"))
     with monkeypatch.context() as patch:
-        patch.setattr("sgjepa.training.data.trained_latents", lambda *_: None)
+        patch.setattr("sgjepa.training.data.latents_of", lambda *_: None)
         every = train(alone, tmp_path / "every", finished.parent)
     seen: list[int] = []
-    real = WorldModel._see
-    monkeypatch.setattr(WorldModel, "_see", lambda model, frames: seen.append(len(frames)) or real(model, frames))
+    real = JEPA._see
+    monkeypatch.setattr(JEPA, "_see", lambda model, frames: seen.append(len(frames)) or real(model, frames))
     once = train(alone, tmp_path / "once", finished.parent)
     assert sum(seen) == 30 * 64
     for term in ("loss", "rollout", "sigreg"):
@@ -284,7 +284,7 @@ def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path
 ) -> None:
     """The paper's crossover: a Transformer with another history on the encoder that was trained with a GRU."""
-    assert isinstance(fitting.model, ModelConfig)
+    assert isinstance(fitting.model, JEPAConfig)
     other = replace(fitting.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16), history=6)
     crossed = replace(fitting, init=str(trained), model=other, train=replace(fitting.train, trains="predictor", epochs=1))
     folder = train(crossed, tmp_path / "crossed", finished.parent)
@@ -346,7 +346,7 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     train(replace(dino, seed=1), tmp_path / "again", tmp_path)
     assert cached[0].stat().st_mtime_ns == made, "features were computed twice"
     _, model = checkpoint.load_run(folder)
-    assert model.name == "MobileNetV2 (ImageNet)"  # type: ignore[union-attr]
+    assert model.frozen_encoder == "MobileNetV2 (ImageNet)"
     assert json.loads((folder / run_folder.CONFIG).read_text())["frozen_encoder"] == "MobileNetV2 (ImageNet)"
     assert {row["frozen_encoder"] for row in run_folder.read(folder)} == {"MobileNetV2 (ImageNet)"}
     cached[0].unlink()
@@ -389,7 +389,7 @@ def decoded(folder: Path, rank: int) -> list[int]:
 
 def test_two_processes_train_as_one(fitting: Run, finished: Path, tmp_path: Path) -> None:
     """Half the batch each. Dropout is off: its masks belong to a process."""
-    assert isinstance(fitting.model, ModelConfig)
+    assert isinstance(fitting.model, JEPAConfig)
     still = replace(fitting.model, predictor=GRU(depth=1, width=16, mlp=16, dropout=0.0))
     run = replace(fitting, model=still, train=replace(fitting.train, epochs=1, batch=4))
     alone = train(run, tmp_path / "alone", finished.parent)
@@ -480,7 +480,7 @@ def test_other_settings_in_the_same_folder_are_refused(fitting: Run, finished: P
 
 
 def test_a_model_that_does_not_fit_is_named(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
-    assert isinstance(fitting.model, ModelConfig)
+    assert isinstance(fitting.model, JEPAConfig)
     wider = replace(fitting, init=str(trained), model=replace(fitting.model, latent=12))
     with pytest.raises(InputError, match="does not fit this recipe"):
         train(wider, tmp_path / "x", finished.parent)
@@ -491,7 +491,7 @@ def test_a_world_without_controls_trains_on_its_law_alone(fitting: Run, tmp_path
     base = small("approach_ball")
     few = replace(base, train=replace(base.train, episodes=20), test=replace(base.test, episodes=2))
     collect(few, tmp_path / "approach_ball", workers=1)
-    assert isinstance(fitting.model, ModelConfig)
+    assert isinstance(fitting.model, JEPAConfig)
     run = replace(fitting, data=("approach_ball",), model=replace(fitting.model, controls=0))
     _, model = checkpoint.load_run(train(run, tmp_path / "run", tmp_path))
     c = model.condition(torch.zeros(1, 3, 0), torch.tensor([[4.0]]))
@@ -521,7 +521,7 @@ def test_shapes_that_are_trained_on_together_are_one_recipe() -> None:
         assert run.data == (f"right_triangle-{size}", f"square-{size}")
         assert replace(run, name="square_gru", data=(f"square-{size}",)) == recipe("square_gru", size)
     larger = recipe("triangle_square_pentagon_gru_small", "paper")
-    assert isinstance(larger.model, ModelConfig)
+    assert isinstance(larger.model, JEPAConfig)
     assert (larger.model.encoder.width, larger.model.encoder.heads, len(larger.data)) == (384, 6, 3)
 
 

@@ -1,6 +1,7 @@
 """Configs are frozen dataclasses; this file turns them into plain JSON values and back, strictly.
 
-A field whose type is a union of dataclasses carries the class name under the key "type".
+A field whose type is a union of dataclasses carries the class name under the key "type". A class that was renamed lists its
+older names in a class attribute `formerly: ClassVar[tuple[str, ...]]`, so that files written before can still be read.
 An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
 """
 
@@ -80,15 +81,15 @@ def _build(hint: Any, data: Any, place: str) -> Any:
 
 def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
     _expect(isinstance(data, Mapping), "an object", data, place)
-    hints = get_type_hints(cls)
-    unknown = set(data) - set(hints) - {"type"}
+    hints, names = get_type_hints(cls), [f.name for f in fields(cls)]
+    unknown = set(data) - set(names) - {"type"}
     if unknown:
-        raise InputError(f"{place} has no field {', '.join(sorted(unknown))}; it has {', '.join(hints)}")
+        raise InputError(f"{place} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
     required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
     missing = required - set(data)
     if missing:
         raise InputError(f"{place} lacks the field {', '.join(sorted(missing))}")
-    return cls(**{name: _build(hints[name], data[name], f"{place}.{name}") for name in hints if name in data})
+    return cls(**{name: _build(hints[name], data[name], f"{place}.{name}") for name in names if name in data})
 
 
 def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
@@ -97,8 +98,9 @@ def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
     classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
     if isinstance(data, Mapping) and classes:
         kind = str(data.get("type"))
-        _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
-        return _build_dataclass(classes[kind], data, place)
+        known = {name: c for c in classes.values() for name in getattr(c, "formerly", ())} | classes
+        _expect(kind in known, f'"type" to be one of {", ".join(classes)}', kind, place)
+        return _build_dataclass(known[kind], data, place)
     if float in choices and type(data) is int:
         return float(data)
     for choice in choices:

@@ -34,11 +34,16 @@ COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", "counterfactual.
 def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
     """Refuse a directory that holds something else; one with the very same settings and data, or none, is fine.
 
+    settings: a dataclass. What run.json holds is read through it first, so that a class that was renamed since, or a field
+    that was added with a default, makes no difference.
     data: the digest of each dataset that is there now.
     """
     if (folder / CONFIG).is_file():
         there = files.read_json(folder / CONFIG)
-        config.require_same(there.get("config"), config.to_dict(settings), f"{folder} holds a run")
+        asked, written = config.to_dict(settings), there.get("config")
+        if written != asked:
+            written = _as_of_today(type(settings), written, folder)
+        config.require_same(written, asked, f"{folder} holds a run")
         for name, digest in data.items():
             if (used := there.get("data", {}).get(name, digest)) != digest:
                 raise InputError(
@@ -47,6 +52,13 @@ def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
                 )
     elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
         raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
+
+
+def _as_of_today(cls: type, written: Any, folder: Path) -> Any:
+    try:
+        return config.to_dict(config.from_dict(cls, written))
+    except InputError as error:
+        raise InputError(f"{folder} holds a run of other code ({error}); choose another --out or delete it") from error
 
 
 def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, world: str, transfer: bool) -> None:
@@ -76,7 +88,7 @@ def kept(path: Path, settings: Any) -> dict[str, Any] | None:
 
 
 def create(folder: Path, about: dict[str, Any]) -> None:
-    """Make the directory of a run, about which "config", "data" and "provenance" must be said; one that is there stays."""
+    """Make the directory of a run and write `about` (config, data, provenance) to run.json, unless it has one already."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         files.write_json(folder / CONFIG, about)

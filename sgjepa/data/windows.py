@@ -7,7 +7,7 @@ Overlapping windows then cost a copy each. Decoding for every window would decod
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -82,15 +82,8 @@ class Together:
     """Windows of several datasets as one collection; all must have the same laws, controls and picture size."""
 
     def __init__(self, parts: list[Clips]):
+        check_alike([part.split for part in parts])
         self.parts = parts
-        first = parts[0]
-        for other in parts[1:]:
-            for name in ("laws", "picture", "frames"):
-                one, two = getattr(first.split, name), getattr(other.split, name)
-                if one != two:
-                    raise InputError(f"{first.split.folder} and {other.split.folder} differ in {name}: {one}, {two}")
-            if first.split.control.shape[2] != other.split.control.shape[2]:
-                raise InputError(f"{first.split.folder} and {other.split.folder} differ in their controls")
         self._ends = np.cumsum([len(part) for part in parts])
 
     def __len__(self) -> int:
@@ -110,6 +103,18 @@ class Together:
         back = np.argsort(order, kind="stable")
         joined = {f.name: np.concatenate([getattr(b, f.name) for b in batches])[back] for f in fields(Batch)}
         return Batch(**joined)
+
+
+def check_alike(splits: Sequence[Split]) -> None:
+    """Refuse splits that cannot be read as one collection."""
+    first, *others = splits
+    for other in others:
+        for name in ("laws", "picture", "frames"):
+            one, two = getattr(first, name), getattr(other, name)
+            if one != two:
+                raise InputError(f"{first.folder} and {other.folder} differ in {name}: {one}, {two}")
+        if first.control.shape[2] != other.control.shape[2]:
+            raise InputError(f"{first.folder} and {other.folder} differ in their controls")
 
 
 def decode(split: Split, episodes: np.ndarray, keep: str = "auto") -> tuple[np.ndarray, np.ndarray]:

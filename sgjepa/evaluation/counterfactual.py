@@ -21,7 +21,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probe import fit_to
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 
 PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
 
@@ -56,7 +56,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     if not names:
         raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
     fitted = fit_to(folder, run, model, dataset, cfg.forecast.probe)
-    latents = encoded(folder, model, dataset, "test")
+    latents = latents_of(model, part, folder)
     context = cfg.forecast.context
     steps = cfg.forecast.steps or part.frames - context
     pairs = [(name, *pair) for name in names for pair in _pairs(dataset, name, cfg)]

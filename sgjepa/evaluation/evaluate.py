@@ -29,10 +29,9 @@ from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probe import ProbeConfig, fit_to
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import write_strips
-from sgjepa.models.dino import DinoWM
-from sgjepa.models.jepa import WorldModel
+from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
@@ -73,7 +72,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         "run": folder.name,
         "name": run.name,
         "seed": run.seed,
-        "encoder": model.name if isinstance(model, DinoWM) else None,
+        "encoder": model.frozen_encoder,
         "world": dataset.settings.world,
         "laws": {
             name: {"unit": dataset.test.about["laws"][name], "training": config.to_dict(sampler)}
@@ -85,7 +84,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         "scores": found.scores,
         "provenance": files.provenance(),
     }
-    if isinstance(model, WorldModel) and split == "test":
+    if split == "test":
         write_strips(folder, place, run, model, dataset, cfg.context)
     files.write_json(place / run_folder.EVALUATION, about)
     return place
@@ -101,9 +100,7 @@ class Measured:
     targets: dict[str, Any]
 
 
-def measure(
-    folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: ForecastConfig, split: str
-) -> Measured:
+def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, split: str) -> Measured:
     """All sources on all episodes. split: "test", or the training split's "validation" episodes."""
     part, numbers = _episodes(run, dataset, split)
     steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
@@ -113,7 +110,7 @@ def measure(
             f"the model sees {run.history}, the probe {cfg.probe.window}"
         )
     fitted = fit_to(folder, run, model, dataset, cfg.probe)
-    latents = encoded(folder, model, dataset, "test" if split == "test" else "train")
+    latents = latents_of(model, part, folder)
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
     errors: list[Table] = []
     states: list[Table] = []

@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from sgjepa.evaluation.probe import Fitted, stack
-from sgjepa.models.dino import DinoWM
-from sgjepa.models.jepa import WorldModel
-from sgjepa.models.rollout import rollout
+from sgjepa.models.base import WorldModel
+from sgjepa.models.rollout import one_step, rollout
 
 _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
 
 
 @torch.no_grad()
 def forecast(
-    model: WorldModel | DinoWM,
+    model: WorldModel,
     fitted: Fitted,
     z: Tensor,
     control: np.ndarray,
@@ -36,9 +35,8 @@ def forecast(
     c = model.condition(torch.tensor(control), torch.tensor(law))
     predicted, rolled = imagine(model, fitted, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
-    # (B * steps, H, ...): every window of true latents that ends before a predicted frame
-    ends = range(context, context + steps)
-    stepped = torch.cat([model.predict(z[:, t - history : t], c[:, t - history : t])[:, -1:] for t in ends], dim=1)
+    seen = slice(context - history, context + steps)
+    stepped = one_step(model, z[:, seen], c[:, seen], history)
     features = model.features(true[:, context - fitted.config.window :])
     found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
         "predicted": (predicted, _latent_error(rolled, true, context)),
@@ -53,9 +51,7 @@ def forecast(
 
 
 @torch.no_grad()
-def imagine(
-    model: WorldModel | DinoWM, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int
-) -> tuple[np.ndarray, Tensor]:
+def imagine(model: WorldModel, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int) -> tuple[np.ndarray, Tensor]:
     """The rollout from true latents z (B, context, ...): probed states (B, 1 + steps, Y), the last of the context first,
     and all latents, (B, context + steps, ...)."""
     rolled = rollout(model, z, c, steps, history)

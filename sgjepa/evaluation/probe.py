@@ -13,21 +13,19 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sgjepa.core import config, files, run_folder
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.evaluation.targets import Targets, targets_of
-from sgjepa.models.dino import DinoWM
-from sgjepa.models.jepa import WorldModel
+from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
+from sgjepa.training.weights import load_weights, save_weights
 
 Kind: TypeAlias = Literal["mlp", "linear"]
 _SETTINGS, _WEIGHTS = "probe.json", "probe.safetensors"
@@ -130,7 +128,7 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     return fit_to(folder, run, model, dataset, cfg)
 
 
-def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     """As `fit_probe`, for a model that is loaded already."""
     place = _place(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
@@ -139,7 +137,7 @@ def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset,
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
     targets = targets_in(dataset)
-    latents, state = encoded(folder, model, dataset, "train"), dataset.train.state
+    latents, state = latents_of(model, dataset.train, folder), dataset.train.state
     if not cfg.window <= state.shape[1]:
         raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
     fitting, held_out = split_episodes(dataset.train.episodes, seed=run.split_seed)
@@ -159,7 +157,7 @@ def fit_to(folder: Path, run: Run, model: WorldModel | DinoWM, dataset: Dataset,
         "seconds": round(time.perf_counter() - began, 2),
     }
     place.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.contiguous() for name, value in probe.state_dict().items()}, place / _WEIGHTS)
+    save_weights(place / _WEIGHTS, probe)
     files.write_json(place / _SETTINGS, {"settings": settings, "scores": scores, "provenance": files.provenance()})
     return Fitted(probe, cfg, targets, scores)
 
@@ -220,7 +218,7 @@ def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
 
 @torch.no_grad()
 def _windows(
-    model: WorldModel | DinoWM, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
+    model: WorldModel, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
 ) -> tuple[Tensor, Tensor]:
     """Windows drawn from the episodes: features (n, window * F) and the targets at their last frames (n, Y)."""
     starts = y.shape[1] - cfg.window + 1
@@ -253,16 +251,8 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
     }
 
 
-def _load(place: Path, there: dict[str, Any], model: WorldModel | DinoWM, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+def _load(place: Path, there: dict[str, Any], model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     targets = targets_in(dataset)
-    try:
-        weights = load_file(place / _WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{place / _WEIGHTS} cannot be read ({one_line(error, 120)}); delete {place}") from error
-    size = model.config.latent if isinstance(model, WorldModel) else model.encoder.channels
-    probe = Probe(cfg, size, len(targets.names))
-    try:
-        probe.load_state_dict(weights)
-    except RuntimeError as error:
-        raise InputError(f"{place / _WEIGHTS} is a probe of another model; delete {place}") from error
+    probe = Probe(cfg, model.feature_width, len(targets.names))
+    load_weights(place / _WEIGHTS, probe, cure=f"delete {place}")
     return Fitted(probe.eval(), cfg, targets, there["scores"])

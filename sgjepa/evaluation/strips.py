@@ -14,12 +14,11 @@ from sgjepa import laws
 from sgjepa.core import files, run_folder
 from sgjepa.data.preview import save_film
 from sgjepa.data.store import Dataset, training_samplers
-from sgjepa.models.decoder import Decoder
-from sgjepa.models.jepa import WorldModel
+from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import rollout
-from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
+from sgjepa.training.weights import load_weights
 
 _SHOWN = 11  # pictures of a strip
 
@@ -33,10 +32,10 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     if not (folder / run_folder.DECODER).is_file():
         return []
     part = dataset.test
-    decoder = Decoder(model.config.latent, model.config.encoder.image_size, run.train.decoder_width)
-    checkpoint.load_weights(folder / run_folder.DECODER, decoder)
+    decoder = model.build_decoder(run.train.decoder_width)
+    load_weights(folder / run_folder.DECODER, decoder)
     numbers = _shown(part.law, dataset.train.law)
-    z = torch.from_numpy(np.array(encoded(folder, model, dataset, "test")[numbers]))
+    z = torch.from_numpy(np.array(latents_of(model, part, folder)[numbers]))
     c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
     decoded = (decoder.eval()(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)

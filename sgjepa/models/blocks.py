@@ -6,9 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa.core.errors import InputError
-from sgjepa.core.stats import ZScore
-
 
 class ElementwiseParameter(nn.Parameter):
     """A tensor that has two axes and yet is no matrix: it never multiplies a vector.
@@ -34,44 +31,6 @@ class Pixels(nn.Module):
     def forward(self, frames: Tensor) -> Tensor:
         # contiguous while a pixel is still one byte: the convolutions are slower on channels-last input
         return frames.permute(0, 3, 1, 2).contiguous().to(self.mean.dtype).sub_(self.mean).div_(self.std)
-
-
-class Conditioned(nn.Module):
-    """What every world model does with its inputs u and g: z-score them and join them to the action [u; g].
-
-    The statistics are buffers: they travel with the weights, so a loaded model cannot be used with another dataset's.
-    """
-
-    control_mean: Tensor
-    control_std: Tensor
-    law_mean: Tensor
-    law_std: Tensor
-
-    def __init__(self, controls: int, laws: int, blind: bool = False):
-        super().__init__()
-        self.blind = blind
-        if controls + laws == 0:
-            raise InputError("a world model needs at least one control or one law")
-        for name, size in (("control", controls), ("law", laws)):
-            self.register_buffer(f"{name}_mean", torch.zeros(size))
-            self.register_buffer(f"{name}_std", torch.ones(size))
-
-    def normalise(self, control: ZScore, law: ZScore) -> None:
-        """Take over the statistics of the training episodes."""
-        for name, score in (("control", control), ("law", law)):
-            for part in ("mean", "std"):
-                buffer, values = self.get_buffer(f"{name}_{part}"), getattr(score, part)
-                if len(values) != len(buffer):
-                    raise InputError(f"the model has {len(buffer)} {name} channels, the statistics have {len(values)}")
-                buffer.copy_(torch.tensor(values))
-
-    def action(self, control: Tensor, law: Tensor) -> Tensor:
-        """control (B, T, A - L), law (B, L) -> the z-scored action (B, T, A); the law is the same in every frame."""
-        u = (control - self.control_mean) / self.control_std
-        g = (law - self.law_mean) / self.law_std
-        if self.blind:
-            g = torch.zeros_like(g)
-        return torch.cat([u, g[:, None].expand(-1, u.shape[1], -1)], dim=-1)
 
 
 class ConditionEncoder(nn.Module):

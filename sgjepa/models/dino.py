@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sgjepa.models.blocks import Block, Conditioned
-from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
+from sgjepa.core import config as configs
+from sgjepa.models.base import WorldModel
+from sgjepa.models.blocks import Block
+from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,46 @@ class DinoConfig:
     dropout: float = 0.1
     action: int = 10
     history: int = 20
+    blind: bool = False  # told the mean training law whatever holds
+
+    @property
+    def foreign_encoder(self) -> DINOv2 | MobileNetV2:
+        """Always one."""
+        return self.encoder
+
+    def build(self) -> DinoWM:
+        """A fresh predictor on the encoder's weights."""
+        return DinoWM(self, self.encoder.build())
+
+    def outline(self) -> DinoWM:
+        """The predictor as it would be trained, the encoder without its weights."""
+        return DinoWM(self, self.encoder.outline())
 
 
-class DinoWM(Conditioned):
+class DinoWM(WorldModel):
     """Latents z are patch grids (B, T, P, C), conditions c are action embeddings (B, T, action)."""
 
-    def __init__(self, config: DinoConfig):
-        super().__init__(config.controls, config.laws)
+    encoder_parts = ("encoder",)
+
+    def __init__(self, config: DinoConfig, encoder: FrozenEncoder):
+        super().__init__(
+            config.controls,
+            config.laws,
+            latent_shape=(encoder.patches, encoder.channels),
+            feature_width=encoder.channels,
+            image_size=None,  # any: frames are brought to the encoder's size
+            frozen_encoder=encoder.name,  # of what is really inside: a table must not call MobileNetV2 DINO
+            blind=config.blind,
+        )
         self.config = config
-        self.encoder = config.encoder.build()
+        self.encoder = encoder
         self.embed = nn.Conv1d(config.controls + config.laws, config.action, kernel_size=1)
         self.predictor = PatchPredictor(config, self.encoder.patches, self.encoder.channels)
 
     @property
-    def name(self) -> str:
-        """Which frozen encoder is really inside: a table must not call MobileNetV2 DINO."""
-        return self.encoder.name
+    def encoder_settings(self) -> object:
+        """Which encoder, which weights, and the picture size."""
+        return configs.to_dict(self.config.encoder)
 
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, P, C) without gradient, `chunk` frames at a time."""

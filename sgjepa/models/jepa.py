@@ -8,13 +8,16 @@ control u, law g ─ c ───┘
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sgjepa.core import config as configs
 from sgjepa.core.errors import InputError
-from sgjepa.models.blocks import Conditioned, ConditionEncoder, Pixels, Projector
+from sgjepa.models.base import WorldModel
+from sgjepa.models.blocks import ConditionEncoder, Pixels, Projector
 from sgjepa.models.encoders.vit import ViT, ViTEncoder
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
@@ -22,9 +25,11 @@ from sgjepa.models.predictors.transformer import Transformer
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class JEPAConfig:
     """controls and laws: how many channels of each the data has. history: the longest window, H."""
 
+    formerly: ClassVar[tuple[str, ...]] = ("ModelConfig",)  # the "type" in run.json of runs made before the rename
+    foreign_encoder: ClassVar[None] = None
     encoder: ViT
     predictor: GRU | SSM | Transformer
     controls: int
@@ -35,12 +40,29 @@ class ModelConfig:
     history: int = 20
     blind: bool = False  # told the mean training law whatever holds: the factorial's control
 
+    def build(self) -> JEPA:
+        """A fresh model."""
+        return JEPA(self)
 
-class WorldModel(Conditioned):
+    def outline(self) -> JEPA:
+        """The same: no weights have to be found."""
+        return JEPA(self)
+
+
+class JEPA(WorldModel):
     """Latents z are (B, T, D), conditions c are (B, T, D)."""
 
-    def __init__(self, config: ModelConfig):
-        super().__init__(config.controls, config.laws, config.blind)
+    encoder_parts = ("encoder", "projector")
+
+    def __init__(self, config: JEPAConfig):
+        super().__init__(
+            config.controls,
+            config.laws,
+            latent_shape=(config.latent,),
+            feature_width=config.latent,
+            image_size=config.encoder.image_size,
+            blind=config.blind,
+        )
         self.config = config
         self.pixels = Pixels()
         self.encoder = ViTEncoder(config.encoder)
@@ -49,6 +71,11 @@ class WorldModel(Conditioned):
         self.predictor = config.predictor.build(config.latent, config.history)
         # the paper does not mention it: every prediction passes a second projector before it is compared or fed back
         self.pred_proj = Projector(config.latent, config.projector_width, config.latent)
+
+    @property
+    def encoder_settings(self) -> object:
+        """The ViT's; the projector has none that its weights do not show."""
+        return configs.to_dict(self.config.encoder)
 
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, D).
@@ -64,9 +91,7 @@ class WorldModel(Conditioned):
         if chunk is None:
             cls = self._see(flat)
         else:
-            # nothing is random in the ViT, so no generator state needs to be kept
-            parts = (flat[i : i + chunk] for i in range(0, len(flat), chunk))
-            cls = torch.cat([checkpoint(self._see, p, use_reentrant=False, preserve_rng_state=False) for p in parts])
+            cls = torch.cat([self._see_again(flat[i : i + chunk]) for i in range(0, len(flat), chunk)])
         z: Tensor = self.projector(cls)
         return z.view(*frames.shape[:2], -1)
 
@@ -83,6 +108,13 @@ class WorldModel(Conditioned):
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
         return z
+
+    def _see_again(self, frames: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return self._see(frames)
+        # nothing is random in the ViT, so no generator state needs to be kept
+        cls: Tensor = checkpoint(self._see, frames, use_reentrant=False, preserve_rng_state=False)
+        return cls
 
     def _see(self, frames: Tensor) -> Tensor:
         cls: Tensor = self.encoder(self.pixels(frames))

@@ -16,7 +16,7 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders import vit
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
-from sgjepa.models.jepa import ModelConfig
+from sgjepa.models.jepa import JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
@@ -59,7 +59,7 @@ def gru(world: str, size: str) -> Run:
 def gru_small(world: str, size: str) -> Run:
     """The same with an encoder of twice the width and heads: the paper's ViT-Small."""
     base = gru(world, size)
-    assert isinstance(base.model, ModelConfig)
+    assert isinstance(base.model, JEPAConfig)
     plain = base.model.encoder
     wider = replace(plain, width=2 * plain.width, heads=2 * plain.heads)
     if size == "paper":
@@ -71,7 +71,7 @@ def ssm(world: str, size: str) -> Run:
     """SG-JEPA with the selective state space."""
     predictor = SSM(**_SMALL) if size == "mini" else SSM()
     base = gru(world, size)
-    assert isinstance(base.model, ModelConfig)
+    assert isinstance(base.model, JEPAConfig)
     return replace(base, name=f"{world}_ssm", model=replace(base.model, predictor=predictor))
 
 
@@ -79,7 +79,7 @@ def transformer(world: str, size: str, conditioning: str = "adaln_0") -> Run:
     """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
     predictor = _mini_transformer() if size == "mini" else Transformer()
     base = gru(world, size)
-    assert isinstance(base.model, ModelConfig)
+    assert isinstance(base.model, JEPAConfig)
     predictor = variant(conditioning, predictor, base.model.latent)
     return replace(base, name=f"{world}_transformer", model=replace(base.model, predictor=predictor))
 
@@ -111,7 +111,7 @@ def dino(world: str, size: str) -> Run:
 
 def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
     controls, pixels, patch, _ = _PAPER[world]
-    model = ModelConfig(vit.tiny(pixels, patch), predictor, controls, laws=1)
+    model = JEPAConfig(vit.tiny(pixels, patch), predictor, controls, laws=1)
     return Run(
         name=f"{world}_{method}",
         data=(f"{world}-paper",),
@@ -122,7 +122,7 @@ def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutL
 
 
 def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
-    model = ModelConfig(
+    model = JEPAConfig(
         vit.mini(),
         predictor,
         controls=_PAPER[world][0],

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.models.jepa import ModelConfig
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import place, signed
@@ -31,7 +30,6 @@ def cell(name: str, size: str) -> Run:
     """One cell of the square's factorial."""
     law, loss = name.split("_", 1)
     run = recipe("square_gru", size)
-    assert isinstance(run.model, ModelConfig)
     if law == "constant":
         run = replace(run, model=replace(run.model, blind=True))
     if loss == "one_step":

@@ -21,14 +21,15 @@ from sgjepa.core.tables import to_csv
 from sgjepa.data.store import Dataset, Split, open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.probe import targets_in
-from sgjepa.models.jepa import WorldModel
+from sgjepa.models.base import WorldModel
+from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed
 from sgjepa.studies.study import Cell, Done, Study
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
-from sgjepa.training.encoded import encoded
+from sgjepa.training.latents import latents_of
 
 METHODS = ("gru", "lewm")
 BAND = 0.5  # m/s^2, width of a band of training gravities
@@ -87,7 +88,6 @@ def _correlation(one: Interval, seeds: int) -> str:
 def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
     """One record for each band of training gravities and each test gravity."""
     run, model = checkpoint.load_run(folder)
-    assert isinstance(model, WorldModel)
     training = _bands(folder, model, dataset, dataset.train, run.history, width=BAND)
     test = _bands(folder, model, dataset, dataset.test, run.history, width=None)
     # a band's name tells the split: a training band around 4 and the test gravity 4 are different episodes
@@ -119,7 +119,7 @@ def _bands(
     folder: Path, model: WorldModel, dataset: Dataset, split: Split, history: int, width: float | None
 ) -> dict[float, Transitions]:
     """Transitions of a split by gravity; with a width, training gravities are put into bands, and thin ones left out."""
-    z = np.asarray(encoded(folder, model, dataset, split.name), np.float32)
+    z = np.asarray(latents_of(model, split, folder), np.float32)
     law = split.law[:, 0].astype(np.float64)
     band = law if width is None else np.round(law / width) * width
     extra = targets_in(dataset).of(split.state.astype(np.float64))
@@ -127,14 +127,11 @@ def _bands(
     found = {}
     for g in np.unique(band):
         rows = np.flatnonzero(band == g)
-        steps = range(history, split.frames)
-        features = model.config.latent + 1 + extra.shape[2]
-        if len(rows) * len(steps) <= 4 * features:
+        features = z.shape[2] + 1 + extra.shape[2]
+        if len(rows) * (split.frames - history) <= 4 * features:
             continue
         c = model.condition(torch.tensor(split.control[rows]), torch.tensor(split.law[rows]))
-        predicted = torch.cat(
-            [model.predict(latent[rows, t - history : t], c[:, t - history : t])[:, -1:] for t in steps], 1
-        )
+        predicted = one_step(model, latent[rows], c, history)
         found[float(g)] = Transitions(
             z=_flat(z[rows, history - 1 : -1]),
             extra=_flat(extra[rows, history - 1 : -1]),

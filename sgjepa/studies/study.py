@@ -18,7 +18,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.write import ANSWER, report
 from sgjepa.results.gather import Results
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.training.data import updates_there, with_updates
+from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
 
 ABOUT = "study.json"

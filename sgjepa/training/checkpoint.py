@@ -17,23 +17,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sgjepa.core import config, files, run_folder
-from sgjepa.core.errors import InputError, one_line
-from sgjepa.models.dino import DinoConfig, DinoWM
-from sgjepa.models.jepa import ModelConfig, WorldModel
+from sgjepa.core.errors import InputError
+from sgjepa.models.base import WorldModel
 from sgjepa.training.run import Run
+from sgjepa.training.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
-LEARNER = "learner.safetensors"
-
-
-def build(model: ModelConfig | DinoConfig) -> WorldModel | DinoWM:
-    """A fresh model of that config."""
-    return WorldModel(model) if isinstance(model, ModelConfig) else DinoWM(model)
+LEARNER, OPTIMISER = "learner.safetensors", "optimiser.safetensors"
 
 
 def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dict[str, Any], about: dict[str, Any]) -> Path:
@@ -46,7 +39,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dic
     try:
         save_weights(temporary / LEARNER, modules)
         tensors, plan = _flatten(optimiser)
-        save_file(tensors, temporary / "optimiser.safetensors", metadata={"plan": json.dumps(plan)})
+        save_tensors(temporary / OPTIMISER, tensors, {"plan": json.dumps(plan)})
         files.write_json(temporary / run_folder.CONFIG, about)
         files.write_json(temporary / "state.json", state)
         shutil.rmtree(target, ignore_errors=True)
@@ -75,45 +68,21 @@ def newest(folder: Path) -> Path | None:
 
 def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fill the modules; returns the optimiser's state and the training state."""
-    load_weights(checkpoint / LEARNER, modules)
-    try:
-        tensors = load_file(checkpoint / "optimiser.safetensors")
-        with (checkpoint / "optimiser.safetensors").open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{checkpoint} cannot be read ({one_line(error, 120)}); delete it to use the one before") from error
-    plan = json.loads(header["__metadata__"]["plan"])
+    cure = f"delete {checkpoint} to use the one before"
+    load_weights(checkpoint / LEARNER, modules, cure)
+    tensors = load_tensors(checkpoint / OPTIMISER, cure)
+    plan = json.loads(load_metadata(checkpoint / OPTIMISER, cure)["plan"])
     return _unflatten(plan, tensors), files.read_json(checkpoint / "state.json")
 
 
-def save_weights(path: Path, module: nn.Module) -> None:
-    """All parameters and buffers, as safetensors."""
-    temporary = files.temporary(path)
-    try:
-        save_file({name: value.contiguous() for name, value in module.state_dict().items()}, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def load_weights(path: Path, module: nn.Module) -> None:
-    """Fill a module from safetensors; every tensor must be there and fit."""
-    try:
-        module.load_state_dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read ({one_line(error, 120)})") from error
-    except RuntimeError as error:
-        raise InputError(f"{path} holds another model ({one_line(error, 160)})") from error
-
-
-def load_run(folder: Path) -> tuple[Run, WorldModel | DinoWM]:
+def load_run(folder: Path) -> tuple[Run, WorldModel]:
     """A finished run: its config and its model, in eval mode."""
     if not (folder / run_folder.CONFIG).is_file():
         raise InputError(f"{folder} is not a run (no {run_folder.CONFIG})")
     run = config.from_dict(Run, files.read_json(folder / run_folder.CONFIG).get("config"))
     if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
-    model = build(run.model)
+    model = run.model.build()
     load_weights(folder / run_folder.MODEL, model)
     return run, model.eval()
 
@@ -128,7 +97,7 @@ def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:
 
     def walk(node: Any, path: str) -> Any:
         if isinstance(node, Tensor):
-            tensors[path] = node.detach().contiguous()
+            tensors[path] = node
             return {"tensor": path}
         if isinstance(node, dict):
             return {"dict": [[key, walk(item, f"{path}.{key}")] for key, item in node.items()]}

@@ -1,253 +1,58 @@
-"""What a recipe would train: its config, layers, parameters, arithmetic, and how long that takes on this machine.
-
-Parameters are counted on torch's meta device, where tensors have shapes and no memory. Shapes, FLOPs and seconds come from
-real steps on a few stretches; everything but the optimiser grows in proportion to the stretches.
-"""
+"""What a recipe would train: its config, layers, parameters, arithmetic, and how long that takes on this machine."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-
 from sgjepa.core import config
-from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
-from sgjepa.data.store import split_episodes
 from sgjepa.envs import find
-from sgjepa.models.blocks import Pixels
-from sgjepa.models.dino import DinoConfig, DinoWM
-from sgjepa.models.encoders import mobilenet
-from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
-from sgjepa.models.jepa import WorldModel
-from sgjepa.training import checkpoint, losses
-from sgjepa.training.data import Tensors, encode, updates_of, windows_of
-from sgjepa.training.flops import flop_counter
-from sgjepa.training.optim import Hybrid
+from sgjepa.training.batches import windows_of
+from sgjepa.training.budget import stretches_in, updates_per_epoch
+from sgjepa.training.outline import frozen, outline, parameters
 from sgjepa.training.run import Run
-
-GROUPS = {
-    "encoder": ("encoder",),
-    "projector": ("projector",),
-    "action encoder": ("condition_encoder", "embed"),
-    "predictor": ("predictor",),
-    "prediction head": ("pred_proj",),
-}
-_TIMED = 3e11  # FLOPs of a timed step at most, if one stretch allows it: seconds on two cores
+from sgjepa.training.timing import steps
 
 
 def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, Any]:
     """Everything `sgjepa describe` shows, as one JSON value. datasets: those of `run.data`; None where one has no recipe."""
     model = outline(run)
-    steps = _steps(run, model)
-    frozen = _frozen(run.model.encoder) if isinstance(run.model, DinoConfig) else None
+    found = steps(run, model)
+    foreign = None if run.model.foreign_encoder is None else frozen(run.model.foreign_encoder)
     data = None if datasets is None else _windows(run, datasets)
-    if frozen is not None:
-        steps["flops"]["encode_a_frame"] = frozen["flops_a_frame"]
-    seconds = steps["time"]["seconds_a_step"]
-    steps["time"]["hours"] = None if data is None else seconds * data["updates"] / 3600
+    if foreign is not None:
+        found["flops"]["encode_per_frame"] = foreign["flops_per_frame"]
+    seconds = found["time"]["seconds_per_step"]
+    found["time"]["hours"] = None if data is None else seconds * data["updates"] / 3600
     return {
         "recipe": run.name,
         "config": config.to_dict(run),
         "parameters": parameters(model),
-        "frozen_encoder": frozen,
+        "frozen_encoder": foreign,
         "windows": data,
-        **steps,
+        **found,
     }
-
-
-# --- parameters and layers -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Outline:
-    """Stands for a frozen encoder's weights, which need not be here: the tokens' shape is all the rest depends on."""
-
-    encoder: DINOv2 | MobileNetV2
-
-    def build(self) -> FrozenEncoder:
-        # DINOv2's small model, the paper's; another folder of weights may be wider
-        small = isinstance(self.encoder, DINOv2)
-        stride, channels = (14, 384) if small else (mobilenet.STRIDE, mobilenet.CHANNELS)
-        return FrozenEncoder("outline", nn.Identity(), Pixels(), self.encoder.image_size, stride, channels)
-
-
-def outline(run: Run, device: str = "meta") -> WorldModel | DinoWM:
-    """The model as it would be trained; a frozen encoder without its weights."""
-    with torch.device(device):
-        if isinstance(run.model, DinoConfig):
-            return DinoWM(replace(run.model, encoder=_Outline(run.model.encoder)))  # type: ignore[arg-type]
-        return checkpoint.build(run.model)
-
-
-def parameters(model: nn.Module) -> dict[str, int]:
-    """Trained parameters by group, and their total."""
-    counts = {
-        group: sum(p.numel() for name in names if hasattr(model, name) for p in getattr(model, name).parameters())
-        for group, names in GROUPS.items()
-    }
-    return {**counts, "total": sum(p.numel() for p in model.parameters())}
-
-
-def _frozen(encoder: DINOv2 | MobileNetV2) -> dict[str, Any]:
-    """The frozen encoder's size and the FLOPs of a frame, if its weights are on this machine."""
-    try:
-        net = encoder.build()
-    except InputError as error:
-        return {"name": type(encoder).__name__, "parameters": None, "flops_a_frame": None, "missing": str(error)}
-    with flop_counter() as counter:
-        net(torch.zeros(1, net.image_size, net.image_size, 3, dtype=torch.uint8))
-    count = sum(p.numel() for p in net.parameters())
-    return {"name": net.name, "parameters": count, "flops_a_frame": counter.get_total_flops(), "missing": None}
-
-
-def _layers(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-    """One row a layer or free tensor, repeated ones as one row; the counts add up to the total."""
-    rows: list[dict[str, Any]] = []
-
-    def walk(module: nn.Module, name: str, deep: bool) -> None:
-        for key, tensor in module.named_parameters(recurse=False):
-            rows.append(_row(f"{name}.{key}", "Parameter", list(tensor.shape), tensor.numel()))
-        for key, child in module.named_children():
-            place = f"{name}.{key}" if name else key
-            count = sum(p.numel() for p in child.parameters())
-            if isinstance(child, nn.ModuleList | nn.Sequential) or (not deep and next(child.children(), None) is not None):
-                walk(child, place, deep=True)
-            elif count:
-                rows.append(_row(place, type(child).__name__, list(shapes[place]), count))
-
-    walk(model, "", deep=False)
-    merged = []
-    for _, same in groupby(rows, key=lambda row: (row["kind"], row["shape"], row["parameters"], _stem(row["name"]))):
-        first, *more = same
-        merged.append({**first, "repeats": 1 + len(more)})
-    return merged
-
-
-def _row(name: str, kind: str, shape: list[int], count: int) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "shape": shape, "parameters": count}
-
-
-def _stem(name: str) -> str:
-    return name.rstrip("0123456789")
-
-
-# --- arithmetic and time ---------------------------------------------------------------------------------------------
 
 
 def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
-    """Of an epoch, by the datasets' configs."""
-    stretches = 0
-    for one in datasets:
-        episodes = len(split_episodes(one.train.episodes, seed=run.split_seed)[0])
-        stretches += episodes * (find(one.world).world.frames - run.train.frames + 1)
-    updates = updates_of(run, stretches)
+    """Stretches, windows and updates, by the datasets' configs."""
+    stretches = sum(stretches_in(run, one.train.episodes, find(one.world).world.frames) for one in datasets)
+    updates = updates_per_epoch(run, stretches)
     return {
         "stretches": stretches,
-        "stretches_an_epoch": updates * run.train.batch,
-        "windows_an_epoch": updates * run.train.batch * _windows_a_stretch(run),
-        "updates_an_epoch": updates,
+        "stretches_per_epoch": updates * run.train.batch,
+        "windows_per_epoch": updates * run.train.batch * _windows_per_stretch(run),
+        "updates_per_epoch": updates,
         "updates": updates * run.train.epochs,
     }
 
 
-def _windows_a_stretch(run: Run) -> int:
+def _windows_per_stretch(run: Run) -> int:
     if run.loss.windows == "clip":
         return 1
     drawn = windows_of(run, step=0)
     return len(drawn) if drawn is not None else run.train.frames - run.history - run.loss.steps + 1
-
-
-def _steps(run: Run, shape: WorldModel | DinoWM) -> dict[str, Any]:
-    """A counted and two timed steps on real tensors; the better one counts."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = outline(run, device).train()
-    optimiser = Hybrid(model, run.optim)
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, module in model.named_modules():
-        module.register_forward_hook(_note(shapes, name))
-    forward, once = _counted(run, model, optimiser, device)
-    count = max(1, min(run.train.batch, int(_TIMED / once["forward_backward"])))
-    work, update = min((_timed(run, model, optimiser, count, device) for _ in range(2)), key=sum)
-    batch = run.train.batch
-    flops = {
-        "encode_a_frame": forward,
-        "optimiser": once["optimiser"],
-        "step": once["forward_backward"] * batch + once["optimiser"],
-    }
-    seconds = {
-        "device": device,
-        "threads": torch.get_num_threads(),
-        "stretches": count,
-        "forward_backward": work,
-        "optimiser": update,
-        "seconds_a_step": work * batch / count + update,
-    }
-    flops["a_frame"] = flops["step"] / (batch * run.train.frames)
-    return {"layers": _layers(shape, shapes), "flops": flops, "time": seconds}
-
-
-def _counted(run: Run, model: WorldModel | DinoWM, optimiser: Hybrid, device: str) -> tuple[float, dict[str, float]]:
-    """FLOPs to encode a frame, and those of the two halves of a step on one stretch; also warms the libraries."""
-    batch = _random_batch(run, model, 1, device)
-    with flop_counter() as training:
-        _forward_backward(run, model, batch)
-    with flop_counter() as update:
-        optimiser.step()
-    with flop_counter() as encoding, torch.no_grad():
-        encode(model, batch, None)
-    parts = {"forward_backward": float(training.get_total_flops()), "optimiser": float(update.get_total_flops())}
-    return encoding.get_total_flops() / run.train.frames, parts
-
-
-def _timed(run: Run, model: WorldModel | DinoWM, optimiser: Hybrid, count: int, device: str) -> tuple[float, float]:
-    """Seconds of forward and backward on so many stretches, and of the optimiser."""
-    batch = _random_batch(run, model, count, device)
-    optimiser.zero_grad()
-    start = time.perf_counter()
-    _forward_backward(run, model, batch)
-    middle = time.perf_counter()
-    float(optimiser.clip_gradients())  # waits for the device
-    optimiser.step()
-    return middle - start, time.perf_counter() - middle
-
-
-def _forward_backward(run: Run, model: WorldModel | DinoWM, batch: Tensors) -> None:
-    z, c = encode(model, batch, run.train.chunk)
-    generator = torch.Generator(z.device).manual_seed(0)
-    starts = windows_of(run, step=0)
-    loss, _ = losses.compute(run.loss, model, z, c, generator, history=run.history, starts=starts)
-    torch.autograd.backward(loss)
-
-
-def _random_batch(run: Run, model: WorldModel | DinoWM, count: int, device: str) -> Tensors:
-    """Frames are bytes; those of a frozen encoder are its tokens, which training reads from a cache."""
-    frames = run.train.frames
-    if isinstance(model, DinoWM):
-        content = torch.randn(count, frames, model.encoder.patches, model.encoder.channels, device=device)
-    else:
-        size = model.config.encoder.image_size
-        content = torch.randint(0, 256, (count, frames, size, size, 3), dtype=torch.uint8, device=device)
-    control = torch.randn(count, frames, run.model.controls, device=device)
-    law = torch.randn(count, run.model.laws, device=device)
-    return Tensors(content, control, law, np.arange(count))
-
-
-def _note(shapes: dict[str, tuple[int, ...]], name: str) -> Any:
-    def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            shapes.setdefault(name, tuple(output.shape))
-
-    return hook
-
-
-# --- for a person ------------------------------------------------------------------------------------------------------
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -266,19 +71,20 @@ def as_text(found: dict[str, Any]) -> str:
             lines.append(f"  not trained, and its weights are not here: {frozen['name']} ({frozen['missing']})")
     flops, took, data = found["flops"], found["time"], found["windows"]
     lines.append(
-        f"\narithmetic  encoding a frame {_si(flops['encode_a_frame'])}, a step {_si(flops['step'])} "
-        f"(optimiser {_si(flops['optimiser'])}), {_si(flops['a_frame'])} a trained frame"
+        f"\narithmetic  {_si(flops['encode_per_frame'])} per encoded frame, {_si(flops['step'])} per step "
+        f"(optimiser {_si(flops['optimiser'])}), {_si(flops['per_frame'])} per trained frame"
     )
     if data is None:
-        lines.append("an epoch    unknown: there is no dataset recipe for this world yet")
+        lines.append("per epoch   unknown: there is no dataset recipe for this world yet")
     else:
         lines.append(
-            f"an epoch    {data['stretches_an_epoch']:,} of the {data['stretches']:,} stretches there are, "
-            f"{data['windows_an_epoch']:,} windows, {data['updates_an_epoch']:,} updates; {data['updates']:,} updates in all"
+            f"per epoch   {data['stretches_per_epoch']:,} of the {data['stretches']:,} stretches there are, "
+            f"{data['windows_per_epoch']:,} windows, {data['updates_per_epoch']:,} updates; "
+            f"{data['updates']:,} updates in all"
         )
     whole = "" if took["hours"] is None else f", {_duration(took['hours'])} for all updates, without reading and validation"
     lines.append(
-        f"time        {took['seconds_a_step']:.3g} s a step{whole}\n"
+        f"time        {took['seconds_per_step']:.3g} s per step{whole}\n"
         f"            (the better of two steps on {took['stretches']} of {found['config']['train']['batch']} stretches, "
         f"{took['device']}, {took['threads']} threads: {took['forward_backward']:.3g} s, "
         f"and {took['optimiser']:.3g} s for the optimiser)"

@@ -1,74 +1,117 @@
-"""Latents of an encoder that stays as it is, computed once for every frame.
+"""Latents of an encoder that stays as it is: every frame of a split is encoded once, and kept as a memory map.
 
-Those of a foreign frozen encoder are kept on disk beside the dataset, for all runs; those of an encoder that another run
-trained are small, and kept in RAM.
+A file is named after all that decides its content: the encoder's settings and weights, and the data. Latents of a foreign
+frozen encoder lie beside the dataset, for every run that uses it; those of an encoder that we trained in the run's own
+folder, where a predictor trained on it alone, its probes and its forecasts find them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from sgjepa.core import config
+from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
+from sgjepa.core.run_folder import LATENTS
 from sgjepa.data.store import Split
 from sgjepa.data.windows import memory_map
-from sgjepa.models.dino import DinoWM
-from sgjepa.models.jepa import WorldModel
+from sgjepa.models.base import WorldModel
 from sgjepa.training import parallel
 from sgjepa.training.parallel import Group
 
 _BLOCK = 4  # episodes encoded at a time
+_CHUNK = 64  # frames of them that pass the encoder at a time
 
 
-def cached_latents(model: DinoWM, split: Split) -> np.ndarray:
-    """(N, T, P, C) float16, as a memory map; made on the first call, which shows its progress.
+def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = None) -> np.ndarray:
+    """(N, T, ...) latents of all frames of a split; made on the first call, which shows its progress.
 
-    The file is named after all that decides its content: the encoder's settings and weights, and the dataset's.
+    folder: the run's. group: processes that share the work; all of them must call.
+    float32, but float16 for a foreign encoder: its patch grids are large.
     """
-    settings = json.dumps(config.to_dict(model.config.encoder), sort_keys=True)
-    key = hashlib.sha256(f"{settings} {weights_digest(model.encoder)} {split.digest}".encode()).hexdigest()[:12]
-    path = split.folder.with_name(f"{split.name}.latents-{key}.npy")
-    shape = (split.episodes, split.frames, model.encoder.patches, model.encoder.channels)
-    label = f"{model.name}, {split.name}"
-    return memory_map(path, shape, np.float16, lambda latents: fill(model, split, latents, label, _BLOCK, chunk=64))
+    check_fits(model, split)
+    path, dtype = _path(model, split, folder), np.float32 if model.frozen_encoder is None else np.float16
+    shape = (split.episodes, split.frames, *model.latent_shape)
+
+    def fill(latents: np.ndarray | None) -> None:
+        for numbers, block in _encoded(model, split, group):
+            if latents is not None:
+                latents[numbers] = block
+
+    if not parallel.decided_by_first(path.exists, group):
+        if parallel.rank(group) == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            memory_map(path, shape, dtype, fill)
+        else:
+            fill(None)  # the others encode their share; the first process writes
+    return parallel.first_before_others(lambda: memory_map(path, shape, dtype, fill), group)
 
 
-def weights_digest(module: nn.Module) -> str:
+def _path(model: WorldModel, split: Split, folder: Path) -> Path:
+    settings = json.dumps(model.encoder_settings, sort_keys=True)
+    weights = weights_digest(*model.encoder_modules())
+    key = hashlib.sha256(f"{settings} {weights} {split.digest}".encode()).hexdigest()[:12]
+    if model.frozen_encoder is not None:
+        return split.folder.with_name(f"{split.name}.latents-{key}.npy")
+    return folder / LATENTS / f"{split.folder.parent.name}-{split.name}-{key}.npy"
+
+
+def weights_digest(*modules: nn.Module) -> str:
     """SHA-256 of all parameters and buffers, with their names."""
     digest = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
-        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    for module in modules:
+        for name, value in sorted(module.state_dict().items()):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
 
 
 @torch.no_grad()
-def fill(model: WorldModel | DinoWM, split: Split, latents: np.ndarray, label: str, block: int, chunk: int | None) -> None:
-    """Encode every frame of a split into `latents` (N, T, ...), `block` episodes at a time."""
+def _encoded(model: WorldModel, split: Split, group: Group) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Episode numbers (n,) and their latents (n, T, ...), block by block, on every process: each encodes a share of them."""
     device = next(model.parameters()).device
-    with progress(split.episodes, 0, label, " episodes") as bar:
-        for start in range(0, split.episodes, block):
-            numbers = np.arange(start, min(start + block, split.episodes))
-            frames = torch.from_numpy(split.pixels(numbers)).to(device)
-            latents[numbers] = model.encode(frames, chunk).cpu().numpy()
+    share = _BLOCK * parallel.world_size(group)
+    label = f"encode {split.folder.parent.name}, {split.name}"
+    with _eval_mode(model), progress(split.episodes, 0, label, " episodes") as bar:
+        for start in range(0, split.episodes, share):
+            numbers = np.arange(start, min(start + share, split.episodes))
+            latents = torch.zeros(len(numbers), split.frames, *model.latent_shape, device=device)
+            mine = slice(parallel.rank(group) * _BLOCK, (parallel.rank(group) + 1) * _BLOCK)
+            if len(numbers[mine]):
+                frames = torch.from_numpy(split.pixels(numbers[mine])).to(device)
+                latents[mine] = model.encode(frames, _CHUNK)
+            yield numbers, parallel.sum_over_ranks(latents, group).cpu().numpy()
             bar.update(len(numbers))
 
 
-@torch.no_grad()
-def trained_latents(model: WorldModel, split: Split, group: Group) -> np.ndarray:
-    """(N, T, D) float32 of a trained encoder, in eval mode; the ranks share the work."""
+@contextmanager
+def _eval_mode(model: nn.Module) -> Iterator[None]:
+    """Every module in eval mode, and afterwards as it was."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
-    device = next(model.parameters()).device
-    latents = torch.zeros(split.episodes, split.frames, model.config.latent, device=device)
-    blocks = range(0, split.episodes, _BLOCK)[parallel.rank(group) :: parallel.world_size(group)]
-    with progress(len(blocks), 0, f"encode {split.name}", " blocks") as bar:
-        for start in blocks:
-            numbers = np.arange(start, min(start + _BLOCK, split.episodes))
-            latents[start : start + _BLOCK] = model.encode(torch.from_numpy(split.pixels(numbers)).to(device))
-            bar.update(1)
-    return parallel.sum_over_ranks(latents, group).cpu().numpy()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def check_fits(model: WorldModel, split: Split) -> None:
+    """One line if a dataset cannot be what the model was trained for."""
+    expected, found = (model.controls, model.laws), (split.control.shape[2], len(split.laws))
+    if expected != found:
+        raise InputError(
+            f"{split.folder.parent} is a dataset of another world: {found[0]} controls and {found[1]} laws, "
+            f"the model takes {expected[0]} and {expected[1]}"
+        )
+    if model.image_size not in (None, split.picture[0]):
+        raise InputError(
+            f"{split.folder.parent} has pictures of {split.picture[0]} pixels, the model takes {model.image_size}"
+        )

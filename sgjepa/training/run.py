@@ -7,10 +7,11 @@ from typing import Literal, TypeAlias, get_args
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.dino import DinoConfig
-from sgjepa.models.jepa import ModelConfig
+from sgjepa.models.jepa import JEPAConfig
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
 
+Model: TypeAlias = JEPAConfig | DinoConfig  # every config of a world model (models/base.py) that run.json may hold
 Trained: TypeAlias = Literal["all", "predictor"]
 
 
@@ -19,17 +20,17 @@ class Train:
     """How long, on what, and with which care for memory. A stretch is a piece of an episode that is encoded at once."""
 
     epochs: int
-    batch: int  # stretches an update, over all processes
+    batch: int  # stretches per update, over all processes
     frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
-    updates: int | None = None  # an epoch; None: as many as see every stretch once
+    updates: int | None = None  # per epoch; None: as many as see every stretch once
     drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
     trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
     decoder: bool = False  # train a picture decoder beside the model, on detached latents
     decoder_width: int = 256  # channels of its first map; the paper's
-    decoder_frames: int = 64  # it learns from so many frames of an update
+    decoder_frames: int = 64  # it learns from so many frames per update
     chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
     patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
-    validation: int | None = None  # at most so many batches of validation an epoch; None: all
+    validation: int | None = None  # at most so many batches of validation per epoch; None: all
     save_every: int = 200  # updates between checkpoints
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class Run:
 
     name: str
     data: tuple[str, ...]
-    model: ModelConfig | DinoConfig
+    model: Model
     loss: RolloutLoss | OneStepLoss
     train: Train
     optim: OptimConfig = field(default_factory=OptimConfig)

@@ -1,0 +1,171 @@
+"""The interface of a world model: all that training, evaluation, control and the studies ask of one.
+
+    frames o ─────────── encode ────▶ z ─┐
+                                         ├─ predict ─▶ the next z          features(z): what probes and policies read
+    control u, law g ─── condition ─▶ c ─┘
+
+To bring your own model, write `models/<name>.py` with two things:
+
+1. a frozen dataclass of its settings that is a `Config` (below): it names controls, laws and history, and `build` makes the
+   model;
+2. a class derived from `WorldModel` with the four methods, which tells the constructor here what its latents are and lists
+   in `encoder_parts` the submodules that `encode` runs through.
+
+Then add the dataclass to `Model` in training/run.py. Everything else (cached latents, both losses, rollouts, probes,
+forecasts, checkpoints) works on it unchanged; tests/test_interface.py drives every model through one list of calls.
+
+Shapes: B batch, T time, "..." the shape of one latent: (D,) for a vector, (P, C) for a grid of P patches.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import ZScore
+from sgjepa.models.decoder import Decoder
+from sgjepa.models.encoders.frozen import Foreign
+
+
+class Config(Protocol):
+    """The settings of a world model. Implement it as a frozen dataclass: it is written to run.json and read back."""
+
+    @property
+    def controls(self) -> int:
+        """Channels of u; 0 in a world that nobody drives."""
+
+    @property
+    def laws(self) -> int:
+        """Channels of g."""
+
+    @property
+    def history(self) -> int:
+        """H, the longest window that `predict` takes."""
+
+    @property
+    def foreign_encoder(self) -> Foreign | None:
+        """Settings of a frozen encoder that somebody else trained, whose weights have to be found; None: there is none."""
+
+    def build(self) -> WorldModel:
+        """A fresh model; random weights come from torch's global generator."""
+
+    def outline(self) -> WorldModel:
+        """The same shapes without looking for foreign weights: enough to count parameters and to time a step."""
+
+
+class WorldModel(nn.Module, ABC):
+    """Derive from it, call its constructor first, and write the four methods.
+
+    What callers may ask besides the methods:
+
+    latent_shape     of one frame: (D,) or (P, C)
+    feature_width    F, the last axis of `features`
+    image_size       the only picture size that `encode` takes, in pixels; None if it takes any
+    frozen_encoder   the name of a foreign encoder that is never trained, for tables; None for an encoder of our own
+    collapse_width   how many latent dimensions training could make collapse; None for a frozen encoder
+
+    Control and law enter in their own units and are z-scored here. The statistics are buffers: they travel with the
+    weights, so a loaded model cannot be used with another dataset's.
+    """
+
+    encoder_parts: ClassVar[tuple[str, ...]]  # attributes that hold the submodules of `encode`
+    control_mean: Tensor
+    control_std: Tensor
+    law_mean: Tensor
+    law_std: Tensor
+
+    def __init__(
+        self,
+        controls: int,
+        laws: int,
+        *,
+        latent_shape: tuple[int, ...],
+        feature_width: int,
+        image_size: int | None,
+        frozen_encoder: str | None = None,
+        blind: bool = False,
+    ):
+        """blind: the model is told the mean training law whatever holds."""
+        super().__init__()
+        if controls + laws == 0:
+            raise InputError("a world model needs at least one control or one law")
+        self.controls, self.laws, self.blind = controls, laws, blind
+        self.latent_shape, self.feature_width = latent_shape, feature_width
+        self.image_size, self.frozen_encoder = image_size, frozen_encoder
+        for name, size in (("control", controls), ("law", laws)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_std", torch.ones(size))
+
+    @abstractmethod
+    def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
+        """frames (B, T, h, w, 3) uint8 -> z (B, T, ...), each frame on its own.
+
+        chunk: work on so many frames at a time, for less memory; the result is the same.
+        """
+
+    @abstractmethod
+    def condition(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A), law (B, L), both in their own units -> c (B, T, any width), each frame on its own."""
+
+    @abstractmethod
+    def predict(self, z: Tensor, c: Tensor) -> Tensor:
+        """z (B, t, ...), c (B, t, ·), t <= H -> (B, t, ...); position t answers z[t + 1] and sees nothing later than t."""
+
+    @abstractmethod
+    def features(self, z: Tensor) -> Tensor:
+        """z (B, T, ...) -> (B, T, F), for probes and policies."""
+
+    @property
+    @abstractmethod
+    def encoder_settings(self) -> object:
+        """JSON values that, together with the encoder's weights, decide a latent: part of the name of cached latents."""
+
+    @property
+    def collapse_width(self) -> int | None:
+        """For the monitor of collapse, see above."""
+        return math.prod(self.latent_shape) if self.frozen_encoder is None else None
+
+    def normalise(self, control: ZScore, law: ZScore) -> None:
+        """Take over the statistics of the training episodes."""
+        for name, score in (("control", control), ("law", law)):
+            for part in ("mean", "std"):
+                buffer, values = self.get_buffer(f"{name}_{part}"), getattr(score, part)
+                if len(values) != len(buffer):
+                    raise InputError(f"the model has {len(buffer)} {name} channels, the statistics have {len(values)}")
+                buffer.copy_(torch.tensor(values))
+
+    def action(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A), law (B, L) -> the paper's z-scored action [u; g], (B, T, A + L).
+
+        The law is the same in every frame.
+        """
+        u = (control - self.control_mean) / self.control_std
+        g = (law - self.law_mean) / self.law_std
+        if self.blind:
+            g = torch.zeros_like(g)
+        return torch.cat([u, g[:, None].expand(-1, u.shape[1], -1)], dim=-1)
+
+    def encoder_modules(self) -> list[nn.Module]:
+        """What a frame passes on its way to a latent."""
+        return [self.get_submodule(name) for name in self.encoder_parts]
+
+    def freeze_encoder(self) -> None:
+        """Keep the encoder as it is: no gradient, and BatchNorm by its stored statistics. `train()` undoes the latter."""
+        for module in self.encoder_modules():
+            module.requires_grad_(False).eval()
+
+    def encoder_state(self) -> dict[str, Tensor]:
+        """The part of the state dict that a fresh predictor on this encoder takes over: the encoder, and the statistics."""
+        kept = (*(f"{name}." for name in self.encoder_parts), "control_", "law_")
+        return {name: value for name, value in self.state_dict().items() if name.startswith(kept)}
+
+    def build_decoder(self, channels: int) -> Decoder:
+        """A fresh decoder from latents to pictures; an InputError if this model's latents cannot have one."""
+        if self.frozen_encoder is not None or len(self.latent_shape) != 1 or self.image_size is None:
+            raise InputError("the picture decoder needs a model that is trained from pixels, not a frozen encoder")
+        return Decoder(self.latent_shape[0], self.image_size, channels)

@@ -1,0 +1,73 @@
+"""What is trained and saved together, how it starts, and its optimisers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from sgjepa.core.errors import InputError
+from sgjepa.models.decoder import Decoder
+from sgjepa.training import checkpoint
+from sgjepa.training.optim import Hybrid, OptimConfig, schedule
+from sgjepa.training.run import Run
+from sgjepa.training.seeds import WEIGHTS, mix
+
+_DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
+
+
+class Learner(nn.Module):
+    """The world model and, if asked for, the picture decoder."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.model = run.model.build()
+        self.decoder: Decoder | None = None
+        if run.train.decoder:
+            self.decoder = self.model.build_decoder(run.train.decoder_width)
+
+
+def start(run: Run) -> Learner:
+    """The learner before its first update: random weights, or those of the run that it starts from."""
+    torch.manual_seed(mix(run.seed, 0, WEIGHTS))
+    learner = Learner(run)
+    alone = run.train.trains == "predictor"
+    if run.init is None:
+        if alone:
+            raise InputError("training the predictor alone needs a trained encoder: --init RUN")
+        return learner
+    _, other = checkpoint.load_run(Path(run.init))
+    # of an encoder alone, the rest stays fresh, and may be of another kind
+    weights = other.encoder_state() if alone else other.state_dict()
+    if alone and weights.keys() != learner.model.encoder_state().keys():
+        raise InputError(f"the encoder in {run.init} is of another kind than this recipe's")
+    try:
+        learner.model.load_state_dict(weights, strict=not alone)
+    except RuntimeError as error:
+        raise InputError(
+            f"the model in {run.init} does not fit this recipe: {str(error).splitlines()[1].strip()}"
+        ) from error
+    return learner
+
+
+def training_mode(run: Run, learner: Learner) -> None:
+    """Dropout and BatchNorm as for an update; an encoder that is not trained stays in eval mode and has no gradient."""
+    learner.train()
+    if run.train.trains == "predictor":
+        learner.model.freeze_encoder()
+
+
+def optimisers_of(run: Run, learner: Learner) -> dict[str, Hybrid]:
+    """One for the model and, if there is one, one for the decoder, over what is trained."""
+    training_mode(run, learner)
+    found = {"model": Hybrid(learner.model, run.optim)}
+    if learner.decoder is not None:
+        found["decoder"] = Hybrid(learner.decoder, _DECODER)
+    return found
+
+
+def set_rates(run: Run, optimisers: dict[str, Hybrid], step: int, total: int) -> None:
+    """Learning rates of update `step` of `total`."""
+    for name, optimiser in optimisers.items():
+        optimiser.scale_rates(schedule(step, total, _DECODER if name == "decoder" else run.optim))
