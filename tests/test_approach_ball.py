@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.config import episode_law
+from sgjepa.data.seeds import episode_law
 from sgjepa.envs.approach_ball import ARENA, HIGHEST, LOOK, RADIUS, ApproachBall, _first_zero
 from sgjepa.envs.contact import BALL_CONTACTS
 from sgjepa.envs.render.layers import View

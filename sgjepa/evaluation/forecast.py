@@ -26,8 +26,9 @@ from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
-from sgjepa.data.config import episode_plan, episode_seed, make_env
+from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options
+from sgjepa.data.seeds import episode_plan, episode_seed
 from sgjepa.data.store import Dataset, Split, split_episodes, training_law
 from sgjepa.envs.base import Env
 from sgjepa.evaluation.coverage import coverage_curve
