@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from test_arms import column, make, play
 
-from sgjepa.envs.arms.paddle.environment import leaning, onsets, qualified
+from sgjepa.envs.arms.paddle.scene import leaning
+from sgjepa.envs.arms.paddle.success import onsets, qualified
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_paddle_ball"

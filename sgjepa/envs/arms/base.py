@@ -17,43 +17,14 @@ import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError
-from sgjepa.envs import spatial
 from sgjepa.envs.arms import bounce
-from sgjepa.envs.base import Quantity
-from sgjepa.envs.robots.kinematics import Arm, Solution, rotation_vector
+from sgjepa.envs.arms.scene import TOOL, Surfaces
+from sgjepa.envs.robots.kinematics import Arm, Solution, rotation_of, rotation_vector
 from sgjepa.envs.robots.robot import Robot
-from sgjepa.envs.spatial import Arena, Look, Spatial
+from sgjepa.envs.spatial import Look, Spatial
 
-OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch
-TOOL = "tool"  # the site that commands move
 CLOSE = (0.002, math.radians(1.0))  # m, rad: a commanded pose that the arm can take no better is cut short
-Surfaces = Mapping[str, tuple[float, tuple[float, ...]]]  # restitution and friction of the ball with each kind of thing
 _MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
-
-
-def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:
-    """Quantities called name_suffix, all in one unit."""
-    return tuple(Quantity(f"{name}_{suffix}", units) for suffix in suffixes)
-
-
-def tool_record(name: str) -> tuple[Quantity, ...]:
-    """Nine numbers: where the tool is, how it moves, where it was told to be."""
-    return (
-        *vector(name, "m", "x", "y", "z"),
-        *vector(name, "m/s", "vx", "vy", "vz"),
-        *vector(name, "m", "target_x", "target_y", "target_z"),
-    )
-
-
-def arm_record(robot: Robot) -> tuple[Quantity, ...]:
-    """Angle, speed and commanded angle of every joint."""
-    names = [joint.name for joint in robot.joints]
-    return (*vector("angle", "rad", *names), *vector("speed", "rad/s", *names), *vector("target", "rad", *names))
-
-
-def flags(*names: str) -> tuple[Quantity, ...]:
-    """Zeros and ones."""
-    return tuple(Quantity(name, "1") for name in names)
 
 
 class Demonstrator(Protocol):
@@ -233,41 +204,6 @@ class ArmWorld(Spatial):
         return np.concatenate([[ball, [*self.tool()[0], self.tool_shadow]], spheres])
 
 
-def start_spec(look: Look) -> Any:
-    """A spec with the physics all arm worlds share, the camera and the lights."""
-    spec = mujoco.MjSpec()
-    spec.option.timestep = bounce.TIMESTEP
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.gravity = [0, 0, 0]
-    spatial.set_looks(spec, look)
-    return spec
-
-
-def add_ball(spec: Any, radius: float, **look: Any) -> None:
-    """A free ball of unit mass: the world gives it its mass at reset."""
-    body = spec.worldbody.add_body(name="ball")
-    body.add_freejoint(name="ball")
-    body.explicitinertial = True
-    body.mass, body.inertia = 1.0, [0.4 * radius**2] * 3
-    body.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], **look, **OFF)
-
-
-def add_solids(spec: Any, arena: Arena) -> dict[str, str]:
-    """What the ball bounces off in an arena, and its kind: a plane and thick boxes that are not drawn."""
-    (cx, cy), (hx, hy), top, thick = arena.centre, arena.half, arena.height, 0.25
-    hidden = {"group": spatial.HIDDEN, **OFF}
-    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
-    walls = {
-        "left": ((cx - hx - thick, cy, top / 2), (thick, hy, top / 2)),
-        "right": ((cx + hx + thick, cy, top / 2), (thick, hy, top / 2)),
-        "far": ((cx, cy + hy + thick, top / 2), (hx, thick, top / 2)),
-    }
-    for name, (pos, size) in walls.items():
-        spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=pos, size=size, **hidden)
-    return {"floor": "floor", **dict.fromkeys(walls, "wall")}
-
-
 def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
     """Weights (M, N) that turn the N joints of a chain into M points along its links, none farther apart than the radius."""
     rows = [np.eye(len(lengths) + 1)[0]]
@@ -278,20 +214,6 @@ def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
             row[i : i + 2] = 1 - share, share
             rows.append(row)
     return np.array(rows)
-
-
-def yaw(angle: float) -> tuple[float, float, float, float]:
-    """The quaternion of a turn about the vertical."""
-    return math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)
-
-
-def rotation_of(turn: np.ndarray) -> np.ndarray:
-    """The rotation matrix of an axis times angle."""
-    quat, matrix = np.zeros(4), np.zeros(9)
-    angle = float(np.linalg.norm(turn))
-    mujoco.mju_axisAngle2Quat(quat, turn / angle if angle > 1e-12 else np.array([1.0, 0, 0]), angle)
-    mujoco.mju_quat2Mat(matrix, quat)
-    return matrix.reshape(3, 3)
 
 
 def _turned(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, back: bool = False) -> np.ndarray:

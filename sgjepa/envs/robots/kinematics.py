@@ -127,3 +127,12 @@ def rotation_vector(rotation: np.ndarray) -> np.ndarray:
     mujoco.mju_mat2Quat(quat, rotation.ravel())
     mujoco.mju_quat2Vel(vector, quat, 1.0)
     return vector
+
+
+def rotation_of(turn: np.ndarray) -> np.ndarray:
+    """The rotation matrix of an axis times angle."""
+    quat, matrix = np.zeros(4), np.zeros(9)
+    angle = float(np.linalg.norm(turn))
+    mujoco.mju_axisAngle2Quat(quat, turn / angle if angle > 1e-12 else np.array([1.0, 0, 0]), angle)
+    mujoco.mju_quat2Mat(matrix, quat)
+    return matrix.reshape(3, 3)

@@ -24,12 +24,10 @@ from typing import ClassVar
 import numpy as np
 
 from sgjepa.envs import spatial
-from sgjepa.envs.arms.base import ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, vector, yaw
+from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.envs.arms.basket.demonstrator import Striker
 from sgjepa.envs.arms.basket.scene import (
     ANCHOR,
-    BASE,
-    BASE_YAW,
     BASKET,
     BASKET_DEPTH,
     FASTEST,
@@ -42,15 +40,13 @@ from sgjepa.envs.arms.basket.scene import (
     STEP,
     SURFACES,
     TUBE,
-    add_basket,
-    add_paddle,
-    add_room,
+    build,
     facing,
     tilt_of,
 )
+from sgjepa.envs.arms.records import arm_record, flags, tool_record, vector
 from sgjepa.envs.base import Quantity, World
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.robots.robot import add_robot, solids_of
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
 REST, LIFTED = np.array([0.60, 0.0, 0.50]), math.radians(25)  # m, rad; where the blade waits and how far it looks up
@@ -112,11 +108,7 @@ class FrankaPaddleToBasket(ArmWorld):
 
     def _build(self) -> None:
         self.close()
-        spec = start_spec(LOOK)
-        add_ball(spec, RADIUS, material="ball")
-        kinds = add_room(spec) | add_basket(spec) | add_paddle(add_robot(spec, PANDA, BASE, yaw(BASE_YAW)))
-        kinds |= dict.fromkeys(solids_of(PANDA), "robot")
-        self._adopt(spec, kinds, SURFACES)
+        self._adopt(*build(), SURFACES)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)
         self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints
@@ -231,6 +223,6 @@ class FrankaPaddleToBasket(ArmWorld):
         return np.array([self.law["gravity"], MASS, RADIUS, RADIUS, RADIUS, 0, 4.0, 4.0, FLOOR.height, FLOOR.thickness])
 
     def expert(self) -> np.ndarray:
-        """Strike as planned: see `basket_expert.Striker`."""
+        """Strike as planned: see `demonstrator.Striker`."""
         self._begun("expert")
         return self._expert.act(self)

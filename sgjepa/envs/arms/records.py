@@ -1,0 +1,31 @@
+"""Names and units of what the arm worlds take and record: shifts and tilts of a tool, its pose, joints, contact flags."""
+
+from __future__ import annotations
+
+from sgjepa.envs.base import Quantity
+from sgjepa.envs.robots.robot import Robot
+
+
+def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:
+    """Quantities called name_suffix, all in one unit."""
+    return tuple(Quantity(f"{name}_{suffix}", units) for suffix in suffixes)
+
+
+def tool_record(name: str) -> tuple[Quantity, ...]:
+    """Nine numbers: where the tool is, how it moves, where it was told to be."""
+    return (
+        *vector(name, "m", "x", "y", "z"),
+        *vector(name, "m/s", "vx", "vy", "vz"),
+        *vector(name, "m", "target_x", "target_y", "target_z"),
+    )
+
+
+def arm_record(robot: Robot) -> tuple[Quantity, ...]:
+    """Angle, speed and commanded angle of every joint."""
+    names = [joint.name for joint in robot.joints]
+    return (*vector("angle", "rad", *names), *vector("speed", "rad/s", *names), *vector("target", "rad", *names))
+
+
+def flags(*names: str) -> tuple[Quantity, ...]:
+    """Zeros and ones."""
+    return tuple(Quantity(name, "1") for name in names)
