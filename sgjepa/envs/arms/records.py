@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from sgjepa.envs.base import Quantity
 from sgjepa.envs.robots.robot import Robot
+
+TILT = (Quantity("phi", "rad"), Quantity("theta", "rad"))  # how a blade leans or looks: each world says from where
+
+
+def shifts(step: np.ndarray) -> tuple[Quantity, ...]:
+    """dx, dy and dz of a tool's target, in units of a step (3,) in m."""
+    return tuple(Quantity(name, f"{1000 * size:.3g} mm") for name, size in zip(("dx", "dy", "dz"), step, strict=True))
+
+
+def blade_limits(fastest: float, steepest: float) -> tuple[float, ...]:
+    """Limits of a control (dx, dy, dz, phi, theta): in steps per frame, and in rad."""
+    return fastest, fastest, fastest, math.pi, steepest
 
 
 def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:

@@ -29,7 +29,7 @@ WALL = 0.76  # m, y of its face
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
 BOTTOM = 0.63 * OPENING
 INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
-STEP = 0.04  # m a frame for a control of 1
+STEP = np.full(3, 0.04)  # m per frame for a control of 1
 FASTEST = 4.0
 # restitution and friction with the ball
 SURFACES = {

@@ -13,6 +13,7 @@ Below zero gravity a ball never comes down again: it is then thrown faster, to p
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import mujoco
@@ -37,13 +38,23 @@ from sgjepa.envs.arms.catcher.scene import (
     WORKSPACE,
     build,
 )
-from sgjepa.envs.arms.records import arm_record, flags, tool_record
-from sgjepa.envs.base import Quantity, World
+from sgjepa.envs.arms.records import arm_record, flags, shifts, tool_record
+from sgjepa.envs.base import World
 from sgjepa.envs.robots.z1 import Z1
 
 MASS = (0.5, 2.0)  # kg; all ranges are uniform
 SPIN = 6.0  # rad/s about each axis
 PLANS = ("capture", "miss", "capture", "capture", "capture")
+
+
+@dataclass
+class Attempt:
+    """What became of the ball so far."""
+
+    captured: bool = False
+    missed: bool = False
+    reached: bool = False  # it has come as far as the box
+    why: str = ""  # it was missed
 
 
 class ArmCatcherBall(ArmWorld):
@@ -55,13 +66,15 @@ class ArmCatcherBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.085
+    stride, workspace = STEP, WORKSPACE
+    attempt: Attempt
     _expert: Hand
     touches = ("catcher", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_catcher_ball",
         gym_id="sgjepa/ArmCatcherBall-v0",
         state=spatial.BALL,
-        control=(Quantity("dx", "16 mm"), Quantity("dy", "13.3 mm"), Quantity("dz", "16 mm")),
+        control=shifts(STEP),
         control_limit=1.0,
         phys=spatial.phys("box"),
         nominal_law={"gravity": 4.0},
@@ -84,13 +97,12 @@ class ArmCatcherBall(ArmWorld):
         self.close()
         self._adopt(*build(), SURFACES)
         self._rest = self.arm.search(START, UPRIGHT).joints
-        self.captured = self.missed = self._reached = False
-        self._why = ""
+        self.attempt = Attempt()
 
     # --- the start ----------------------------------------------------------------------------------------------
 
     def _launch(self, rng: np.random.Generator) -> None:
-        self.captured = self.missed = self._reached = False
+        self.attempt = Attempt()
         position, velocity = throw(rng, self.law["gravity"], self.plan == "capture")
         self._place(rng.uniform(*MASS), position, velocity, rng.uniform(-SPIN, SPIN, 3))
         self._pose(START, UPRIGHT, self._rest)
@@ -99,25 +111,26 @@ class ArmCatcherBall(ArmWorld):
     # --- what happens -------------------------------------------------------------------------------------------
 
     def _advance(self, control: np.ndarray) -> None:
-        self._move(np.clip(self._target[0] + control * STEP, *WORKSPACE), UPRIGHT)
+        self._shift(control, UPRIGHT)
 
     def _watch(self) -> None:
-        if self.captured or self.missed:
+        attempt = self.attempt
+        if attempt.captured or attempt.missed:
             return
         position, rotation = self.tool()
         relative = rotation.T @ (self.data.qpos[self._ball][:3] - position)
         across, depth = math.hypot(relative[0], relative[2]), relative[1]
-        self._reached |= depth <= REACHED or bool(self.touched[0])
+        attempt.reached |= depth <= REACHED or bool(self.touched[0])
         if across <= CENTRAL and depth <= GRAB:
             self._latch()
         elif depth <= PASSED:
-            self.missed, self._why = True, "passed_beside"
-        elif self._reached and self.touched[1:].any():
-            self.missed, self._why = True, "bounced_off"
+            attempt.missed, attempt.why = True, "passed_beside"
+        elif attempt.reached and self.touched[1:].any():
+            attempt.missed, attempt.why = True, "bounced_off"
 
     def _latch(self) -> None:
         """Weld the ball to the box where it is: its momentum goes into the arm."""
-        self.captured = True
+        self.attempt.captured = True
         mujoco.mj_kinematics(self.model, self.data)  # the poses of this instant
         box, ball = self.data.body("catcher"), self.data.body("ball")
         inverse, turn, offset = np.zeros(4), np.zeros(4), np.zeros(3)
@@ -129,23 +142,23 @@ class ArmCatcherBall(ArmWorld):
         self.data.eq_active[number] = 1
 
     def success(self) -> bool:
-        return self.captured
+        return self.attempt.captured
 
     def records(self) -> dict[str, np.ndarray]:
         return {
             "catcher": self._tool_record(),
             "arm": self._arm_record(),
             "contact": self.touched.astype(float),
-            "event": np.array([self.captured, self.missed], float),
+            "event": np.array([self.attempt.captured, self.attempt.missed], float),
         }
 
     def labels(self) -> dict[str, str]:
-        if self.captured:
+        if self.attempt.captured:
             outcome, reason = "capture", "captured"
-        elif self.missed:
-            outcome, reason = "miss", self._why
+        elif self.attempt.missed:
+            outcome, reason = "miss", self.attempt.why
         else:
-            outcome, reason = ("miss", "not_settled") if self._reached else ("truncated", "never_arrived")
+            outcome, reason = ("miss", "not_settled") if self.attempt.reached else ("truncated", "never_arrived")
         return {"plan": self.plan, "outcome": outcome, "reason": reason}
 
     def phys(self) -> np.ndarray:
@@ -155,6 +168,6 @@ class ArmCatcherBall(ArmWorld):
     def expert(self) -> np.ndarray:
         """Put the box where the ball will be, early, and wait: see `demonstrator.Hand`."""
         self._begun("expert")
-        if self.captured or self.missed:
+        if self.attempt.captured or self.attempt.missed:
             return np.zeros(3, np.float32)
-        return self._expert.act(self.t, *self.ball(), self._target[0], self.law["gravity"])
+        return self._expert.act(self.t, *self.ball(), self.command.position, self.law["gravity"])

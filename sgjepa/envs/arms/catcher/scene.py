@@ -32,7 +32,7 @@ REACHED = 0.11  # m; from here on, floor, wall or arm mean that the ball has bou
 
 WORKSPACE = np.array([[0.06, -0.33333, 0.23], [0.46, -0.18667, 0.50]])  # m, of the middle of the box's back face
 START = np.array([0.32, -0.28, 0.30667])
-STEP = np.array([0.016, 0.013333, 0.016])  # m a frame for a control of 1
+STEP = np.array([0.016, 0.013333, 0.016])  # m per frame for a control of 1
 UPRIGHT = np.eye(3)
 
 # restitution and friction with the ball

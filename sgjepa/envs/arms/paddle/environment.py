@@ -11,8 +11,8 @@ point, of at least 0.28 m, between the two. At zero gravity no ball comes back, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -37,11 +37,22 @@ from sgjepa.envs.arms.paddle.scene import (
     tilt_of,
 )
 from sgjepa.envs.arms.paddle.success import qualified
-from sgjepa.envs.arms.records import arm_record, flags, tool_record
-from sgjepa.envs.base import Quantity, World
+from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record
+from sgjepa.envs.base import World
 from sgjepa.envs.robots.z1 import Z1
 
 PLANS = ("success",) * 4 + ("failure",) + ("success",) * 5
+
+
+@dataclass
+class Attempt:
+    """What the frames of the episode have seen."""
+
+    start: str = "falling"  # or "resting"
+    dropped: bool = False  # the ball has touched the floor
+    put: int = 0  # the frame at which the ball was last put somewhere
+    # by frame: whether the paddle was touched, heights of ball and paddle in m
+    history: list[tuple[float, float, float]] = field(default_factory=list)
 
 
 class ArmPaddleBall(ArmWorld):
@@ -53,23 +64,22 @@ class ArmPaddleBall(ArmWorld):
     anchor = LOOK.target
     radius = RADIUS
     tool_shadow = 0.07
+    stride, workspace = STEP, WORKSPACE
+    attempt: Attempt
     _expert: Juggler
     touches = ("paddle", "floor", "wall", "robot")
     world: ClassVar[World] = World(
         name="arm_paddle_ball",
         gym_id="sgjepa/ArmPaddleBall-v0",
         state=spatial.BALL,
-        control=(
-            *(Quantity("dx", "44 mm"), Quantity("dy", "36 mm"), Quantity("dz", "32 mm")),
-            *(Quantity("phi", "rad"), Quantity("theta", "rad")),
-        ),
-        control_limit=(1.0, 1.0, 1.0, math.pi, STEEPEST),
+        control=(*shifts(STEP), *TILT),
+        control_limit=blade_limits(1.0, STEEPEST),
         phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
-            "tilt": (Quantity("phi", "rad"), Quantity("theta", "rad")),
+            "tilt": TILT,
             "arm": arm_record(Z1),
             "contact": flags("ball_paddle", "ball_floor", "ball_wall", "ball_robot"),
         },
@@ -85,7 +95,7 @@ class ArmPaddleBall(ArmWorld):
         self.close()
         self._adopt(*build(), SURFACES)
         self._rest = self.arm.search(np.array([*CENTRE, START_HEIGHT]), np.eye(3)).joints
-        self._dropped = False
+        self.attempt = Attempt()
 
     def _launch(self, rng: np.random.Generator) -> None:
         resting = rng.uniform() < 0.5 and self.law["gravity"] > 1.5
@@ -101,40 +111,41 @@ class ArmPaddleBall(ArmWorld):
         turn = rng.normal(size=4)
         self.data.qpos[self._ball][3:] = turn / np.linalg.norm(turn)
         self._pose(place, np.eye(3), self.arm.solve(place, np.eye(3), self._rest).joints)
-        self._start = "resting" if resting else "falling"
-        self._dropped = False
-        self._history, self._put = [(0.0, ball[2], place[2])], 0
+        self.attempt = Attempt("resting" if resting else "falling", history=[(0.0, ball[2], place[2])])
         self._expert = Juggler(np.random.default_rng(rng.integers(2**63)), resting, drop=self.plan == "failure")
 
     def _set_state(self, state: Mapping[str, float]) -> None:
         super()._set_state(state)
-        self._put, self._history[-1] = self.t, (0.0, float(self.data.qpos[self._ball][2]), float(self.tool()[0][2]))
+        self.attempt.put, self.attempt.history[-1] = self.t, self._heights(0.0)
 
     def _advance(self, control: np.ndarray) -> None:
-        self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), leaning(*control[3:]))
-        self._dropped |= bool(self.touched[1])
-        self._history.append((float(self.touched[0]), float(self.data.qpos[self._ball][2]), float(self.tool()[0][2])))
+        self._shift(control[:3], leaning(*control[3:]))
+        self.attempt.dropped |= bool(self.touched[1])
+        self.attempt.history.append(self._heights(float(self.touched[0])))
+
+    def _heights(self, touched: float) -> tuple[float, float, float]:
+        return touched, float(self.data.qpos[self._ball][2]), float(self.tool()[0][2])
 
     def _watch(self) -> None:
         pass
 
     def success(self) -> bool:
-        if self._dropped or self.t < self.world.frames - 1:
+        if self.attempt.dropped or self.t < self.world.frames - 1:
             return False
-        touched, ball, paddle = np.array(self._history).T
-        return qualified(touched > 0, ball, paddle, self._put)
+        touched, ball, paddle = np.array(self.attempt.history).T
+        return qualified(touched > 0, ball, paddle, self.attempt.put)
 
     def records(self) -> dict[str, np.ndarray]:
         return {
             "paddle": self._tool_record(),
-            "tilt": tilt_of(self._target[1][:, 2]),
+            "tilt": tilt_of(self.command.rotation[:, 2]),
             "arm": self._arm_record(),
             "contact": self.touched.astype(float),
         }
 
     def labels(self) -> dict[str, str]:
-        outcome = "floor" if self._dropped else "success" if self.success() else "too_low"
-        return {"plan": self.plan, "start": self._start, "outcome": outcome}
+        outcome = "floor" if self.attempt.dropped else "success" if self.success() else "too_low"
+        return {"plan": self.plan, "start": self.attempt.start, "outcome": outcome}
 
     def phys(self) -> np.ndarray:
         box = (*ARENA.half, ARENA.height, ARENA.thickness)
@@ -144,4 +155,4 @@ class ArmPaddleBall(ArmWorld):
         """Juggle: see `demonstrator.Juggler`."""
         self._begun("expert")
         spin = self.state()[10:13]
-        return self._expert.act(self.t, *self.ball(), spin, self._target[0], self.law["gravity"])
+        return self._expert.act(self.t, *self.ball(), spin, self.command.position, self.law["gravity"])

@@ -32,7 +32,7 @@ SURFACES: Surfaces = {
 BOUNCE = SURFACES["paddle"][0]
 
 WORKSPACE = np.array([[-0.23, -0.67, 0.07], [0.23, -0.53, 0.184]])  # m, of the blade's centre
-STEP = np.array([0.044, 0.036, 0.032])  # m a frame for a control of 1
+STEP = np.array([0.044, 0.036, 0.032])  # m per frame for a control of 1
 STEEPEST = math.radians(30)
 CENTRE = np.array([0.0, -0.6])
 START_HEIGHT = 0.096  # m
