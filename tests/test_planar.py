@@ -68,7 +68,12 @@ def test_an_episode_has_64_frames_and_named_state(world: str) -> None:
 
 
 def test_symmetry_orders_are_those_of_the_shapes() -> None:
-    assert {w: ENVS[w].world.symmetry for w in WORLDS} == {"square": 4, "right_triangle": 1, "pentagon": 5, "house": 1}
+    assert {w: ENVS[w].world.probed.symmetry for w in WORLDS} == {
+        "square": 4,
+        "right_triangle": 1,
+        "pentagon": 5,
+        "house": 1,
+    }
 
 
 # --- launch --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.base import Env
+from sgjepa.laws import LAWS
+from sgjepa.recipes.datasets import SIZES
 
 
 def episode(world: str, seed: int, **law: float) -> Episode:
@@ -36,6 +39,29 @@ def test_gymnasium_accepts_the_world(world: str) -> None:
 @pytest.mark.parametrize("world", ENVS)
 def test_the_command_line_name_is_the_worlds_own(world: str) -> None:
     assert ENVS[world].world.name == world
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_a_world_declares_what_it_offers(world: str) -> None:
+    """Names that are declared are those of the state and of known laws, and only a world with a task can succeed."""
+    declared, env = ENVS[world].world, ENVS[world]
+    units = {quantity.name: quantity.unit for quantity in declared.state}
+    probed, usual = declared.probed, declared.usual
+    assert probed is not None
+    assert [units[name] for name in probed.position] == ["m"] * len(probed.position)
+    assert [units[name] for name in probed.velocity] == ["m/s"] * len(probed.position)
+    assert (probed.angle == "") == (probed.rate == "")
+    if probed.angle:
+        assert (units[probed.angle], units[probed.rate]) == ("rad", "rad/s")
+    assert set(declared.goal) <= units.keys()
+    assert declared.succeeds == (env.success is not Env.success)
+    assert declared.succeeds == issubclass(env, ArmWorld)
+    assert set(declared.laws) <= LAWS.keys()
+    declared.check_laws(declared.nominal_law)
+    assert usual is not None
+    assert list(usual.sizes) == list(SIZES)
+    assert usual.train.keys() == usual.test.keys() == declared.nominal_law.keys()
+    assert usual.sizes["paper"].pixels == declared.image_size
 
 
 @pytest.mark.parametrize("world", ENVS)

@@ -84,6 +84,7 @@ def check(settings: DatasetConfig) -> None:
         raise InputError(f"seed must not be negative, got {settings.seed}")
     for split in episode.SPLITS:
         _check_part(settings.part(split), split)
+        world.check_laws(settings.part(split).laws)
     for name in settings.train.laws.keys() ^ settings.test.laws.keys():
         raise InputError(f"law '{name}' must be given for both splits, or for none")
     for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | world.records.keys()):

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
-from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.base import Env
+from sgjepa.envs.world import Quantity, World
 from sgjepa.laws import LAWS
 
 FORMAT = "sgjepa-1"
@@ -138,7 +139,7 @@ def schema(
         "labels": {name: list(words) for name, words in world.labels.items()},
         "laws": {name: LAWS[name].unit for name in law_names},
         "split_to_id": SPLITS,
-        "symmetry": world.symmetry,
+        "symmetry": world.probed.symmetry if world.probed else 1,
         "env": dict(env_options),
         "mujoco": version("mujoco"),  # trajectories repeat bit for bit only within a version
         "seed": seed,

@@ -16,9 +16,10 @@ import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import spatial
-from sgjepa.envs.base import World
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
 from sgjepa.envs.spatial import Arena, Look, Spatial
+from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS
+from sgjepa.envs.world import Usual, World
 
 RADIUS = 0.06
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)
@@ -49,6 +50,8 @@ class ApproachBall(Spatial):
         control_limit=1.0,
         phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
+        probed=spatial.FLYING,
+        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.18, window=2),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )

@@ -1,4 +1,4 @@
-"""The seam every world shares: one Gymnasium environment for data and for control, and the spec that names everything.
+"""The seam every world shares: one Gymnasium environment for data and for control. What it declares is in world.py.
 
 frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
 control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
@@ -10,7 +10,6 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import gymnasium
@@ -18,41 +17,7 @@ import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A named number in a record, with its unit."""
-
-    name: str
-    unit: str
-
-
-@dataclass(frozen=True)
-class World:
-    """Everything that is fixed about a world. Datasets, models and reports read names, units and shapes from here."""
-
-    name: str  # on the command line, and the dataset's task
-    gym_id: str
-    state: tuple[Quantity, ...]
-    control: tuple[Quantity, ...]
-    control_limit: float | tuple[float, ...]  # |control| stays within it: one for all channels, or one each
-    phys: tuple[Quantity, ...]
-    nominal_law: Mapping[str, float]  # what holds when reset is given no law
-    symmetry: int = 1  # a turn by 1/symmetry looks the same
-    image_size: int = 128
-    fps: int = 16
-    frames: int = 64
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
-    # more vectors a frame, a dataset column each: an arm's joints, contact flags. A flag covers the interval that ended here
-    records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
-    # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
-    plans: tuple[str, ...] = ()
-
-    @property
-    def frame_dt(self) -> float:
-        return 1.0 / self.fps
+from sgjepa.envs.world import World
 
 
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -145,6 +110,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if "plan" in options and options["plan"] not in self.world.plans:
             raise unknown("plan", options["plan"], dict.fromkeys(self.world.plans))
         law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
+        self.world.check_laws(law)
         state = self._check_state(options.get("state", {}))
         super().reset(seed=seed)
         if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace

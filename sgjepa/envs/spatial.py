@@ -10,9 +10,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from sgjepa.envs.base import Env, Quantity
+from sgjepa.envs.base import Env
 from sgjepa.envs.render.layers import BACKDROP, LayeredPainter
 from sgjepa.envs.render.shadows import Floor, Lamp
+from sgjepa.envs.world import Probed, Quantity
 
 CAMERA = "front"
 HIDDEN = 3  # group of geoms that only collide
@@ -28,6 +29,8 @@ BALL = (
     *(Quantity(name, "rad/s") for name in ("wx", "wy", "wz")),
     *(Quantity(name, "m") for name in ("anchor_x", "anchor_y", "anchor_z")),
 )
+
+FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # what a probe can read of it
 
 
 @dataclass(frozen=True)

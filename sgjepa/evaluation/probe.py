@@ -22,6 +22,7 @@ from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
+from sgjepa.envs import find
 from sgjepa.evaluation.targets import Targets, targets_of
 from sgjepa.models.dino import DinoWM
 from sgjepa.models.jepa import WorldModel
@@ -120,8 +121,9 @@ def targets_in(dataset: Dataset) -> Targets:
 
 
 def usual_window(world: str) -> int:
-    """Frames a probe sees, as in the paper: two of a flying ball tell its velocity, four also how a body turns."""
-    return 2 if world == "approach_ball" else 4
+    """Frames that a probe sees in that world."""
+    usual = find(world).world.usual
+    return usual.window if usual else ProbeConfig.window
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from sgjepa.envs.base import Quantity
 from sgjepa.envs.robots.robot import Robot
+from sgjepa.envs.world import Quantity
 
 TILT = (Quantity("phi", "rad"), Quantity("theta", "rad"))  # how a blade leans or looks: each world says from where
 

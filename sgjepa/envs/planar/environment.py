@@ -15,12 +15,15 @@ import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.base import Env
 from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.planar import shapes
 from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.render.canvas import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, Raster
+from sgjepa.envs.usual import NARROW
+from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
+from sgjepa.laws import evenly
 
 MASS = (0.5, 2.0)  # kg, uniform
 TILT = 0.6  # rad; the first angle is uniform within it
@@ -31,6 +34,13 @@ _LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
 _BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
 _MOVING = ("x", "z", "vx", "vz", "theta", "omega")
 RENDERERS = ("raster", "mujoco")
+USUAL = Usual(
+    train=NARROW,
+    test={"gravity": evenly(-2.0, 10.0, 0.5)},  # 25 values
+    sizes={"mini": Size(pixels=64, train=2000, test=500), "paper": Size(pixels=128, train=8000, test=5000)},
+    patch=8,
+    sigreg=0.72,
+)
 
 
 def _world(shape: shapes.Shape, gym_id: str) -> World:
@@ -54,7 +64,8 @@ def _world(shape: shapes.Shape, gym_id: str) -> World:
             *(Quantity(name, "m") for name in ("box_half_width", "box_half_height", "wall_thickness")),
         ),
         nominal_law={"gravity": 4.0},
-        symmetry=shape.symmetry,
+        probed=Probed(("x", "z"), ("vx", "vz"), angle="theta", rate="omega", symmetry=shape.symmetry),
+        usual=USUAL,
         options={"contact": tuple(CONTACTS), "renderer": RENDERERS},
     )
 

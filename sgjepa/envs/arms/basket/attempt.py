@@ -9,7 +9,7 @@ import numpy as np
 
 from sgjepa.envs.arms.basket.scene import BASKET, INSIDE, RADIUS
 from sgjepa.envs.arms.records import vector
-from sgjepa.envs.base import Quantity
+from sgjepa.envs.world import Quantity
 
 # the record of a strike; intercept, wanted velocity and aim are the demonstrator's
 STRIKE = (

@@ -45,8 +45,10 @@ from sgjepa.envs.arms.basket.scene import (
     tilt_of,
 )
 from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record, vector
-from sgjepa.envs.base import World
 from sgjepa.envs.robots.panda import PANDA
+from sgjepa.envs.usual import BODIES, IN_SPACE
+from sgjepa.envs.world import Size, Usual, World
+from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
 REST, LIFTED = np.array([0.60, 0.0, 0.50]), math.radians(25)  # m, rad; where the blade waits and how far it looks up
@@ -54,6 +56,14 @@ MEETING, STEEP = np.array([0.40, 0.0, 0.66]), math.radians(50)  # m, rad; where 
 POSTURE = (-0.25, 1.06, 0.46, -1.86, 1.76, 1.68, 1.61)  # rad, near which it plays
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
 PLANS = tuple(FAILURES[i // 3] if i % 3 == 2 and i < 18 else "success" for i in range(20))  # 14 to 6
+
+USUAL = Usual(
+    train={"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)},
+    test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODIES)))},  # 25 values
+    sizes={**IN_SPACE, "paper": Size(pixels=256, train=8000, test=5000)},
+    patch=16,
+    sigreg=0.09,
+)
 
 
 class FrankaPaddleToBasket(ArmWorld):
@@ -78,6 +88,10 @@ class FrankaPaddleToBasket(ArmWorld):
         control_limit=blade_limits(FASTEST, math.pi / 2),
         phys=spatial.phys("ground"),
         nominal_law={"gravity": 9.8},
+        laws=("gravity",),  # the demonstrator reckons with a vertical pull
+        succeeds=True,
+        probed=spatial.FLYING,
+        usual=USUAL,
         image_size=256,
         records={
             "paddle": tool_record("paddle"),

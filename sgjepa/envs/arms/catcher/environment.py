@@ -39,8 +39,10 @@ from sgjepa.envs.arms.catcher.scene import (
     build,
 )
 from sgjepa.envs.arms.records import arm_record, flags, shifts, tool_record
-from sgjepa.envs.base import World
 from sgjepa.envs.robots.z1 import Z1
+from sgjepa.envs.usual import IN_SPACE, NARROW
+from sgjepa.envs.world import Usual, World
+from sgjepa.laws import evenly
 
 MASS = (0.5, 2.0)  # kg; all ranges are uniform
 SPIN = 6.0  # rad/s about each axis
@@ -78,6 +80,10 @@ class ArmCatcherBall(ArmWorld):
         control_limit=1.0,
         phys=spatial.phys("box"),
         nominal_law={"gravity": 4.0},
+        laws=("gravity",),  # the demonstrator reckons with a vertical pull
+        succeeds=True,
+        probed=spatial.FLYING,
+        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE, patch=16, sigreg=0.18),
         image_size=256,
         records={
             "catcher": tool_record("catcher"),

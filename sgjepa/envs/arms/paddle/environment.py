@@ -38,8 +38,9 @@ from sgjepa.envs.arms.paddle.scene import (
 )
 from sgjepa.envs.arms.paddle.success import qualified
 from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record
-from sgjepa.envs.base import World
 from sgjepa.envs.robots.z1 import Z1
+from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS
+from sgjepa.envs.world import Usual, World
 
 PLANS = ("success",) * 4 + ("failure",) + ("success",) * 5
 
@@ -76,6 +77,10 @@ class ArmPaddleBall(ArmWorld):
         control_limit=blade_limits(1.0, STEEPEST),
         phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
+        laws=("gravity",),  # the demonstrator reckons with a vertical pull
+        succeeds=True,
+        probed=spatial.FLYING,
+        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.72),
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
