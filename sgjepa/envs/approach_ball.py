@@ -56,14 +56,19 @@ class ApproachBall(Spatial):
         options={"contact": tuple(BALL_CONTACTS)},
     )
 
-    def __init__(self, image_size: int | None = None, contact: str | Contact = "elastic", render_mode: str | None = None):
+    def __init__(
+        self,
+        image_size: int | None = None,
+        contact: str | Contact = "elastic",
+        render_mode: str | None = None,
+        terminate_on_success: bool = False,
+    ):
         if isinstance(contact, str) and contact not in BALL_CONTACTS:
             raise unknown("contact", contact, BALL_CONTACTS)
         self.contact = BALL_CONTACTS[contact] if isinstance(contact, str) else contact
-        super().__init__(image_size, render_mode)
+        super().__init__(image_size, render_mode, terminate_on_success)
 
     def _build(self) -> None:
-        self.close()
         self.model = _model(self.contact)
         self.data = mujoco.MjData(self.model)
         self._mass = 1.0

@@ -10,7 +10,7 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import gymnasium
 import numpy as np
@@ -18,6 +18,12 @@ import numpy as np
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.envs.world import World
+
+
+class Closes(Protocol):
+    """What holds something that must be given back."""
+
+    def close(self) -> None: ...
 
 
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -29,8 +35,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
     world: ClassVar[World]
     model: Any  # mujoco.MjModel: what a law is applied to
+    _painter: Closes | None  # draws the model with OpenGL, from the first frame on; worlds that draw without leave it None
 
-    def __init__(self, image_size: int | None = None, render_mode: str | None = None):
+    def __init__(self, image_size: int | None = None, render_mode: str | None = None, terminate_on_success: bool = False):
         try:
             self.image_size = self.world.image_size if image_size is None else operator.index(image_size)
         except TypeError:
@@ -44,9 +51,12 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
         self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
         self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
+        self.terminate_on_success = terminate_on_success
         self.law: dict[str, float] = {}
         self.plan = ""
         self.t = -1  # frame number; -1 until the first reset has succeeded
+        self._rewarded = False  # whether a step of this episode has ended in success
+        self._painter = None
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------
@@ -114,10 +124,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         state = self._check_state(options.get("state", {}))
         super().reset(seed=seed)
         if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
+            self.close()
             self._build()
         for name, value in law.items():
             laws.LAWS[name].apply(self.model, value)
-        self.law, self.t = law, -1
+        self.law, self.t, self._rewarded = law, -1, False
         if self.world.plans:
             drawn = self.world.plans[
                 self.np_random.integers(len(self.world.plans))
@@ -135,13 +146,16 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self._set_state(self._check_state(state))
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Advance one frame under `action`, the world's control."""
+        """Advance one frame under `action`, the world's control. The reward is 1 for the first step that ends in success."""
         self._begun("step")
-        if self.t >= self.world.frames - 1:
+        if self.t >= self.world.frames - 1 or (self.terminate_on_success and self._rewarded):
             raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
         self._advance(self._check_control(action))
         self.t += 1
-        return self._frame(), 0.0, False, self.t == self.world.frames - 1, self._info()
+        first = self.success() and not self._rewarded
+        self._rewarded |= first
+        terminated, truncated = first and self.terminate_on_success, self.t == self.world.frames - 1
+        return self._frame(), float(first), terminated, truncated, self._info()
 
     def _begun(self, call: str) -> None:
         if self.t < 0:
@@ -149,6 +163,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def render(self) -> np.ndarray | None:
         return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None
+
+    def close(self) -> None:
+        """Free the OpenGL context; the next frame makes another."""
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
 
     def _info(self) -> dict[str, Any]:
         names = (q.name for q in self.world.state)

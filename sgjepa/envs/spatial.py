@@ -75,10 +75,7 @@ class Spatial(Env):
     arena: Arena
     lamp: Lamp = LAMP
     data: Any  # mujoco.MjData
-
-    def __init__(self, image_size: int | None = None, render_mode: str | None = None):
-        self._painter: LayeredPainter | None = None
-        super().__init__(image_size, render_mode)
+    _painter: LayeredPainter | None
 
     @abstractmethod
     def _casters(self) -> np.ndarray:
@@ -88,14 +85,6 @@ class Spatial(Env):
         if self._painter is None:
             self._painter = LayeredPainter(self.model, self.image_size, CAMERA, self.lamp, self.arena.floor)
         return self._painter.draw(self.data, self._casters())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
-
-    def close(self) -> None:
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
 
 
 def set_looks(spec: Any, look: Look) -> None:

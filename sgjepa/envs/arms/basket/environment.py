@@ -107,7 +107,6 @@ class FrankaPaddleToBasket(ArmWorld):
     )
 
     def _build(self) -> None:
-        self.close()
         self._adopt(*build(), SURFACES)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)

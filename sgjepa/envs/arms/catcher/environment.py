@@ -100,7 +100,6 @@ class ArmCatcherBall(ArmWorld):
     )
 
     def _build(self) -> None:
-        self.close()
         self._adopt(*build(), SURFACES)
         self._rest = self.arm.search(START, UPRIGHT).joints
         self.attempt = Attempt()

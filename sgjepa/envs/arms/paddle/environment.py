@@ -97,7 +97,6 @@ class ArmPaddleBall(ArmWorld):
     )
 
     def _build(self) -> None:
-        self.close()
         self._adopt(*build(), SURFACES)
         self._rest = self.arm.search(np.array([*CENTRE, START_HEIGHT]), np.eye(3)).joints
         self.attempt = Attempt()
