@@ -27,7 +27,7 @@ import numpy as np
 
 from sgjepa.core import files
 from sgjepa.core.progress import progress
-from sgjepa.data.config import episode_law, episode_seed
+from sgjepa.data.seeds import episode_law, episode_seed
 from sgjepa.envs import ENVS
 from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.laws import Grid

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.config import episode_law
+from sgjepa.data.seeds import episode_law
 from sgjepa.envs.approach_ball import ARENA, HIGHEST, LOOK, RADIUS, ApproachBall, _first_zero
 from sgjepa.envs.contact import BALL_CONTACTS
 from sgjepa.envs.render.layers import View
@@ -61,6 +61,25 @@ def test_flight_is_an_exact_parabola_between_bounces(gravity: float) -> None:
                 continue  # a bounce
             assert after[:3] == pytest.approx(place + speed * dt + pull * dt * dt / 2, abs=1e-9)
             assert after[3:] == pytest.approx(speed + pull * dt, abs=1e-9)
+            seen += 1
+    assert seen > 60
+
+
+@pytest.mark.parametrize("sideways", [-3.0, 0.4])
+def test_flight_is_an_exact_parabola_in_both_axes_under_both_laws(sideways: float) -> None:
+    """Every frame interval in which the ball stays off floor and walls."""
+    seen, dt, env, pull = 0, 1 / 16, Unseen(image_size=8), np.array([sideways, 0.0, -4.0])
+    moments = np.linspace(0, dt, 200)[:, None]
+    for seed in range(3):
+        env.reset(seed=seed, options={"law": {"gravity": 4.0, "gravity_x": sideways}})
+        for _ in range(63):
+            before = env.state()[:6]
+            env.step(NOTHING)
+            way = before[:3] + before[3:] * moments + pull * moments**2 / 2
+            if way[:, 2].min() < RADIUS + 1e-4 or np.abs(way[:, 0]).max() > ARENA.half[0] - RADIUS - 1e-4:
+                continue  # a bounce
+            assert env.state()[:3] == pytest.approx(before[:3] + before[3:] * dt + pull * dt * dt / 2, abs=1e-9)
+            assert env.state()[3:6] == pytest.approx(before[3:] + pull * dt, abs=1e-9)
             seen += 1
     assert seen > 60
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_arms import make, play, rest
 
-from sgjepa.envs.arms.catcher import environment as catcher
+from sgjepa.envs.arms.catcher import scene as catcher
 from sgjepa.envs.arms.flight import Flight
 
 pytestmark = pytest.mark.opengl

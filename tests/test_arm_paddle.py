@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from test_arms import column, make, play
 
-from sgjepa.envs.arms.paddle.environment import leaning, onsets, qualified
+from sgjepa.envs.arms.paddle.scene import leaning
+from sgjepa.envs.arms.paddle.success import onsets, qualified
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_paddle_ball"
@@ -145,6 +146,6 @@ def test_a_ball_that_is_put_up_has_not_flown_up() -> None:
             x, y, z = env.tool()[0]
             env.put({"x": x, "y": y, "z": z + (0.08 if t == 40 else 0.30), **still})
         env.step(np.zeros(5, np.float32))
-    touched, ball, paddle = np.array(env._history).T
+    touched, ball, paddle = np.array(env.attempt.history).T
     assert qualified(touched > 0, ball, paddle), "read without the marks it would count"
     assert not env.success()

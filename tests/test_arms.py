@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -13,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS
-from sgjepa.envs.arms import bounce
+from sgjepa.envs.arms import base, bounce
 from sgjepa.envs.arms.base import ArmWorld
 
 mujoco = pytest.importorskip("mujoco")
@@ -90,7 +92,7 @@ def test_no_command_asks_a_joint_for_more_than_its_published_speed(world: str) -
     for _ in range(63):  # from one end of the range to the other, which no demonstrator does
         control = np.where(rng.uniform(size=env.action_space.shape) < 0.5, env.action_space.low, env.action_space.high)
         env.step(control.astype(np.float32))
-        assert fastest(env._speeds) <= 1.02
+        assert fastest(env.command.speeds) <= 1.02
         assert fastest(env.records()["arm"][joints : 2 * joints]) <= 1.2, "a joint that lagged catches up"
     for plan in dict.fromkeys(env.world.plans):
         seen = play(env, 3, env.world.nominal_law["gravity"] * 1.4, plan)
@@ -242,6 +244,42 @@ def test_a_copy_of_a_world_goes_its_own_way(world: str) -> None:
     other.step(other.expert())
     assert np.array_equal(env.state(), other.state())
     assert np.array_equal(env.records()["arm"], other.records()["arm"])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_imagined_leaves_no_trace(world: str) -> None:
+    """A demonstrator plays ahead, to the end and with events; the episode goes on as if it had not."""
+    env, other = make(world), make(world)
+    for each in (env, other):
+        each.reset(seed=2, options={"plan": env.world.plans[0]})
+    for t in range(63):
+        if t == 10:
+            with env.imagined() as play:
+                for _ in range(53):
+                    play(env.action_space.sample().astype(float))
+            run = env.left_alone()
+            assert not np.array_equal(run(100)[0], run(100)[0]), "the copy goes on"
+        if t > 10:
+            control = env.expert()
+            assert np.array_equal(control, other.expert())
+        else:
+            control = rest(env)
+        env.step(control)
+        other.step(control)
+        assert np.array_equal(env.state(), other.state())
+    assert env.labels() == other.labels()
+    for name, values in env.records().items():
+        assert np.array_equal(values, other.records()[name])
+
+
+@pytest.mark.parametrize("path", sorted((Path(base.__file__).parent).glob("*/demonstrator.py")), ids=lambda p: p.parent.name)
+def test_a_demonstrator_asks_its_world_only_what_anybody_may(path: Path) -> None:
+    private = [
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and getattr(node.value, "id", "") != "self"
+    ]
+    assert private == []
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -9,10 +9,11 @@ from conftest import small
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
-from sgjepa.recipes.datasets import DATASETS, SIZES, dataset
+from sgjepa.envs import ENVS
+from sgjepa.recipes.datasets import SIZES, dataset
 
 
-@pytest.mark.parametrize("world", DATASETS)
+@pytest.mark.parametrize("world", ENVS)
 @pytest.mark.parametrize("size", SIZES)
 def test_every_recipe_survives_json(world: str, size: str) -> None:
     settings = dataset(world, size)

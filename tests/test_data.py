@@ -22,11 +22,12 @@ from sgjepa import laws
 from sgjepa.core.errors import InputError
 from sgjepa.data import collect as collect_module
 from sgjepa.data.collect import collect
-from sgjepa.data.config import Part, episode_law, episode_plan, episode_seed, make_env, make_episode
+from sgjepa.data.config import Part, make_env, make_episode
+from sgjepa.data.seeds import episode_law, episode_plan, episode_seed
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, planar
 from sgjepa.laws import Grid, Law
-from sgjepa.recipes.datasets import DATASETS, dataset
+from sgjepa.recipes.datasets import dataset
 
 
 def data_bytes(folder: Path) -> list[bytes]:
@@ -72,7 +73,7 @@ def test_episode_17_does_not_need_episode_16(finished: Path, split: str) -> None
     assert stored.law[17].tolist() == list(alone.law.values())
 
 
-@pytest.mark.parametrize("world", DATASETS)
+@pytest.mark.parametrize("world", ENVS)
 def test_mini_is_a_prefix_of_paper(world: str) -> None:
     mini, paper = dataset(world, "mini"), dataset(world, "paper")
     small_env, large_env = make_env(replace(mini, image_size=8)), make_env(replace(paper, image_size=8))

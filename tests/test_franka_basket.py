@@ -10,7 +10,8 @@ import pytest
 from test_arms import column, make, play, rest
 
 from sgjepa.envs.arms.base import ArmWorld
-from sgjepa.envs.arms.basket.environment import FAILURES, PLANS
+from sgjepa.envs.arms.basket.attempt import FAILURES
+from sgjepa.envs.arms.basket.environment import PLANS
 from sgjepa.envs.arms.basket.scene import facing
 
 pytestmark = pytest.mark.opengl
@@ -126,7 +127,7 @@ def test_the_arm_follows_the_longest_throws_too(seed: int, gravity: float) -> No
 def test_a_ball_that_is_put_elsewhere_has_not_flown_there() -> None:
     env = make(WORLD)
     env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})
-    env._struck = True
+    env.attempt.struck = True
     still = {"x": -0.59, "y": 0.0, "vx": 0.0, "vy": 0.0, "vz": 0.0}
     env.put({**still, "z": 0.9})
     env.step(np.array([0, 0, 0, math.pi / 2, math.radians(25)], np.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -24,7 +25,7 @@ ctypes.CDLL = hidden
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
     return subprocess.run(
-        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -77,4 +78,50 @@ def test_asking_for_backends_harms_no_open_picture() -> None:
     for starts in gl.PROBES.values():
         starts()
     assert (env._frame() == before).all()
+    env.close()
+
+
+VECTOR = """
+import gymnasium
+from sgjepa.envs import ENVS
+env = ENVS["approach_ball"](image_size=16)
+frame, _ = env.reset(seed=0)
+many = gymnasium.make_vec(
+    "sgjepa/ApproachBall-v0", 2, vectorization_mode="async", vector_kwargs={"context": CONTEXT}, image_size=16
+)
+frames, _ = many.reset(seed=0)
+print((frames[0] == frame).all())
+many.close()
+"""
+
+
+@pytest.mark.opengl
+def test_a_fork_of_a_process_that_has_drawn_says_what_to_do_and_does_not_hang() -> None:
+    done = run(VECTOR.replace("CONTEXT", "'fork'"))
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.endswith(
+        'OpenGL cannot draw in a forked process whose parent has drawn already: start processes with context="spawn"'
+    )
+    assert "InputError" in last
+
+
+@pytest.mark.opengl
+def test_spawned_processes_draw_the_same_frames() -> None:
+    done = run(VECTOR.replace("CONTEXT", "'spawn'"))
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.opengl
+def test_any_thread_may_draw_an_environment() -> None:
+    """Reset in this one, a step in another, a picture in this one again."""
+    from sgjepa.envs import ENVS
+
+    env = ENVS["approach_ball"](image_size=16)
+    env.reset(seed=0)
+    with ThreadPoolExecutor(1) as other:
+        stepped = other.submit(lambda: env.step(env.expert())[0]).result(timeout=60)
+        assert (env._frame() == stepped).all()
+        other.submit(env.close).result(timeout=60)
+    assert (env._frame() == stepped).all(), "a closed environment draws again"
     env.close()

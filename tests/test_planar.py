@@ -68,7 +68,12 @@ def test_an_episode_has_64_frames_and_named_state(world: str) -> None:
 
 
 def test_symmetry_orders_are_those_of_the_shapes() -> None:
-    assert {w: ENVS[w].world.symmetry for w in WORLDS} == {"square": 4, "right_triangle": 1, "pentagon": 5, "house": 1}
+    assert {w: ENVS[w].world.probed.symmetry for w in WORLDS} == {
+        "square": 4,
+        "right_triangle": 1,
+        "pentagon": 5,
+        "house": 1,
+    }
 
 
 # --- launch --------------------------------------------------------------------------------------------------------
@@ -146,6 +151,39 @@ def test_contacts_keep_energy_and_the_body_in_the_box(world: str, gravity: float
     assert np.median(changes) <= 0.01
     assert np.percentile(changes, 95) <= 0.05
     assert deepest > -0.02, "a vertex sank deeper than 2 cm into a wall"
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("gravity", "gravity_x"), [(4.0, 2.0), (0.0, -6.0), (-2.0, 3.0)])
+def test_flight_is_a_parabola_in_both_axes_under_both_laws(world: str, gravity: float, gravity_x: float) -> None:
+    env = make(world)
+    env.reset(seed=4, options={"law": {"gravity": gravity, "gravity_x": gravity_x}})
+    place, speed, pull = env.state()[:2], env.expert() / env.phys()[1], np.array([gravity_x, -gravity])
+    for step in range(1, 64):
+        env.step(env.expert())
+        t = step / 16
+        if env.clearance() < 0.5:
+            break  # near a wall the parabola ends
+        assert env.state()[:2] == pytest.approx(place + speed * t + pull * t * t / 2, abs=1e-9)
+        assert env.state()[2:4] == pytest.approx(speed + pull * t, abs=1e-9)
+    assert step > 3, "no flight was seen"
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("gravity", "gravity_x"), [(4.0, 2.0), (0.0, -6.0), (-2.0, 3.0)])
+def test_contacts_keep_energy_under_both_laws(world: str, gravity: float, gravity_x: float) -> None:
+    env, changes, moved = make(world), [], []
+    for seed in range(20):
+        env.reset(seed=seed, options={"law": {"gravity": gravity, "gravity_x": gravity_x}})
+        start, kinetic = launch_energy(env), []
+        for _ in range(63):
+            env.step(env.expert())
+            kinetic.append(float((env.state()[2:4] ** 2).sum()) / 2)
+        changes.append(abs(env.energy() / start - 1))
+        moved.append(np.ptp(kinetic) * env.phys()[1] / start)
+    assert np.median(changes) <= 0.01
+    assert np.percentile(changes, 95) <= 0.05
+    assert np.median(moved) > 0.3, "energy went to and fro between height and speed"
 
 
 def test_energy_is_kept_also_while_a_vertex_is_in_the_wall() -> None:

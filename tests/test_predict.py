@@ -24,12 +24,13 @@ from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.targets import Targets, targets_of
+from sgjepa.evaluation.targets import Targets
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
@@ -42,7 +43,8 @@ from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 
 PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
-PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z"), symmetry=4, frame_dt=1 / 16)
+STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")
+PLANAR = Targets(STATE, ("x", "z"), ("vx", "vz"), "theta", "omega", symmetry=4, frame_dt=1 / 16)
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +111,11 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
     }
 
 
-def test_a_world_without_positions_cannot_be_probed() -> None:
-    with pytest.raises(InputError, match="must name positions"):
-        targets_of(["q1", "q2"], 1, 16, "arm")
+def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert targets_in(data) == PLANAR
+    monkeypatch.setattr(ENVS["square"], "world", replace(ENVS["square"].world, probed=None))
+    with pytest.raises(InputError, match="square cannot be probed"):
+        targets_in(data)
 
 
 # --- probes --------------------------------------------------------------------------------------------------------

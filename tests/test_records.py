@@ -20,7 +20,8 @@ from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.store import fit_normalisers, open_dataset
 from sgjepa.data.windows import Clips, Together
 from sgjepa.envs import ENVS, planar
-from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.base import Env
+from sgjepa.envs.world import Quantity, World
 from sgjepa.laws import Grid, Law
 
 
@@ -37,6 +38,7 @@ class Walled(planar.Square):
             "height": (Quantity("height", "m"),),
         },
         labels={"end": ("low", "high")},
+        succeeds=True,
     )
 
     def _advance(self, control: np.ndarray) -> None:
@@ -72,6 +74,15 @@ def test_records_and_labels_come_back_as_the_world_gave_them(walled: Path) -> No
     assert split.success.tolist() == fell.tolist()
     assert split.label("end").tolist() == np.where(fell, "low", "high").tolist()
     assert set(split.label("end")) == {"low", "high"}
+
+
+def test_the_reward_is_one_at_the_frame_in_which_success_is_first_reached(walled: Path) -> None:
+    split = open_dataset(walled).train
+    low = split.state[..., 1] < 4.6  # success, by frame; it starts high
+    first = np.where(low.any(axis=1), low.argmax(axis=1), -1)
+    assert (first > 0).any()
+    assert np.array_equal(split.reward, np.arange(64) == first[:, None])
+    assert split.about["columns"]["reward"] == "1 at the frame in which success is first reached, else 0"
 
 
 def test_the_manifest_counts_the_words_of_every_label(walled: Path) -> None:

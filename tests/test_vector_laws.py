@@ -138,7 +138,7 @@ def test_the_report_maps_the_error_over_the_plane_of_two_laws(run: Path, tmp_pat
 def test_the_errors_follow_from_the_states(run: Path) -> None:
     """states.parquet holds what every source said and what was recorded, so nobody has to run the model again."""
     (found,) = load_evaluations(run)
-    truth, std = found.states("recorded").astype(float), found.about["targets"]["std"]
+    truth, std = found.states("recorded").astype(float), found.about["target_std"]
     for source in ("predicted", "one_step", "simulator", "stay"):
         errors = found.targets.errors(found.states(source).astype(float), truth, std)
         for metric, values in errors.items():

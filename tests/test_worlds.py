@@ -11,9 +11,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from sgjepa.core.errors import InputError
+from sgjepa.data.config import DatasetConfig, Part, check
 from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.base import Env
+from sgjepa.laws import LAWS, Grid
+from sgjepa.recipes.datasets import SIZES
 
 
 def episode(world: str, seed: int, **law: float) -> Episode:
@@ -34,8 +38,71 @@ def test_gymnasium_accepts_the_world(world: str) -> None:
 
 
 @pytest.mark.parametrize("world", ENVS)
+def test_gymnasiums_own_time_limit_ends_the_episode_once_at_the_last_frame(world: str) -> None:
+    env = gymnasium.wrappers.TimeAwareObservation(gymnasium.make(ENVS[world].world.gym_id, image_size=8))
+    seen, _ = env.reset(seed=0)
+    assert seen[-1] == 0
+    ends = []
+    for _ in range(63):
+        seen, _, *end, _ = env.step(np.zeros(env.action_space.shape, np.float32))
+        ends.append(end)
+    assert ends == [[False, False]] * 62 + [[False, True]]
+    assert seen[-1] == 63
+    env.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
+@pytest.mark.parametrize("terminate", [False, True])
+def test_the_first_step_that_ends_in_success_is_rewarded_and_may_end_the_episode(world: str, terminate: bool) -> None:
+    """Planned successes at the nominal gravity; worlds without a task are never rewarded."""
+    env = ENVS[world](image_size=8, terminate_on_success=terminate)
+    succeeded = False
+    for seed in range(3):
+        env.reset(seed=seed, options={"plan": env.world.plans[0]} if env.world.plans else {})
+        rewards, before = [], False
+        for _ in range(63):
+            _, reward, terminated, _, info = env.step(env.expert())
+            rewards.append(reward)
+            assert reward == float(info["success"] and not before)
+            assert terminated == (terminate and reward == 1)
+            before |= info["success"]
+            if terminated:
+                break
+        assert sum(rewards) == info["success"] == before
+        succeeded |= before
+        if terminate and before:
+            with pytest.raises(InputError, match=f"the episode ended at frame {env.t}; call reset to start another"):
+                env.step(env.expert())
+    assert succeeded == env.world.succeeds
+    env.close()
+
+
+@pytest.mark.parametrize("world", ENVS)
 def test_the_command_line_name_is_the_worlds_own(world: str) -> None:
     assert ENVS[world].world.name == world
+
+
+@pytest.mark.parametrize("world", ENVS)
+def test_a_world_declares_what_it_offers(world: str) -> None:
+    """Names that are declared are those of the state and of known laws, and only a world with a task can succeed."""
+    declared, env = ENVS[world].world, ENVS[world]
+    units = {quantity.name: quantity.unit for quantity in declared.state}
+    probed, usual = declared.probed, declared.usual
+    assert probed is not None
+    assert [units[name] for name in probed.position] == ["m"] * len(probed.position)
+    assert [units[name] for name in probed.velocity] == ["m/s"] * len(probed.position)
+    assert (probed.angle == "") == (probed.rate == "")
+    if probed.angle:
+        assert (units[probed.angle], units[probed.rate]) == ("rad", "rad/s")
+    assert set(declared.goal) <= units.keys()
+    assert declared.succeeds == (env.success is not Env.success)
+    assert declared.succeeds == issubclass(env, ArmWorld)
+    assert set(declared.laws) <= LAWS.keys()
+    declared.check_laws(declared.nominal_law)
+    assert usual is not None
+    assert list(usual.sizes) == list(SIZES)
+    assert usual.train.keys() == usual.test.keys() == declared.nominal_law.keys()
+    assert usual.sizes["paper"].pixels == declared.image_size
 
 
 @pytest.mark.parametrize("world", ENVS)
@@ -121,6 +188,30 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
     assert np.array_equal(env.state(), before)
     assert env.observation_space.contains(env.step(env.expert())[0])
     env.close()
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])
+def test_a_law_that_a_demonstrator_does_not_know_is_refused(world: str) -> None:
+    env = ENVS[world](image_size=8)
+    words = f"{world} does not take the law 'gravity_x', only gravity"
+    with pytest.raises(InputError, match=words):
+        env.reset(seed=0, options={"law": {"gravity": 4.0, "gravity_x": 1.0}})
+    both = Part(2, {"gravity": Grid((4.0,)), "gravity_x": Grid((1.0,))})
+    with pytest.raises(InputError, match=words):
+        check(DatasetConfig(world, 8, both, both))
+    env.reset(seed=0)
+    env.close()
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if not issubclass(env, ArmWorld)])
+def test_a_second_law_that_is_no_longer_given_leaves_no_trace(world: str) -> None:
+    env = ENVS[world](image_size=32)
+    pulled = simulate(env, 2, {"gravity": 3.0, "gravity_x": 2.0})
+    later, alone = simulate(env, 2, {"gravity": 3.0}), episode(world, 2, gravity=3.0)
+    env.close()
+    assert not np.array_equal(pulled.state, later.state)
+    assert np.array_equal(later.state, alone.state)
+    assert np.array_equal(later.frames, alone.frames)
 
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])

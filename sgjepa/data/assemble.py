@@ -15,8 +15,9 @@ import pyarrow as pa
 from sgjepa.core import files
 from sgjepa.core.errors import one_line
 from sgjepa.data import codec, episode
-from sgjepa.data.config import DatasetConfig, Part, episode_law
+from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.manifest import LawSummary, Manifest, PartSummary, write_manifest
+from sgjepa.data.seeds import episode_law
 from sgjepa.envs import find
 
 

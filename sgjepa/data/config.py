@@ -1,18 +1,16 @@
-"""What decides a dataset's bytes: the settings, the seed, law and plan of every episode, and the checks at the door."""
+"""What decides a dataset's bytes: the settings, the environment they ask for, and the checks at the door."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data import codec, episode
+from sgjepa.data.seeds import episode_law, episode_plan, episode_seed
 from sgjepa.envs import find
 from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.envs.base import Env
@@ -42,31 +40,6 @@ class DatasetConfig:
 
     def part(self, split: str) -> Part:
         return {"train": self.train, "test": self.test}[split]
-
-
-def episode_seed(seed: int, split: str, number: int) -> int:
-    """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number))
-    high, low = sequence.generate_state(2, np.uint32).tolist()
-    return int(high >> 1) << 32 | int(low)  # 63 bits: fits a signed integer anywhere
-
-
-def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: int) -> dict[str, float]:
-    """The laws of one episode, from a stream of their own, rounded to what the dataset's float32 columns hold."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], number, 1)))
-    return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
-
-
-def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> str:
-    """What the episode is meant to come to; empty in worlds without plans.
-
-    Each run of as many episodes as there are plans has every one of them, in an order of its own: the shares are exact.
-    """
-    if not plans:
-        return ""
-    block, place = divmod(number, len(plans))
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode.SPLITS[split], block, 2)))
-    return plans[int(rng.permutation(len(plans))[place])]
 
 
 def with_meshes(settings: DatasetConfig) -> DatasetConfig:
@@ -111,6 +84,7 @@ def check(settings: DatasetConfig) -> None:
         raise InputError(f"seed must not be negative, got {settings.seed}")
     for split in episode.SPLITS:
         _check_part(settings.part(split), split)
+        world.check_laws(settings.part(split).laws)
     for name in settings.train.laws.keys() ^ settings.test.laws.keys():
         raise InputError(f"law '{name}' must be given for both splits, or for none")
     for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | world.records.keys()):

@@ -1,9 +1,9 @@
-"""An episode, and its Lance rows: one row a frame.
+"""An episode, and its Lance rows: one row per frame.
 
-row t:   pixels[t], state[t]   the frame and exactly the state it shows
-         control[t]            acts between frame t and t + 1; the last row's drives nothing
-         one column a law      constant over the episode; the paper's action is [control; law]
-         one column a record   what else the world records at a frame: `World.records`
+row t:   pixels[t], state[t]    the frame and exactly the state it shows
+         control[t]             acts between frame t and t + 1; the last row's drives nothing
+         one column per law     constant over the episode; the paper's action is [control; law]
+         one column per record  what else the world records at a frame: `World.records`
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
-from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.base import Env
+from sgjepa.envs.world import Quantity, World
 from sgjepa.laws import LAWS
 
 FORMAT = "sgjepa-1"
@@ -32,12 +33,14 @@ COLUMNS = {
     "pixels": "the RGB frame, encoded as `codec` says",
     "state": "what the frame shows, in the order of `state`",
     "control": "acts from this frame to the next, in the order of `control`; the paper's action is [control; law]",
-    "reward": "always 0",
+    "reward": "always 0",  # but see REWARD
     "phys": "constants of the episode, in the order of `phys`",
     "source_episode_index": "number that, with the seed and the split, fixes the episode in datasets of any size",
     "task": "the world's name",
     "episode_metadata": "JSON: seed for reset, laws, success, labels",
 }
+
+REWARD = "1 at the frame in which success is first reached, else 0"  # in worlds that can succeed
 
 
 def columns_of(controls: int) -> dict[str, str]:
@@ -54,6 +57,7 @@ class Episode:
     control: np.ndarray  # (T, A) float32
     phys: np.ndarray  # (P,) float32
     law: dict[str, float]
+    reward: np.ndarray  # (T,) float32: of the step that led to the frame, 0 at frame 0
     success: bool
     seed: int
     records: dict[str, np.ndarray] = field(default_factory=dict)  # (T, R) float32 each
@@ -68,10 +72,11 @@ def reset_options(law: Mapping[str, float], plan: str) -> dict[str, Any]:
 def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> Episode:
     """One episode of the environment under its own demonstrator; without a plan the seed decides it, where there are any."""
     frame, _ = env.reset(seed=seed, options=reset_options(law, plan))
-    frames, states, controls, records = [frame], [env.state()], [env.expert()], [env.records()]
+    frames, states, controls, records, rewards = [frame], [env.state()], [env.expert()], [env.records()], [0.0]
     for _ in range(env.world.frames - 1):
-        frame, *_ = env.step(controls[-1])
+        frame, reward, *_ = env.step(controls[-1])
         frames.append(frame)
+        rewards.append(reward)
         states.append(env.state())
         controls.append(env.expert())
         records.append(env.records())
@@ -81,6 +86,7 @@ def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> E
         control=np.stack(controls).astype(np.float32),
         phys=env.phys().astype(np.float32),
         law=dict(env.law),
+        reward=np.array(rewards, np.float32),
         success=env.success(),
         seed=seed,
         records={name: np.stack([r[name] for r in records]).astype(np.float32) for name in env.world.records},
@@ -128,6 +134,7 @@ def schema(
         "codec_about": codec.about,
         "columns": {
             **columns_of(len(world.control)),
+            **({"reward": REWARD} if world.succeeds else {}),
             **{name: f"law in {LAWS[name].unit}, constant over the episode" for name in law_names},
             **{name: f"record at the frame, in the order of `records.{name}`" for name in world.records},
         },
@@ -138,7 +145,7 @@ def schema(
         "labels": {name: list(words) for name, words in world.labels.items()},
         "laws": {name: LAWS[name].unit for name in law_names},
         "split_to_id": SPLITS,
-        "symmetry": world.symmetry,
+        "symmetry": world.probed.symmetry if world.probed else 1,
         "env": dict(env_options),
         "mujoco": version("mujoco"),  # trajectories repeat bit for bit only within a version
         "seed": seed,
@@ -163,7 +170,6 @@ def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, cod
             "episode_idx": number,
             "split_id": SPLITS[split],
             **episode.law,
-            "reward": 0.0,
             "source_episode_index": number,
             "task": task,
             "episode_metadata": json.dumps(metadata),
@@ -172,6 +178,7 @@ def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, cod
             columns[name].extend([value] * steps)
         columns["step_idx"].extend(range(steps))
         columns["pixels"].extend(codec.encode(frame) for frame in episode.frames)
+        columns["reward"].extend(episode.reward.tolist())
         columns["state"].append(episode.state)
         if "control" in columns:
             columns["control"].append(episode.control)

@@ -157,6 +157,11 @@ class Split:
             np.stack([values[:, 0] for values in columns], axis=1) if columns else np.zeros((self.episodes, 0), np.float32)
         )
 
+    @cached_property
+    def reward(self) -> np.ndarray:
+        """(N, T): of the step that led to each frame, 0 at frame 0"""
+        return self._array("reward")
+
     def record(self, name: str) -> np.ndarray:
         """(N, T, R): one of the world's records, in the order that `about["records"]` names"""
         if name not in self._records:

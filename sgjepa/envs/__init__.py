@@ -25,8 +25,13 @@ ENVS: dict[str, type[Env]] = {
 }
 
 for _env in ENVS.values():
-    # the environment ends its episodes itself, and says more about a wrong order of calls than the wrappers do
-    gymnasium.register(_env.world.gym_id, entry_point=cast(Any, _env), disable_env_checker=True, order_enforce=False)
+    gymnasium.register(
+        _env.world.gym_id,
+        entry_point=cast(Any, _env),
+        max_episode_steps=_env.world.frames - 1,  # for wrappers that know the time; the environment ends there itself
+        disable_env_checker=True,  # the environment says more about wrong calls than these wrappers do
+        order_enforce=False,
+    )
 
 
 def find(name: str) -> type[Env]:

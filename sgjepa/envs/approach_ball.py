@@ -16,9 +16,10 @@ import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import spatial
-from sgjepa.envs.base import World
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
 from sgjepa.envs.spatial import Arena, Look, Spatial
+from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS
+from sgjepa.envs.world import Usual, World
 
 RADIUS = 0.06
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)
@@ -49,18 +50,25 @@ class ApproachBall(Spatial):
         control_limit=1.0,
         phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
+        probed=spatial.FLYING,
+        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.18, window=2),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )
 
-    def __init__(self, image_size: int | None = None, contact: str | Contact = "elastic", render_mode: str | None = None):
+    def __init__(
+        self,
+        image_size: int | None = None,
+        contact: str | Contact = "elastic",
+        render_mode: str | None = None,
+        terminate_on_success: bool = False,
+    ):
         if isinstance(contact, str) and contact not in BALL_CONTACTS:
             raise unknown("contact", contact, BALL_CONTACTS)
         self.contact = BALL_CONTACTS[contact] if isinstance(contact, str) else contact
-        super().__init__(image_size, render_mode)
+        super().__init__(image_size, render_mode, terminate_on_success)
 
     def _build(self) -> None:
-        self.close()
         self.model = _model(self.contact)
         self.data = mujoco.MjData(self.model)
         self._mass = 1.0

@@ -1,4 +1,4 @@
-"""The seam every world shares: one Gymnasium environment for data and for control, and the spec that names everything.
+"""The seam every world shares: one Gymnasium environment for data and for control. What it declares is in world.py.
 
 frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
 control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
@@ -10,49 +10,20 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import gymnasium
 import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.envs.world import World
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A named number in a record, with its unit."""
+class Closes(Protocol):
+    """What holds something that must be given back."""
 
-    name: str
-    unit: str
-
-
-@dataclass(frozen=True)
-class World:
-    """Everything that is fixed about a world. Datasets, models and reports read names, units and shapes from here."""
-
-    name: str  # on the command line, and the dataset's task
-    gym_id: str
-    state: tuple[Quantity, ...]
-    control: tuple[Quantity, ...]
-    control_limit: float | tuple[float, ...]  # |control| stays within it: one for all channels, or one each
-    phys: tuple[Quantity, ...]
-    nominal_law: Mapping[str, float]  # what holds when reset is given no law
-    symmetry: int = 1  # a turn by 1/symmetry looks the same
-    image_size: int = 128
-    fps: int = 16
-    frames: int = 64
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
-    # more vectors a frame, a dataset column each: an arm's joints, contact flags. A flag covers the interval that ended here
-    records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
-    # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
-    plans: tuple[str, ...] = ()
-
-    @property
-    def frame_dt(self) -> float:
-        return 1.0 / self.fps
+    def close(self) -> None: ...
 
 
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -64,8 +35,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
     world: ClassVar[World]
     model: Any  # mujoco.MjModel: what a law is applied to
+    _painter: Closes | None  # draws the model with OpenGL, from the first frame on; worlds that draw without leave it None
 
-    def __init__(self, image_size: int | None = None, render_mode: str | None = None):
+    def __init__(self, image_size: int | None = None, render_mode: str | None = None, terminate_on_success: bool = False):
         try:
             self.image_size = self.world.image_size if image_size is None else operator.index(image_size)
         except TypeError:
@@ -79,9 +51,12 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
         self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
         self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
+        self.terminate_on_success = terminate_on_success
         self.law: dict[str, float] = {}
         self.plan = ""
         self.t = -1  # frame number; -1 until the first reset has succeeded
+        self._rewarded = False  # whether a step of this episode has ended in success
+        self._painter = None
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------
@@ -145,13 +120,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if "plan" in options and options["plan"] not in self.world.plans:
             raise unknown("plan", options["plan"], dict.fromkeys(self.world.plans))
         law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
+        self.world.check_laws(law)
         state = self._check_state(options.get("state", {}))
         super().reset(seed=seed)
         if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
+            self.close()
             self._build()
         for name, value in law.items():
             laws.LAWS[name].apply(self.model, value)
-        self.law, self.t = law, -1
+        self.law, self.t, self._rewarded = law, -1, False
         if self.world.plans:
             drawn = self.world.plans[
                 self.np_random.integers(len(self.world.plans))
@@ -169,13 +146,16 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self._set_state(self._check_state(state))
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Advance one frame under `action`, the world's control."""
+        """Advance one frame under `action`, the world's control. The reward is 1 for the first step that ends in success."""
         self._begun("step")
-        if self.t >= self.world.frames - 1:
+        if self.t >= self.world.frames - 1 or (self.terminate_on_success and self._rewarded):
             raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
         self._advance(self._check_control(action))
         self.t += 1
-        return self._frame(), 0.0, False, self.t == self.world.frames - 1, self._info()
+        first = self.success() and not self._rewarded
+        self._rewarded |= first
+        terminated, truncated = first and self.terminate_on_success, self.t == self.world.frames - 1
+        return self._frame(), float(first), terminated, truncated, self._info()
 
     def _begun(self, call: str) -> None:
         if self.t < 0:
@@ -183,6 +163,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def render(self) -> np.ndarray | None:
         return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None
+
+    def close(self) -> None:
+        """Free the OpenGL context; the next frame makes another."""
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
 
     def _info(self) -> dict[str, Any]:
         names = (q.name for q in self.world.state)

@@ -10,9 +10,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from sgjepa.envs.base import Env, Quantity
+from sgjepa.envs.base import Env
 from sgjepa.envs.render.layers import BACKDROP, LayeredPainter
 from sgjepa.envs.render.shadows import Floor, Lamp
+from sgjepa.envs.world import Probed, Quantity
 
 CAMERA = "front"
 HIDDEN = 3  # group of geoms that only collide
@@ -28,6 +29,8 @@ BALL = (
     *(Quantity(name, "rad/s") for name in ("wx", "wy", "wz")),
     *(Quantity(name, "m") for name in ("anchor_x", "anchor_y", "anchor_z")),
 )
+
+FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # what a probe can read of it
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,7 @@ class Spatial(Env):
     arena: Arena
     lamp: Lamp = LAMP
     data: Any  # mujoco.MjData
-
-    def __init__(self, image_size: int | None = None, render_mode: str | None = None):
-        self._painter: LayeredPainter | None = None
-        super().__init__(image_size, render_mode)
+    _painter: LayeredPainter | None
 
     @abstractmethod
     def _casters(self) -> np.ndarray:
@@ -85,14 +85,6 @@ class Spatial(Env):
         if self._painter is None:
             self._painter = LayeredPainter(self.model, self.image_size, CAMERA, self.lamp, self.arena.floor)
         return self._painter.draw(self.data, self._casters())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
-
-    def close(self) -> None:
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
 
 
 def set_looks(spec: Any, look: Look) -> None:

@@ -29,6 +29,7 @@ from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probe import ProbeConfig, fit_to
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import write_strips
+from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
@@ -79,7 +80,9 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
             for name, sampler in training_samplers(dataset).items()
         },
         "coverage": coverage_of(dataset),
-        "targets": found.targets,
+        "targets": config.to_dict(found.targets),
+        "target_names": list(found.targets.names),
+        "target_std": list(found.std),
         "settings": settings,
         "scores": found.scores,
         "provenance": files.provenance(),
@@ -97,7 +100,8 @@ class Measured:
     errors: Table
     states: Table
     scores: dict[str, Any]
-    targets: dict[str, Any]
+    targets: Targets
+    std: tuple[float, ...]  # of the targets over the probe's training windows: the unit of NMSE
 
 
 def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, split: str) -> Measured:
@@ -144,8 +148,7 @@ def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Fo
         "horizons": steps,
         "simulator_starts_moved": moved,  # out of a wall, towards the true state
     }
-    targets = {**config.to_dict(fitted.targets), "names": list(fitted.targets.names), "std": list(fitted.std)}
-    return Measured(_with_excess(join(errors)), join(states), scores, targets)
+    return Measured(_with_excess(join(errors)), join(states), scores, fitted.targets, fitted.std)
 
 
 def _episodes(run: Run, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:

@@ -20,7 +20,8 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.evaluation.targets import Targets, targets_of
+from sgjepa.envs import find
+from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
@@ -112,14 +113,20 @@ def stack(features: Tensor, window: int) -> Tensor:
 
 
 def targets_in(dataset: Dataset) -> Targets:
-    """What the dataset's own records offer to a probe."""
-    about = dataset.train.about
-    return targets_of([name for name, _ in about["state"]], about["symmetry"], about["fps"], about["task"])
+    """What the dataset's world declares to be readable, by the names of its recorded state."""
+    about, world = dataset.train.about, find(dataset.settings.world).world
+    probed = world.probed
+    if probed is None:
+        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    state = tuple(name for name, _ in about["state"])
+    turning = (probed.angle, probed.rate, probed.symmetry)
+    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / about["fps"])
 
 
 def usual_window(world: str) -> int:
-    """Frames a probe sees, as in the paper: two of a flying ball tell its velocity, four also how a body turns."""
-    return 2 if world == "approach_ball" else 4
+    """Frames that a probe sees in that world."""
+    usual = find(world).world.usual
+    return usual.window if usual else ProbeConfig.window
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.config import episode_plan, episode_seed, make_env
+from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options
+from sgjepa.data.seeds import episode_plan, episode_seed
 from sgjepa.data.store import Dataset
 from sgjepa.envs.base import Env
-from sgjepa.evaluation.targets import ANGLE, Targets
+from sgjepa.evaluation.targets import Targets
 
 
 def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
@@ -69,8 +70,8 @@ def _put(env: Env, targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool
     guess, truth = targets.to_state(seen), targets.to_state(true)
     for tenth in range(11):
         state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
-        if tenth == 10 and ANGLE in state:
-            state[ANGLE] = float(truth[ANGLE])
+        if tenth == 10 and targets.turns:  # between two angles that look alike there is no way
+            state[targets.angle_name] = float(truth[targets.angle_name])
         try:
             env.put(state)
         except InputError:

@@ -1,7 +1,7 @@
 """What a probe reads out of a world, and the errors that are reported in physical units. NumPy only.
 
-A world that names its state as ours do needs nothing more: positions x, y, z; velocities vx, vy, vz; an angle theta with
-its rate omega. An angle enters as sine and cosine of `symmetry * theta`, so poses that look the same have the same target.
+A world declares it (`World.probed`): positions, as many velocities, and an angle with its rate. An angle enters as sine and
+cosine of `symmetry * angle`, so poses that look the same have the same target.
 """
 
 from __future__ import annotations
@@ -12,38 +12,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.core.errors import InputError
-
-POSITION, VELOCITY, ANGLE, RATE = ("x", "y", "z"), ("vx", "vy", "vz"), "theta", "omega"
-
 
 @dataclass(frozen=True)
 class Targets:
     """Which entries of a recorded state are probed, in the order of a target y: position, velocity, [sin, cos, rate].
 
-    state: names of the recorded state. symmetry: a turn by 1/symmetry looks the same. frame_dt: seconds between frames.
+    state: names of the recorded state. angle, rate: empty where nothing turns. symmetry: a turn by 1/symmetry looks the
+    same. frame_dt: seconds between frames.
     """
 
     state: tuple[str, ...]
+    position: tuple[str, ...]
+    velocity: tuple[str, ...]
+    angle_name: str
+    rate: str
     symmetry: int
     frame_dt: float
 
     @property
-    def position(self) -> tuple[str, ...]:
-        return tuple(name for name in POSITION if name in self.state)
-
-    @property
-    def velocity(self) -> tuple[str, ...]:
-        return tuple(name for name in VELOCITY if name in self.state)
-
-    @property
     def turns(self) -> bool:
-        """Whether the world has an angle to read."""
-        return ANGLE in self.state and RATE in self.state
+        """Whether there is an angle to read."""
+        return bool(self.angle_name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        turning = (f"sin {self.symmetry}{ANGLE}", f"cos {self.symmetry}{ANGLE}", RATE) if self.turns else ()
+        turning = (
+            (f"sin {self.symmetry}{self.angle_name}", f"cos {self.symmetry}{self.angle_name}", self.rate)
+            if self.turns
+            else ()
+        )
         return (*self.position, *self.velocity, *turning)
 
     def of(self, state: np.ndarray) -> np.ndarray:
@@ -51,8 +48,8 @@ class Targets:
         column = {name: state[..., i] for i, name in enumerate(self.state)}
         parts = [column[name] for name in (*self.position, *self.velocity)]
         if self.turns:
-            phase = self.symmetry * column[ANGLE]
-            parts += [np.sin(phase), np.cos(phase), column[RATE]]
+            phase = self.symmetry * column[self.angle_name]
+            parts += [np.sin(phase), np.cos(phase), column[self.rate]]
         return np.stack(parts, axis=-1)
 
     def to_state(self, y: np.ndarray) -> dict[str, np.ndarray]:
@@ -60,7 +57,7 @@ class Targets:
         names = (*self.position, *self.velocity)
         found = {name: y[..., i] for i, name in enumerate(names)}
         if self.turns:
-            found |= {ANGLE: self.angle(y), RATE: y[..., -1]}
+            found |= {self.angle_name: self.angle(y), self.rate: y[..., -1]}
         return found
 
     def angle(self, y: np.ndarray) -> np.ndarray:
@@ -97,14 +94,3 @@ UNITS = {
     "rotation_turns": "turns",
     "latent_mse": "1",
 }
-
-
-def targets_of(state: Sequence[str], symmetry: int, fps: float, world: str) -> Targets:
-    """The targets of a world, or one line that says why it cannot be probed."""
-    found = Targets(tuple(state), symmetry, 1.0 / fps)
-    if not found.position or len(found.position) != len(found.velocity):
-        raise InputError(
-            f"{world} cannot be probed: its state ({', '.join(state)}) must name positions ({', '.join(POSITION)}) "
-            f"and as many velocities ({', '.join(VELOCITY)})"
-        )
-    return found

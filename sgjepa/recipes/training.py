@@ -13,92 +13,76 @@ from dataclasses import replace
 from functools import partial
 
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.envs import ENVS, find
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders import vit
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
+from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.jepa import JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
-from sgjepa.recipes.datasets import SIZES
+from sgjepa.recipes.datasets import SIZES, usual
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
 from sgjepa.training.run import Run, Train
 
-# world: control channels, picture size, patch, weight of SIGReg (the paper's configuration table)
-_PAPER = {
-    "square": (2, 128, 8, 0.72),
-    "right_triangle": (2, 128, 8, 0.72),
-    "pentagon": (2, 128, 8, 0.72),
-    "house": (2, 128, 8, 0.72),
-    "approach_ball": (0, 256, 16, 0.18),
-    "arm_catcher_ball": (3, 256, 16, 0.18),
-    "arm_paddle_ball": (5, 256, 16, 0.72),
-    "franka_basket": (5, 256, 16, 0.09),
-}
 # the paper's training sets for the transfer to the house
 _TOGETHER = {
     "triangle_square": ("right_triangle", "square"),
     "triangle_square_pentagon": ("right_triangle", "square", "pentagon"),
 }
-WORLDS = {**{world: (world,) for world in _PAPER}, **_TOGETHER}
+WORLDS = {**{name: (name,) for name, env in ENVS.items() if env.world.usual}, **_TOGETHER}
 _PAPER_BATCH = 64
 # of the paper's weights of SIGReg at mini size, chosen on validation episodes (docs/log.md); both are 0.02 for the square
 _MINI_SHARE = {"gru": 2 / 9, "lewm": 16 / 9}
+_LEWM_SIGREG = 0.09  # the original's weight, in every world
 _SMALL = {"depth": 2, "width": 128, "mlp": 256}
+_MINI_LATENT, _MINI_HISTORY = 64, 10
+# many short stretches: more scenes per update than whole episodes have
+_MINI_TRAIN = Train(3, batch=21, frames=24, updates=225, drawn=3, validation=8, decoder_width=64, decoder_frames=16)
 
 
 def gru(world: str, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
-    if size == "mini":
-        weight = _MINI_SHARE["gru"] * _PAPER[world][3]
-        return _mini(world, "gru", GRU(**_SMALL), RolloutLoss(sigreg=weight, windows="dense", flatten=True))
-    return _paper(world, "gru", GRU(), RolloutLoss(sigreg=_PAPER[world][3]))
+    return _sg_jepa(world, size, "gru", _gru(size), _encoder(world, size))
 
 
 def gru_small(world: str, size: str) -> Run:
     """The same with an encoder of twice the width and heads: the paper's ViT-Small."""
-    base = gru(world, size)
-    assert isinstance(base.model, JEPAConfig)
-    plain = base.model.encoder
+    plain = _encoder(world, size)
     wider = replace(plain, width=2 * plain.width, heads=2 * plain.heads)
     if size == "paper":
         wider = vit.small(plain.image_size, plain.patch)
-    return replace(base, name=f"{world}_gru_small", model=replace(base.model, encoder=wider))
+    return _sg_jepa(world, size, "gru_small", _gru(size), wider)
 
 
 def ssm(world: str, size: str) -> Run:
     """SG-JEPA with the selective state space."""
     predictor = SSM(**_SMALL) if size == "mini" else SSM()
-    base = gru(world, size)
-    assert isinstance(base.model, JEPAConfig)
-    return replace(base, name=f"{world}_ssm", model=replace(base.model, predictor=predictor))
+    return _sg_jepa(world, size, "ssm", predictor, _encoder(world, size))
 
 
 def transformer(world: str, size: str, conditioning: str = "adaln_0") -> Run:
     """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
-    predictor = _mini_transformer() if size == "mini" else Transformer()
-    base = gru(world, size)
-    assert isinstance(base.model, JEPAConfig)
-    predictor = variant(conditioning, predictor, base.model.latent)
-    return replace(base, name=f"{world}_transformer", model=replace(base.model, predictor=predictor))
+    predictor = variant(conditioning, _transformer(size), _MINI_LATENT if size == "mini" else JEPAConfig.latent)
+    return _sg_jepa(world, size, "transformer", predictor, _encoder(world, size))
 
 
 def lewm(world: str, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
+    loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size == "mini":
-        weight = _MINI_SHARE["lewm"] * 0.09
-        return _mini(world, "lewm", _mini_transformer(), OneStepLoss(sigreg=weight, windows="dense", flatten=True))
-    return _paper(world, "lewm", Transformer(), OneStepLoss(sigreg=0.09))
+        loss = OneStepLoss(sigreg=_flat(_MINI_SHARE["lewm"] * _LEWM_SIGREG), windows="dense", flatten=True)
+    return _run(world, size, "lewm", _model(world, size, _transformer(size), _encoder(world, size)), loss)
 
 
 def dino(world: str, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
-    controls = _PAPER[world][0]
+    controls = _controls(world)
     if size == "mini":
-        base = lewm(world, size)
-        model = DinoConfig(MobileNetV2(64), controls, laws=1, depth=2, heads=4, head_dim=32, mlp=256, history=base.history)
-        return replace(base, name=f"{world}_dino", model=model, loss=OneStepLoss(sigreg=0.0, windows="dense"))
+        small = DinoConfig(MobileNetV2(64), controls, laws=1, depth=2, heads=4, head_dim=32, mlp=256, history=_MINI_HISTORY)
+        return _run(world, size, "dino", small, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
         name=f"{world}_dino",
         data=(f"{world}-paper",),
@@ -109,48 +93,50 @@ def dino(world: str, size: str) -> Run:
     )
 
 
-def _paper(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
-    controls, pixels, patch, _ = _PAPER[world]
-    model = JEPAConfig(vit.tiny(pixels, patch), predictor, controls, laws=1)
-    return Run(
-        name=f"{world}_{method}",
-        data=(f"{world}-paper",),
-        model=model,
-        loss=loss,
-        train=Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps),
-    )
+def _sg_jepa(world: str, size: str, method: str, predictor: GRU | SSM | Transformer, encoder: ViT) -> Run:
+    """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
+    weight = usual(world).sigreg
+    loss = RolloutLoss(sigreg=weight)
+    if size == "mini":
+        loss = RolloutLoss(sigreg=_flat(_MINI_SHARE["gru"] * weight), windows="dense", flatten=True)
+    return _run(world, size, method, _model(world, size, predictor, encoder), loss)
 
 
-def _mini(world: str, method: str, predictor: GRU | Transformer, loss: RolloutLoss | OneStepLoss) -> Run:
-    model = JEPAConfig(
-        vit.mini(),
-        predictor,
-        controls=_PAPER[world][0],
-        laws=1,
-        latent=64,
-        projector_width=256,
-        condition_width=128,
-        history=10,
-    )
-    # many short stretches: more scenes an update than whole episodes have
-    train = Train(3, batch=21, frames=24, updates=225, drawn=3, validation=8, decoder_width=64, decoder_frames=16)
-    return Run(
-        name=f"{world}_{method}",
-        data=(f"{world}-mini",),
-        model=model,
-        loss=replace(loss, sigreg=_flat(loss.sigreg, train)),
-        train=train,
-        optim=OptimConfig(lr_matrix=2e-3, lr=1e-3),
-    )
+def _run(world: str, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
+    """How long and how fast a model is trained at that size."""
+    name, data = f"{world}_{method}", (f"{world}-{size}",)
+    if size == "mini":
+        return Run(name, data, model, loss, _MINI_TRAIN, OptimConfig(lr_matrix=2e-3, lr=1e-3))
+    return Run(name, data, model, loss, Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps))
 
 
-def _flat(weight: float, train: Train) -> float:
+def _model(world: str, size: str, predictor: GRU | SSM | Transformer, encoder: ViT) -> JEPAConfig:
+    model = JEPAConfig(encoder, predictor, _controls(world), laws=1)
+    if size == "mini":
+        return replace(model, latent=_MINI_LATENT, projector_width=256, condition_width=128, history=_MINI_HISTORY)
+    return model
+
+
+def _controls(world: str) -> int:
+    return len(find(world).world.control)
+
+
+def _encoder(world: str, size: str) -> ViT:
+    settings = usual(world)
+    return vit.mini() if size == "mini" else vit.tiny(settings.sizes[size].pixels, settings.patch)
+
+
+def _gru(size: str) -> GRU:
+    return GRU(**_SMALL) if size == "mini" else GRU()
+
+
+def _transformer(size: str) -> Transformer:
+    return Transformer(depth=3, heads=4, head_dim=32, mlp=256) if size == "mini" else Transformer()
+
+
+def _flat(weight: float) -> float:
     """The paper's weight, for tests over a batch of 64, for one test over all frames: the statistic grows with them."""
-    return weight * _PAPER_BATCH / (train.batch * train.frames)
-
-
-def _mini_transformer() -> Transformer:
-    return Transformer(depth=3, heads=4, head_dim=32, mlp=256)
+    return weight * _PAPER_BATCH / (_MINI_TRAIN.batch * _MINI_TRAIN.frames)
 
 
 METHODS: dict[str, Callable[[str, str], Run]] = {

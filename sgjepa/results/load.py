@@ -93,7 +93,7 @@ class Evaluation:
     @cached_property
     def targets(self) -> Targets:
         """What the probe reads, and how to make a named state of it."""
-        return config.from_dict(Targets, {key: self.about["targets"][key] for key in ("state", "symmetry", "frame_dt")})
+        return config.from_dict(Targets, self.about["targets"])
 
     @cached_property
     def _states(self) -> Table:

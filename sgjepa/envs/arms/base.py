@@ -8,52 +8,25 @@ that would ask a joint for more than its published speed is carried out as far a
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError
-from sgjepa.envs import spatial
 from sgjepa.envs.arms import bounce
-from sgjepa.envs.base import Quantity
-from sgjepa.envs.robots.kinematics import Arm, Solution, rotation_vector
+from sgjepa.envs.arms.command import Command, reach
+from sgjepa.envs.arms.scene import TOOL, Surfaces
+from sgjepa.envs.robots.kinematics import Arm, rotation_vector, turned
 from sgjepa.envs.robots.robot import Robot
-from sgjepa.envs.spatial import Arena, Look, Spatial
+from sgjepa.envs.spatial import Look, Spatial
 
-OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch
-TOOL = "tool"  # the site that commands move
-CLOSE = (0.002, math.radians(1.0))  # m, rad: a commanded pose that the arm can take no better is cut short
-Surfaces = Mapping[str, tuple[float, tuple[float, ...]]]  # restitution and friction of the ball with each kind of thing
 _MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
-
-
-def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:
-    """Quantities called name_suffix, all in one unit."""
-    return tuple(Quantity(f"{name}_{suffix}", units) for suffix in suffixes)
-
-
-def tool_record(name: str) -> tuple[Quantity, ...]:
-    """Nine numbers: where the tool is, how it moves, where it was told to be."""
-    return (
-        *vector(name, "m", "x", "y", "z"),
-        *vector(name, "m/s", "vx", "vy", "vz"),
-        *vector(name, "m", "target_x", "target_y", "target_z"),
-    )
-
-
-def arm_record(robot: Robot) -> tuple[Quantity, ...]:
-    """Angle, speed and commanded angle of every joint."""
-    names = [joint.name for joint in robot.joints]
-    return (*vector("angle", "rad", *names), *vector("speed", "rad/s", *names), *vector("target", "rad", *names))
-
-
-def flags(*names: str) -> tuple[Quantity, ...]:
-    """Zeros and ones."""
-    return tuple(Quantity(name, "1") for name in names)
 
 
 class Demonstrator(Protocol):
@@ -64,7 +37,7 @@ class Demonstrator(Protocol):
 
 
 class ArmWorld(Spatial):
-    """A world in which a robot meets a ball. A world builds a spec with `start_spec`, then calls `_adopt`."""
+    """A world in which a robot meets a ball. A world builds a spec (scene.py), then calls `_adopt`."""
 
     robot: ClassVar[Robot]
     look: ClassVar[Look]
@@ -73,7 +46,11 @@ class ArmWorld(Spatial):
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
+    stride: ClassVar[np.ndarray]  # (3,) m per frame that a control of 1 moves the tool's target
+    workspace: ClassVar[np.ndarray]  # (2, 3) m, lowest and highest corner of what the target may be
     substeps: ClassVar[int] = round(1 / 16 / bounce.TIMESTEP)
+    command: Command
+    attempt: Any  # the events of the episode so far, in a dataclass of the world's own
     _expert: Demonstrator
 
     def _adopt(self, spec: Any, kinds: Mapping[str, str], surfaces: Surfaces) -> None:
@@ -93,8 +70,7 @@ class ArmWorld(Spatial):
         self._rows = _between([math.hypot(*link.pos) for link in self.robot.links[2:]], self.limb)
         self._site = self.model.site(TOOL).id
         self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
-        self._target = np.zeros(3), np.eye(3)
-        self._joints, self._speeds = self.arm.home, np.zeros_like(self.arm.home)
+        self.command = Command(np.zeros(3), np.eye(3), self.arm.home, np.zeros_like(self.arm.home))
 
     def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
         """Put the ball there, at rest orientation, and clear what the last episode left."""
@@ -110,7 +86,7 @@ class ArmWorld(Spatial):
 
     def _pose(self, position: np.ndarray, rotation: np.ndarray, joints: np.ndarray) -> None:
         """Put the arm there, at rest, with the servos holding it."""
-        self._target, self._joints, self._speeds = (position, rotation), joints, np.zeros_like(joints)
+        self.command = Command(position, rotation, joints, np.zeros_like(joints))
         self.data.qpos[self.arm.qpos] = joints
         mujoco.mj_forward(self.model, self.data)
         self.arm.follow(self.data, joints, np.zeros_like(joints))
@@ -135,14 +111,19 @@ class ArmWorld(Spatial):
             raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {size:.3g}")
         quat = np.array([turn[3], *turn[:3]]) / size
         self.data.qpos[self._ball] = x, y, z, *quat
-        self.data.qvel[self._ball_v] = vx, vy, vz, *_turned(quat, (wx, wy, wz), back=True)
+        self.data.qvel[self._ball_v] = vx, vy, vz, *turned(quat, (wx, wy, wz), back=True)
         mujoco.mj_forward(self.model, self.data)
         self._expert.forget()
 
+    def _shift(self, control: np.ndarray, rotation: np.ndarray) -> None:
+        """One frame interval in which the target moves by dx, dy, dz of a control (3,), within the workspace, and turns."""
+        self._move(np.clip(self.command.position + control * self.stride, *self.workspace), rotation)
+
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
-        goal, arm, data, dt = self._reach(position, rotation), self.arm, self.data, bounce.TIMESTEP
-        start, before, after, ramp = data.qpos[arm.qpos].copy(), self._speeds, self._arriving(goal), self.world.frame_dt / 2
+        arm, data, dt, before = self.arm, self.data, bounce.TIMESTEP, self.command.speeds
+        self.command = reach(arm, data, self.command, position, rotation, self.world.frame_dt)
+        start, after, ramp = data.qpos[arm.qpos].copy(), self.command.speeds, self.world.frame_dt / 2
         gain = (after - before) / ramp
         self.touched[:] = False
         for step in range(1, self.substeps + 1):
@@ -156,46 +137,48 @@ class ArmWorld(Spatial):
                 kinds = self._kind[data.contact.geom].max(axis=1)
                 self.touched[kinds[kinds >= 0]] = True
             self._watch()
-        self._joints, self._speeds = goal, after
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
-
-    def _arriving(self, goal: np.ndarray) -> np.ndarray:
-        """The speeds with which the joints arrive at `goal` at the end of the interval, the fastest they are asked for.
-
-        From where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
-        evenly to this one, so a lag or a push is made good at once and nothing jerks.
-        """
-        early = self.world.frame_dt / 4  # s; half of the ramp
-        return (goal - self.data.qpos[self.arm.qpos] - self._speeds * early) / (self.world.frame_dt - early)
-
-    def _reach(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-        """Joint angles for the pose, or for the farthest one on the way that it can take in time. It becomes the target."""
-        found = self.arm.solve(position, rotation, self._joints)
-        if self._possible(found):
-            self._target = position, rotation
-            return found.joints
-        (here, axes), share, width, joints = self._target, 0.0, 1.0, self._joints
-        turn = rotation_vector(rotation @ axes.T)
-        for _ in range(7):
-            width /= 2
-            way = here + (share + width) * (position - here), rotation_of((share + width) * turn) @ axes
-            found = self.arm.solve(*way, joints)
-            if self._possible(found):
-                share, joints, self._target = share + width, found.joints, way
-        return joints
-
-    def _possible(self, found: Solution) -> bool:
-        return found.within(*CLOSE) and bool((np.abs(self._arriving(found.joints)) <= self.arm.fastest).all())
 
     @abstractmethod
     def _watch(self) -> None:
         """Look at the world after every substep: events must not fall between two frames."""
 
+    # --- what a demonstrator may ask ----------------------------------------------------------------------------
+
+    @contextmanager
+    def imagined(self) -> Iterator[Callable[[np.ndarray], None]]:
+        """Play ahead: inside, the world is a copy, and what is yielded plays a control in it. Afterwards all is as before.
+
+        The frame number stands still, as nothing that is played here counts.
+        """
+        kept = self.data, self.command, self.touched, self.attempt
+        self.data, self.touched, self.attempt = copy.copy(self.data), self.touched.copy(), copy.deepcopy(self.attempt)
+        try:
+            yield self._advance
+        finally:
+            self.data, self.command, self.touched, self.attempt = kept
+
+    def left_alone(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+        """A function that runs a copy of the world some time steps on, with no new command to the arm.
+
+        It answers position and velocity of the ball, (3,) each; asked again, it goes on from there.
+        """
+        twin = copy.copy(self.data)
+
+        def run(steps: int) -> tuple[np.ndarray, np.ndarray]:
+            mujoco.mj_step(self.model, twin, steps)
+            return self._ball_in(twin)
+
+        return run
+
     # --- what is recorded ---------------------------------------------------------------------------------------
 
     def ball(self) -> tuple[np.ndarray, np.ndarray]:
         """Position and velocity of the ball, (3,) each."""
-        return self.data.qpos[self._ball][:3].copy(), self.data.qvel[self._ball_v][:3].copy()
+        return self._ball_in(self.data)
+
+    def _ball_in(self, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        return data.qpos[self._ball][:3].copy(), data.qvel[self._ball_v][:3].copy()
 
     def tool(self) -> tuple[np.ndarray, np.ndarray]:
         """Position and rotation of the tool as of the last substep, (3,) and (3, 3)."""
@@ -210,62 +193,26 @@ class ArmWorld(Spatial):
     def tracking_error(self) -> tuple[float, float]:
         """How far the tool is from where it was told to be at this frame: metres and radians."""
         position, rotation = self.tool()
-        return float(np.linalg.norm(position - self._target[0])), float(
-            np.linalg.norm(rotation_vector(rotation @ self._target[1].T))
-        )
+        turn = rotation_vector(rotation @ self.command.rotation.T)
+        return float(np.linalg.norm(position - self.command.position)), float(np.linalg.norm(turn))
 
     def state(self) -> np.ndarray:
         pose, motion = self.data.qpos[self._ball], self.data.qvel[self._ball_v]
         # MuJoCo keeps w x y z, and spins of a free body in the body's own axes
-        spin = _turned(pose[3:], motion[3:])
+        spin = turned(pose[3:], motion[3:])
         return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.anchor])
 
     def _tool_record(self) -> np.ndarray:
-        return np.concatenate([self.tool()[0], self.tool_velocity()[3:], self._target[0]])
+        return np.concatenate([self.tool()[0], self.tool_velocity()[3:], self.command.position])
 
     def _arm_record(self) -> np.ndarray:
-        return np.concatenate([self.data.qpos[self.arm.qpos], self.data.qvel[self.arm.dofs], self._joints])
+        return np.concatenate([self.data.qpos[self.arm.qpos], self.data.qvel[self.arm.dofs], self.command.joints])
 
     def _casters(self) -> np.ndarray:
         arm = self._rows @ self.data.xpos[self._limbs]
         spheres = np.concatenate([arm, np.full((len(arm), 1), self.limb)], axis=1)
         ball = [*self.data.qpos[self._ball][:3], self.radius]
         return np.concatenate([[ball, [*self.tool()[0], self.tool_shadow]], spheres])
-
-
-def start_spec(look: Look) -> Any:
-    """A spec with the physics all arm worlds share, the camera and the lights."""
-    spec = mujoco.MjSpec()
-    spec.option.timestep = bounce.TIMESTEP
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.gravity = [0, 0, 0]
-    spatial.set_looks(spec, look)
-    return spec
-
-
-def add_ball(spec: Any, radius: float, **look: Any) -> None:
-    """A free ball of unit mass: the world gives it its mass at reset."""
-    body = spec.worldbody.add_body(name="ball")
-    body.add_freejoint(name="ball")
-    body.explicitinertial = True
-    body.mass, body.inertia = 1.0, [0.4 * radius**2] * 3
-    body.add_geom(name="ball", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], **look, **OFF)
-
-
-def add_solids(spec: Any, arena: Arena) -> dict[str, str]:
-    """What the ball bounces off in an arena, and its kind: a plane and thick boxes that are not drawn."""
-    (cx, cy), (hx, hy), top, thick = arena.centre, arena.half, arena.height, 0.25
-    hidden = {"group": spatial.HIDDEN, **OFF}
-    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
-    walls = {
-        "left": ((cx - hx - thick, cy, top / 2), (thick, hy, top / 2)),
-        "right": ((cx + hx + thick, cy, top / 2), (thick, hy, top / 2)),
-        "far": ((cx, cy + hy + thick, top / 2), (hx, thick, top / 2)),
-    }
-    for name, (pos, size) in walls.items():
-        spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=pos, size=size, **hidden)
-    return {"floor": "floor", **dict.fromkeys(walls, "wall")}
 
 
 def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
@@ -278,26 +225,3 @@ def _between(lengths: Sequence[float], radius: float) -> np.ndarray:
             row[i : i + 2] = 1 - share, share
             rows.append(row)
     return np.array(rows)
-
-
-def yaw(angle: float) -> tuple[float, float, float, float]:
-    """The quaternion of a turn about the vertical."""
-    return math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)
-
-
-def rotation_of(turn: np.ndarray) -> np.ndarray:
-    """The rotation matrix of an axis times angle."""
-    quat, matrix = np.zeros(4), np.zeros(9)
-    angle = float(np.linalg.norm(turn))
-    mujoco.mju_axisAngle2Quat(quat, turn / angle if angle > 1e-12 else np.array([1.0, 0, 0]), angle)
-    mujoco.mju_quat2Mat(matrix, quat)
-    return matrix.reshape(3, 3)
-
-
-def _turned(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, back: bool = False) -> np.ndarray:
-    """A vector turned by a quaternion w x y z, or by its inverse."""
-    q, out = np.array(quat, float), np.zeros(3)
-    if back:
-        q[1:] *= -1
-    mujoco.mju_rotVecQuat(out, np.array(vector, float), q)
-    return out

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.envs.base import Env, Quantity, World
+from sgjepa.envs.base import Env
 from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.planar import shapes
 from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.render.canvas import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, Raster
+from sgjepa.envs.usual import NARROW
+from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
+from sgjepa.laws import evenly
 
 MASS = (0.5, 2.0)  # kg, uniform
 TILT = 0.6  # rad; the first angle is uniform within it
@@ -31,6 +34,13 @@ _LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
 _BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
 _MOVING = ("x", "z", "vx", "vz", "theta", "omega")
 RENDERERS = ("raster", "mujoco")
+USUAL = Usual(
+    train=NARROW,
+    test={"gravity": evenly(-2.0, 10.0, 0.5)},  # 25 values
+    sizes={"mini": Size(pixels=64, train=2000, test=500), "paper": Size(pixels=128, train=8000, test=5000)},
+    patch=8,
+    sigreg=0.72,
+)
 
 
 def _world(shape: shapes.Shape, gym_id: str) -> World:
@@ -54,7 +64,8 @@ def _world(shape: shapes.Shape, gym_id: str) -> World:
             *(Quantity(name, "m") for name in ("box_half_width", "box_half_height", "wall_thickness")),
         ),
         nominal_law={"gravity": 4.0},
-        symmetry=shape.symmetry,
+        probed=Probed(("x", "z"), ("vx", "vz"), angle="theta", rate="omega", symmetry=shape.symmetry),
+        usual=USUAL,
         options={"contact": tuple(CONTACTS), "renderer": RENDERERS},
     )
 
@@ -63,6 +74,7 @@ class Planar(Env):
     """One planar world; `contact` is "elastic" or "reference" (envs/contact.py), `renderer` is "raster" or "mujoco"."""
 
     shape: ClassVar[shapes.Shape]
+    _painter: Painter | None
 
     def __init__(
         self,
@@ -70,6 +82,7 @@ class Planar(Env):
         contact: str | Contact = "elastic",
         renderer: str = "raster",
         render_mode: str | None = None,
+        terminate_on_success: bool = False,
     ):
         if isinstance(contact, str) and contact not in CONTACTS:
             raise unknown("contact", contact, CONTACTS)
@@ -77,12 +90,10 @@ class Planar(Env):
             raise unknown("renderer", renderer, RENDERERS)
         self.contact = CONTACTS[contact] if isinstance(contact, str) else contact
         self.renderer = renderer
-        self._painter: Painter | None = None
-        super().__init__(image_size, render_mode)
+        super().__init__(image_size, render_mode, terminate_on_success)
         self._raster = Raster(self.image_size)
 
     def _build(self) -> None:
-        self.close()
         self.model = build(self.shape, self.contact, self.image_size)
         self.data = mujoco.MjData(self.model)
         self._mass = 1.0
@@ -150,12 +161,13 @@ class Planar(Env):
         return gap
 
     def energy(self) -> float:
-        """Mechanical energy in J: kinetic, potential from the wall that gravity pulls towards, and what contacts store."""
-        z = float(self.data.qpos[1])
+        """Mechanical energy in J: kinetic, potential from the walls that gravity pulls towards, and what contacts store."""
+        x, z, _ = self.data.qpos.tolist()
         vx, vz, omega = self.data.qvel.tolist()
-        g = self.law["gravity"]
-        height = z - _BOTTOM if g >= 0 else _TOP - z
-        per_mass = 0.5 * (vx * vx + vz * vz + self.shape.gyration * omega * omega) + abs(g) * height
+        gx, _, gz = self.model.opt.gravity.tolist()
+        height, aside = z - _BOTTOM if gz <= 0 else _TOP - z, _RIGHT - x if gx >= 0 else x - _LEFT
+        moving = 0.5 * (vx * vx + vz * vz + self.shape.gyration * omega * omega)
+        per_mass = moving + abs(gz) * height + abs(gx) * aside
         return self._mass * per_mass + self._contact_energy()
 
     def _contact_energy(self) -> float:
@@ -194,14 +206,6 @@ class Planar(Env):
     def expert(self) -> np.ndarray:
         """The launch impulse at frame 0, nothing afterwards."""
         return self._impulse.astype(np.float32) if self.t == 0 else np.zeros(2, np.float32)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
-
-    def close(self) -> None:
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
 
 
 class Square(Planar):

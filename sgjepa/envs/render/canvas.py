@@ -1,10 +1,11 @@
-"""MuJoCo's own pictures, on canvases that can stand beside each other, with the GL backend proved once a process."""
+"""MuJoCo's own pictures, on canvases that can stand beside each other, with the GL backend proved once per process."""
 
 from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -34,15 +35,16 @@ class Canvas:
     """A square OpenGL picture of a model, `side` pixels wide, without shadow maps: on a CPU they are most of the cost."""
 
     def __init__(self, model: Any, side: int, camera: str):
+        gl.check_process()
         _start()
         self._context: Any = None
         self.model, self.side = model, side
         model.vis.global_.offwidth, model.vis.global_.offheight = side, side
         model.vis.quality.shadowsize = 0  # else the context takes memory for shadow maps, and half a second
         self._gl: Any = mujoco.GLContext(side, side)
-        self._gl.make_current()
-        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        with self._current():
+            self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, 2000)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
@@ -51,6 +53,15 @@ class Canvas:
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._camera.fixedcamid = model.camera(camera).id
         _open.add(self)
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Draw here, and let go afterwards: a context can be current in one thread only."""
+        self._gl.make_current()
+        try:
+            yield
+        finally:
+            gl.release(self._gl)
 
     def paint(self, data: Any, groups: Sequence[int] = ALL_GROUPS, sky: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The whole picture, of geoms and sites of these groups, in the state that `data` was last brought forward to."""
@@ -67,16 +78,17 @@ class Canvas:
         for flags in (self._option.geomgroup, self._option.sitegroup):
             flags[:] = 0
             flags[list(groups)] = 1
-        self._gl.make_current()
+        gl.check_process()
         scene, everything = self._scene, mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(self.model, data, self._option, None, self._camera, everything, scene)
         scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = sky
         self._aim(rows, columns)
         height, width = (rows.stop - rows.start) * zoom, (columns.stop - columns.start) * zoom
         place = mujoco.MjrRect(0, 0, width, height)
-        mujoco.mjr_render(place, scene, self._context)
         colours, depth = np.empty((height, width, 3), np.uint8), np.empty((height, width), np.float32)
-        mujoco.mjr_readPixels(colours, depth, place, self._context)
+        with self._current():
+            mujoco.mjr_render(place, scene, self._context)
+            mujoco.mjr_readPixels(colours, depth, place, self._context)
         return colours[::-1], depth[::-1]  # OpenGL counts rows from the bottom
 
     def _aim(self, rows: slice, columns: slice) -> None:
@@ -93,8 +105,8 @@ class Canvas:
         if context is not None:
             # MuJoCo frees its buffers in whatever context is current: without this, closing one canvas
             # destroys the textures of another and its frames turn to noise
-            self._gl.make_current()
-            context.free()
+            with self._current():
+                context.free()
             self._gl.free()
 
     def __del__(self) -> None:

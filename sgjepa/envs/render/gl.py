@@ -77,6 +77,29 @@ def choose() -> str:
     return backend
 
 
+_drawn_in = 0  # the process that first drew with OpenGL; 0 until one has
+
+
+def check_process() -> None:
+    """Refuse to draw in a fork of a process that has drawn: it would wait forever for the driver's threads."""
+    if _drawn_in not in (0, os.getpid()):
+        raise InputError(
+            'OpenGL cannot draw in a forked process whose parent has drawn already: start processes with context="spawn"'
+        )
+
+
+def release(context: Any) -> None:
+    """Make no OpenGL context current in this thread, so that another one may draw. context: a mujoco.GLContext"""
+    backend = sys.modules[type(context).__module__]
+    if backend.__name__ == "mujoco.egl":
+        none = backend.EGL.EGL_NO_SURFACE
+        backend.EGL.eglMakeCurrent(backend.EGL_DISPLAY, none, none, backend.EGL.EGL_NO_CONTEXT)
+    elif backend.__name__ == "mujoco.osmesa":
+        backend.osmesa.OSMesaMakeCurrent(None, None, backend.GL.GL_FLOAT, 0, 0)
+    elif backend.__name__ == "mujoco.glfw":
+        backend.glfw.make_context_current(None)
+
+
 _TEST_SCENE = """<mujoco><worldbody><light pos="0 0 3"/><camera name="c" pos="0 -2 0" xyaxes="1 0 0 0 0 1"/>
 <geom type="sphere" size=".5" rgba="1 .2 .1 1"/></worldbody></mujoco>"""
 
@@ -85,6 +108,9 @@ def prove() -> str:
     """Draw a test frame with the chosen backend; return the backend's name, or raise InputError with the remedy."""
     import mujoco  # after choose(), which importing sgjepa.envs has called
 
+    global _drawn_in
+    check_process()
+    _drawn_in = os.getpid()
     backend = os.environ.get("MUJOCO_GL", "") or "default"
     if _too_late:
         remedy = "MuJoCo was imported before sgjepa.envs: import sgjepa.envs first, or set MUJOCO_GL=egl"

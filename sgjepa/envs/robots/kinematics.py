@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,3 +128,21 @@ def rotation_vector(rotation: np.ndarray) -> np.ndarray:
     mujoco.mju_mat2Quat(quat, rotation.ravel())
     mujoco.mju_quat2Vel(vector, quat, 1.0)
     return vector
+
+
+def rotation_of(turn: np.ndarray) -> np.ndarray:
+    """The rotation matrix of an axis times angle."""
+    quat, matrix = np.zeros(4), np.zeros(9)
+    angle = float(np.linalg.norm(turn))
+    mujoco.mju_axisAngle2Quat(quat, turn / angle if angle > 1e-12 else np.array([1.0, 0, 0]), angle)
+    mujoco.mju_quat2Mat(matrix, quat)
+    return matrix.reshape(3, 3)
+
+
+def turned(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, back: bool = False) -> np.ndarray:
+    """A vector turned by a quaternion w x y z, or by its inverse."""
+    q, out = np.array(quat, float), np.zeros(3)
+    if back:
+        q[1:] *= -1
+    mujoco.mju_rotVecQuat(out, np.array(vector, float), q)
+    return out

@@ -17,23 +17,22 @@ the ball, on the arm's side; and the blade swept low under the ball and past it,
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 
+from sgjepa.envs.arms.basket.attempt import LEAVING
 from sgjepa.envs.arms.basket.scene import BASKET, BLADE, FASTEST, RADIUS, STEP, SURFACES, facing, tilt_of
+from sgjepa.envs.arms.basket.stroke import SLOWING, Style, Swing, smooth
 
 if TYPE_CHECKING:
     from sgjepa.envs.arms.basket.environment import FrankaPaddleToBasket
 
 NEAR = 0.15  # m, x; a ball that has its top here or nearer to the arm is struck after it
 FLIGHT = 0.42  # s on Earth from strike to rim
-SLOWING = 0.25  # s after the strike
 BOUNCE = SURFACES["blade"][0]
 LOSS = np.array([1.09, 1.0, 0.98])  # friction and a blade that gives way take some of the speed towards the basket
 TRIES = 8
@@ -41,25 +40,7 @@ STRAY = 0.004  # m; a blade farther from its way cannot follow it
 DRAWS = 12  # other strokes that are compared when the arm cannot follow one
 BEHIND = (0.15, 0.20, 0.25, 0.30)  # m; how far behind the blade a ball may come down on the handle or the hand
 Way = tuple[np.ndarray, np.ndarray]  # by frame: where the blade is (T, 3) and looks (T, 3)
-_FIELDS = (
-    *("_struck", "_spoiled", "_entered", "_crossed", "_rim", "_relaxed", "_crossing", "_strike", "_strike_time", "_before"),
-    *("_target", "_joints", "_speeds", "touched"),
-)
 AIMS = {"success": (0.0, 0.0), "undershoot": (0.42, 0.0), "overshoot": (-0.42, 0.0), "rim_hit": (0.23, 0.0)}
-
-
-@dataclass(frozen=True)
-class Style:
-    """How to swing. The arm turns its blade as it swings it, which is less work for its wrist."""
-
-    late: float  # s after the ball's top, on Earth; a falling ball asks for a slower blade
-    turn: tuple[float, float, float] = (0.0, 1.0, -1.0)  # rad/m
-    swing: float = 0.25  # m of way before the strike
-
-    @staticmethod
-    def draw(rng: np.random.Generator) -> Style:
-        """Any style that may do."""
-        return Style(rng.uniform(0.12, 0.22), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.34))
 
 
 class Striker:
@@ -84,7 +65,7 @@ class Striker:
             self._way = self._plan_from(env)
         places, normals = self._way
         t = min(env.t + 1, len(places) - 1)
-        return _control(places[t], normals[t], env._target[0])
+        return _control(places[t], normals[t], env.command.position)
 
     def forget(self) -> None:
         """The ball was put elsewhere: plan again."""
@@ -93,7 +74,7 @@ class Striker:
     def _plan_from(self, env: FrankaPaddleToBasket) -> Way:
         top = _top(env)
         if top is None:  # no ball comes down in front of the arm in the time that is left: hold still
-            still = env._target[0], env._target[1][:, 0]
+            still = env.command.position, env.command.rotation[:, 0]
             return _frames(env, lambda t: still)
         self._when = top
         return self._under_handle(env) if self._plan == "invalid_robot_contact" else self._search(env)
@@ -155,7 +136,7 @@ class Striker:
         touch = place - normal * (BLADE[0] + RADIUS)
         if self._plan == "no_paddle_contact":
             touch, pace = touch + np.array([0.0, 0.27, 0.0]), 0.7 * pace
-        swing = _Swing(touch, normal, pace, hit, style, (env._target[0], env._target[1][:, 0]))
+        swing = Swing(touch, normal, pace, hit, style, (env.command.position, env.command.rotation[:, 0]))
         return _frames(env, swing.pose)
 
     def _under_handle(self, env: FrankaPaddleToBasket) -> Way:
@@ -178,54 +159,22 @@ class Striker:
         fall = math.sqrt(max(2 * (place[2] - low - BLADE[0] - RADIUS) / max(g, 0.05), 0.0))
         spot = np.array([place[0] + speed[0] * fall - behind, place[1], low])
         self._summary = np.concatenate([place, np.zeros(3), spot])
-        (start, axes), beside, level = env._target, spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
-        before = axes[:, 0]
+        start, before = env.command.position, env.command.rotation[:, 0]
+        beside, level = spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
 
         def pose(t: float) -> tuple[np.ndarray, np.ndarray]:
             # beside the ball's way until its last flight, then under it while it is up
-            aside = _smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.7))
-            under = _smooth((t - self._when + 0.3 * slow) / (0.57 * slow))
+            aside = smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.7))
+            under = smooth((t - self._when + 0.3 * slow) / (0.57 * slow))
             look = before + aside * (level - before)
             return start + aside * (beside - start) + under * (spot - beside), look / np.linalg.norm(look)
 
         return _frames(env, pose)
 
 
-@dataclass(frozen=True)
-class _Swing:
-    """Wait, draw back, swing along the normal, slow down."""
-
-    touch: np.ndarray  # m; where the blade's middle is when it strikes
-    normal: np.ndarray
-    pace: float  # m/s, at the strike
-    hit: float  # s
-    style: Style
-    start: tuple[np.ndarray, np.ndarray]  # where the blade waits and looks
-
-    def pose(self, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """Where the blade is and looks at a time."""
-        pace, hit = self.pace, self.hit
-        swing = min(2 * self.style.swing / pace, 0.55 * hit)  # s
-        t -= hit
-        if t < -swing:  # from rest to the point where the swing begins, in good time
-            share = _smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
-            (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
-            look = look + share * (turned - look)
-            return place + share * (back - place), look / np.linalg.norm(look)
-        if t <= 0:
-            return self._along(pace * ((t + swing) ** 2 / (2 * swing) - swing / 2))
-        s = min(t, SLOWING)
-        return self._along(pace * (s - s * s / (2 * SLOWING)))
-
-    def _along(self, far: float) -> tuple[np.ndarray, np.ndarray]:
-        """`far` metres before (negative) or behind the strike."""
-        look = self.normal + far * np.cross(self.style.turn, self.normal)
-        return self.touch + self.normal * far, look / np.linalg.norm(look)
-
-
 def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
     """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
-    joints, effort, last = env._joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
+    joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
     for t in range(env.t + 1, min(last, env.world.frames - 1) + 1):
         found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
         speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.world.fps
@@ -241,11 +190,6 @@ def _slowness(env: FrankaPaddleToBasket) -> float:
     return math.sqrt(9.8 / max(env.law["gravity"], 0.3))
 
 
-def _smooth(share: float) -> float:
-    s = min(max(share, 0.0), 1.0)
-    return s * s * (3 - 2 * s)
-
-
 def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray, np.ndarray]]) -> Way:
     poses = [pose((frame - env.t) / env.world.fps) for frame in range(env.world.frames)]
     return np.array([p for p, _ in poses]), np.array([n for _, n in poses])
@@ -257,21 +201,18 @@ def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.nd
 
 def _top(env: FrankaPaddleToBasket) -> float | None:
     """When the ball is at the top of the first flight that comes near enough to the arm, if any does."""
-    twin, before, left = copy.copy(env.data), env.ball()[1][2], env.world.frames - env.t
+    run, before, left = env.left_alone(), env.ball()[1][2], env.world.frames - env.t
     for frame in range(left):
-        mujoco.mj_step(env.model, twin, env.substeps)
-        climb = twin.qvel[env._ball_v][2]
-        if before > 0 >= climb and twin.qpos[env._ball][0] > NEAR:
-            return (frame + before / (before - climb)) / env.world.fps
-        before = climb
+        place, speed = run(env.substeps)
+        if before > 0 >= speed[2] and place[0] > NEAR:
+            return (frame + before / (before - speed[2])) / env.world.fps
+        before = speed[2]
     return None
 
 
 def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     """The ball after some time if nobody touches it."""
-    twin = copy.copy(env.data)
-    mujoco.mj_step(env.model, twin, max(round(seconds / env.model.opt.timestep), 1))
-    return twin.qpos[env._ball][:3].copy(), twin.qvel[env._ball_v][:3].copy()
+    return env.left_alone()(max(round(seconds / env.model.opt.timestep), 1))
 
 
 @dataclass(frozen=True)
@@ -290,19 +231,14 @@ class _Played:
 
 def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
     """Play a stroke in a copy. The world is as before afterwards."""
-    kept = {name: copy.deepcopy(getattr(env, name)) for name in _FIELDS}
-    data, env.data = env.data, copy.copy(env.data)
     strayed = 0.0
-    try:
+    with env.imagined() as play:
         for t in range(env.t + 1, env.world.frames):
-            env._advance(_control(way[0][t], way[1][t], env._target[0]).astype(float))
+            play(_control(way[0][t], way[1][t], env.command.position).astype(float))
             strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
-            if env._crossed and env.plan == "success":  # a ball that should miss may still come to the rim
+            if env.attempt.crossed and env.plan == "success":  # a ball that should miss may still come to the rim
                 break
-        crossing = env._crossing - BASKET[:2] if env._crossed else None
-        gone = env._strike[9:12] + np.array([0, 0, 0.03 * env.law["gravity"]]) if env._struck else None
-        return _Played(env._failure(), crossing, gone, strayed)
-    finally:
-        env.data = data
-        for name, value in kept.items():
-            setattr(env, name, value)
+        seen = env.attempt
+    crossing = seen.crossing - BASKET[:2] if seen.crossed else None
+    gone = seen.outgoing + np.array([0, 0, LEAVING * env.law["gravity"]]) if seen.struck else None
+    return _Played(seen.failure(), crossing, gone, strayed)

@@ -24,17 +24,15 @@ from typing import ClassVar
 import numpy as np
 
 from sgjepa.envs import spatial
-from sgjepa.envs.arms.base import ArmWorld, add_ball, arm_record, flags, start_spec, tool_record, vector, yaw
+from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arms.basket.attempt import FAILURES, STRIKE, Attempt
 from sgjepa.envs.arms.basket.demonstrator import Striker
 from sgjepa.envs.arms.basket.scene import (
     ANCHOR,
-    BASE,
-    BASE_YAW,
     BASKET,
     BASKET_DEPTH,
     FASTEST,
     FLOOR,
-    INSIDE,
     LOOK,
     MASS,
     OPENING,
@@ -42,23 +40,30 @@ from sgjepa.envs.arms.basket.scene import (
     STEP,
     SURFACES,
     TUBE,
-    add_basket,
-    add_paddle,
-    add_room,
+    build,
     facing,
     tilt_of,
 )
-from sgjepa.envs.base import Quantity, World
+from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record, vector
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.robots.robot import add_robot, solids_of
+from sgjepa.envs.usual import BODIES, IN_SPACE
+from sgjepa.envs.world import Size, Usual, World
+from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
 REST, LIFTED = np.array([0.60, 0.0, 0.50]), math.radians(25)  # m, rad; where the blade waits and how far it looks up
-STRIKE, STEEP = np.array([0.40, 0.0, 0.66]), math.radians(50)  # m, rad; where it typically meets the ball
+MEETING, STEEP = np.array([0.40, 0.0, 0.66]), math.radians(50)  # m, rad; where it typically meets the ball
 POSTURE = (-0.25, 1.06, 0.46, -1.86, 1.76, 1.68, 1.61)  # rad, near which it plays
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
-FAILURES = ("undershoot", "overshoot", "left_right_miss", "rim_hit", "invalid_robot_contact", "no_paddle_contact")
 PLANS = tuple(FAILURES[i // 3] if i % 3 == 2 and i < 18 else "success" for i in range(20))  # 14 to 6
+
+USUAL = Usual(
+    train={"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)},
+    test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODIES)))},  # 25 values
+    sizes={**IN_SPACE, "paper": Size(pixels=256, train=8000, test=5000)},
+    patch=16,
+    sigreg=0.09,
+)
 
 
 class FrankaPaddleToBasket(ArmWorld):
@@ -71,67 +76,45 @@ class FrankaPaddleToBasket(ArmWorld):
     radius = RADIUS
     limb = 0.06
     tool_shadow = 0.15
+    stride, workspace = STEP, WORKSPACE
+    attempt: Attempt
     _expert: Striker
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
     world: ClassVar[World] = World(
         name="franka_basket",
         gym_id="sgjepa/FrankaPaddleToBasket-v0",
         state=spatial.BALL,
-        control=(
-            *(Quantity(name, "40 mm") for name in ("dx", "dy", "dz")),
-            *(Quantity("phi", "rad"), Quantity("theta", "rad")),
-        ),
-        control_limit=(FASTEST, FASTEST, FASTEST, math.pi, math.pi / 2),
+        control=(*shifts(STEP), *TILT),
+        control_limit=blade_limits(FASTEST, math.pi / 2),
         phys=spatial.phys("ground"),
         nominal_law={"gravity": 9.8},
+        laws=("gravity",),  # the demonstrator reckons with a vertical pull
+        succeeds=True,
+        probed=spatial.FLYING,
+        usual=USUAL,
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
-            "tilt": (Quantity("phi", "rad"), Quantity("theta", "rad")),
+            "tilt": TILT,
             "arm": arm_record(PANDA),
             "basket": vector("basket", "m", "x", "y", "z", "radius", "depth", "tube"),
             "contact": flags("ball_blade", "ball_floor", "ball_wall", "ball_rim", "ball_bottom", "ball_robot"),
             "event": flags("paddle_contact", "blade_contact", "entry", "rim_hit", "relaxed"),
-            "strike": (
-                *vector("intercept", "m", "x", "y", "z"),
-                *vector("contact", "m", "x", "y", "z"),
-                *vector("incoming", "m/s", "vx", "vy", "vz"),
-                *vector("outgoing", "m/s", "vx", "vy", "vz"),
-                *vector("wanted", "m/s", "vx", "vy", "vz"),
-                *vector("aim", "m", "x", "y", "z"),
-                *vector("normal", "1", "x", "y", "z"),
-                *vector("paddle", "m/s", "vx", "vy", "vz"),
-                *vector("paddle", "rad/s", "wx", "wy", "wz"),
-                Quantity("time_to_entry", "s"),
-                Quantity("nearest", "m"),
-            ),
+            "strike": STRIKE,
         },
         labels={"plan": ("success", *FAILURES), "failure": ("none", *FAILURES, "other")},
         plans=PLANS,
     )
 
     def _build(self) -> None:
-        self.close()
-        spec = start_spec(LOOK)
-        add_ball(spec, RADIUS, material="ball")
-        kinds = add_room(spec) | add_basket(spec) | add_paddle(add_robot(spec, PANDA, BASE, yaw(BASE_YAW)))
-        kinds |= dict.fromkeys(solids_of(PANDA), "robot")
-        self._adopt(spec, kinds, SURFACES)
+        self._adopt(*build(), SURFACES)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)
-        self.arm.home = self.arm.solve(STRIKE, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints
+        self.arm.home = self.arm.solve(MEETING, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints
         self._rest = self.arm.solve(REST, facing(math.pi / 2, LIFTED), self.arm.home, iterations=200).joints
-        self._clear()
-
-    def _clear(self) -> None:
-        self._struck = self._spoiled = self._entered = self._crossed = self._rim = self._relaxed = False
-        self._crossing = np.zeros(2)
-        self._strike = np.zeros(29)
-        self._strike_time = 0.0
-        self._before = np.zeros(3), np.zeros(3)
+        self.attempt = Attempt()
 
     def _launch(self, rng: np.random.Generator) -> None:
-        self._clear()
         g = max(self.law["gravity"], 0.05)
         x, y, z = START_X, rng.uniform(-0.06, 0.06), RADIUS + rng.uniform(0.003, 0.045)
         top = rng.uniform(0.72, 0.82)  # m; apex of the flight in which it is struck, below the height of the rim
@@ -149,58 +132,41 @@ class FrankaPaddleToBasket(ArmWorld):
         across = far / after if not bounces else far / (landing + 5 / 7 * (after - landing))
         self._place(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
         self._pose(REST, facing(math.pi / 2, LIFTED), self._rest)
-        self._before = self.ball()
+        self.attempt = Attempt(before=self.ball())
         self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan)
 
     def _set_state(self, state: Mapping[str, float]) -> None:
         super()._set_state(state)
-        self._before = self.ball()
+        self.attempt.before = self.ball()
 
     def _advance(self, control: np.ndarray) -> None:
-        self._move(np.clip(self._target[0] + control[:3] * STEP, *WORKSPACE), facing(*control[3:]))
+        self._shift(control[:3], facing(*control[3:]))
 
     def _watch(self) -> None:
-        place, speed = self.ball()
-        self._rim |= bool(self.touched[3])
-        if not (self._struck or self._spoiled):
+        attempt, time, (place, speed) = self.attempt, self.data.time, self.ball()
+        attempt.rim |= bool(self.touched[3])
+        if not (attempt.struck or attempt.spoiled):
             if self.touched[5]:
-                self._spoiled = True
+                attempt.spoiled = True
             elif self.touched[0]:
-                self._struck, self._strike_time = True, self.data.time
-                normal, motion = self.tool()[1][:, 0], self.tool_velocity()
-                touch = place - normal * RADIUS
-                self._strike[3:9] = *touch, *self._before[1]
-                self._strike[18:27] = *normal, *motion[3:], *motion[:3]
-                self._strike[28] = math.inf
-        if self._struck:
-            if self.data.time - self._strike_time < 0.03:
-                self._strike[9:12] = speed
-            out = max(math.hypot(*(place[:2] - BASKET[:2])) - INSIDE, 0.0)
-            near = math.hypot(out, place[2] - BASKET[2])
-            if near < self._strike[28]:
-                self._strike[27:] = self.data.time - self._strike_time, near
-            was = self._before[0][2]
-            if not self._crossed and was > BASKET[2] >= place[2]:
-                share = (was - BASKET[2]) / (was - place[2])
-                self._crossing = (self._before[0] + share * (place - self._before[0]))[:2]
-                self._crossed = True
-                self._entered = math.hypot(*(self._crossing - BASKET[:2])) <= INSIDE
-            self._relaxed |= self._entered or bool(self.touched[[3, 4, 6]].any())
-        self._before = place, speed
+                attempt.begin(time, place, self.tool()[1][:, 0], self.tool_velocity())
+        if attempt.struck:
+            attempt.follow(time, place, speed)
+            attempt.relaxed |= attempt.entered or bool(self.touched[[3, 4, 6]].any())
+        attempt.before = place, speed
 
     def success(self) -> bool:
-        return self._struck and self._entered
+        return self.attempt.struck and self.attempt.entered
 
     def records(self) -> dict[str, np.ndarray]:
-        touched = self.touched.astype(float)
-        plan = self._expert.summary()
-        strike = self._strike.copy()
-        if self._struck:
+        attempt, plan, touched = self.attempt, self._expert.summary(), self.touched.astype(float)
+        strike = attempt.strike.copy()
+        if attempt.struck:
             strike[:3], strike[12:18] = plan[:3], plan[3:]
-        events = [self._struck or self._spoiled, self._struck, self.success(), self._rim, self._relaxed]
+        events = [attempt.struck or attempt.spoiled, attempt.struck, self.success(), attempt.rim, attempt.relaxed]
         return {
             "paddle": self._tool_record(),
-            "tilt": np.array(tilt_of(self._target[1][:, 0])),
+            "tilt": np.array(tilt_of(self.command.rotation[:, 0])),
             "arm": self._arm_record(),
             "basket": np.array([*BASKET, OPENING, BASKET_DEPTH, TUBE]),
             "contact": touched[:6],
@@ -209,28 +175,12 @@ class FrankaPaddleToBasket(ArmWorld):
         }
 
     def labels(self) -> dict[str, str]:
-        return {"plan": self.plan, "failure": self._failure()}
-
-    def _failure(self) -> str:
-        if not self._struck:
-            return "invalid_robot_contact" if self._spoiled else "no_paddle_contact"
-        if self._entered:
-            return "none"
-        if self._rim:
-            return "rim_hit"
-        if not self._crossed:
-            return "undershoot"  # it never came up to the rim's height, or has not come down
-        dx, dy = self._crossing - BASKET[:2]
-        if dx > INSIDE:
-            return "undershoot"
-        if dx < -INSIDE:
-            return "overshoot"
-        return "left_right_miss" if abs(dy) > INSIDE else "other"
+        return {"plan": self.plan, "failure": self.attempt.failure()}
 
     def phys(self) -> np.ndarray:
         return np.array([self.law["gravity"], MASS, RADIUS, RADIUS, RADIUS, 0, 4.0, 4.0, FLOOR.height, FLOOR.thickness])
 
     def expert(self) -> np.ndarray:
-        """Strike as planned: see `basket_expert.Striker`."""
+        """Strike as planned: see `demonstrator.Striker`."""
         self._begun("expert")
         return self._expert.act(self)

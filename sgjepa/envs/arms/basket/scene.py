@@ -10,8 +10,11 @@ import mujoco
 import numpy as np
 
 from sgjepa.envs import spatial
-from sgjepa.envs.arms.base import OFF, TOOL, rotation_of, yaw
+from sgjepa.envs.arms.scene import OFF, TOOL, add_ball, start_spec, yaw
 from sgjepa.envs.render.layers import BACKDROP
+from sgjepa.envs.robots.kinematics import rotation_of
+from sgjepa.envs.robots.panda import PANDA
+from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.spatial import Arena, Look
 
 RADIUS, MASS = 0.075, 0.10  # m, kg
@@ -26,7 +29,7 @@ WALL = 0.76  # m, y of its face
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
 BOTTOM = 0.63 * OPENING
 INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
-STEP = 0.04  # m a frame for a control of 1
+STEP = np.full(3, 0.04)  # m per frame for a control of 1
 FASTEST = 4.0
 # restitution and friction with the ball
 SURFACES = {
@@ -56,7 +59,16 @@ def tilt_of(normal: np.ndarray) -> tuple[float, float]:
     return phi, math.acos(min(max(-normal[0], 0.0), 1.0))
 
 
-def add_room(spec: Any) -> dict[str, str]:
+def build() -> tuple[Any, dict[str, str]]:
+    """The scene's mujoco.MjSpec, and the kinds of what the ball can touch."""
+    spec = start_spec(LOOK)
+    add_ball(spec, RADIUS, material="ball")
+    kinds = _add_room(spec) | _add_basket(spec) | _add_paddle(add_robot(spec, PANDA, BASE, yaw(BASE_YAW)))
+    kinds |= dict.fromkeys(solids_of(PANDA), "robot")
+    return spec, kinds
+
+
+def _add_room(spec: Any) -> dict[str, str]:
     """Floor, back wall and the arm's pedestal; the kinds of what the ball can touch."""
     box = mujoco.mjtGeom.mjGEOM_BOX
     spec.add_material(name="ground", rgba=(0.70, 0.73, 0.72, 1), specular=0.02, shininess=0.05)
@@ -77,7 +89,7 @@ def add_room(spec: Any) -> dict[str, str]:
     return {"floor": "floor", "wall": "wall", "pedestal": "stand"}
 
 
-def add_basket(spec: Any) -> dict[str, str]:
+def _add_basket(spec: Any) -> dict[str, str]:
     """Rim, net, bottom, pole and bracket; the kinds of what the ball can touch."""
     body = spec.worldbody.add_body(name="basket", pos=BASKET)
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
@@ -100,7 +112,7 @@ def add_basket(spec: Any) -> dict[str, str]:
     return {**kinds, "bottom": "bottom", "pole": "stand", "bracket": "stand"}
 
 
-def add_paddle(hand: Any) -> dict[str, str]:
+def _add_paddle(hand: Any) -> dict[str, str]:
     """Blade, handle and adapter on the flange, 0.35 kg; their kinds. The paddle's normal, its x axis, along the handle."""
     z = rotation_of(BENT * np.array([0.0, math.cos(ASKEW), math.sin(ASKEW)]))[:, 0]  # the flange's, in the paddle's axes
     x = np.cross([0.0, 1.0, 0.0], z)

@@ -1,0 +1,14 @@
+"""The paper's gravities and dataset sizes that several worlds have in common; what a world has alone is in its own file."""
+
+from __future__ import annotations
+
+from sgjepa.envs.world import Size
+from sgjepa.laws import ClippedNormal, Grid, Sampler, evenly
+
+NARROW: dict[str, Sampler] = {"gravity": ClippedNormal(mean=4.0, std=0.5, floor=0.1)}
+EARTH: dict[str, Sampler] = {"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.0)}
+BODIES = (0.62, 1.63, 3.72, 8.87)  # m/s^2: Pluto, Moon, Mars, Venus
+PLANETS: dict[str, Sampler] = {"gravity": Grid((*evenly(0.0, 20.0, 1.0).values, *BODIES))}  # 25 values
+
+# mini is a prefix of paper: the same episodes, fewer and smaller
+IN_SPACE = {"mini": Size(pixels=64, train=1000, test=250), "paper": Size(pixels=256, train=8000, test=1600)}

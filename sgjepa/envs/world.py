@@ -1,0 +1,89 @@
+"""What a world declares: names and units of what it records, what can be asked of it, and its usual settings.
+
+Datasets, models, probes, recipes and reports read a world from here; nobody guesses from names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sgjepa.core.errors import InputError
+from sgjepa.laws import Sampler
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named number in a record, with its unit."""
+
+    name: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a probe can read, by names of the state: positions, as many velocities, and an angle with its rate."""
+
+    position: tuple[str, ...]
+    velocity: tuple[str, ...]
+    angle: str = ""  # empty where nothing turns
+    rate: str = ""
+    symmetry: int = 1  # a turn by 1/symmetry looks the same
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a dataset is: pixels of a picture's side, episodes of its splits."""
+
+    pixels: int
+    train: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The usual dataset of a world and the settings of its models: what recipes are made from."""
+
+    train: Mapping[str, Sampler]  # laws of the training episodes
+    test: Mapping[str, Sampler]
+    sizes: Mapping[str, Size]  # by name: mini, paper
+    patch: int  # pixels, of the paper's encoder
+    sigreg: float  # the paper's weight of SIGReg
+    window: int = 4  # frames a probe sees: two of a flying ball tell its velocity, four also how a body turns
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that is fixed about a world."""
+
+    name: str  # on the command line, and the dataset's task
+    gym_id: str
+    state: tuple[Quantity, ...]
+    control: tuple[Quantity, ...]
+    control_limit: float | tuple[float, ...]  # |control| stays within it: one for all channels, or one each
+    phys: tuple[Quantity, ...]
+    nominal_law: Mapping[str, float]  # what holds when reset is given no law
+    laws: tuple[str, ...] = ()  # the only ones it takes; empty if it takes any
+    succeeds: bool = False  # whether there is a task, so that success() can become True
+    goal: tuple[str, ...] = ()  # quantities of the state that make up a goal; empty where there is none to reach
+    probed: Probed | None = None  # None if it cannot be probed
+    usual: Usual | None = None  # None if it has no recipes
+    image_size: int = 128
+    fps: int = 16
+    frames: int = 64
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
+    # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)
+    records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
+    # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
+    plans: tuple[str, ...] = ()
+
+    @property
+    def frame_dt(self) -> float:
+        return 1.0 / self.fps
+
+    def check_laws(self, names: Iterable[str]) -> None:
+        """Refuse a law that this world does not take."""
+        for name in names:
+            if self.laws and name not in self.laws:
+                raise InputError(f"{self.name} does not take the law '{name}', only {', '.join(self.laws)}")
