@@ -248,6 +248,15 @@ def test_the_law_reaches_the_prediction_and_the_loss_reaches_the_pixels_encoder(
     assert all(p.grad is not None for p in model.parameters())
 
 
+def test_a_residual_model_predicts_a_change_and_starts_with_none() -> None:
+    plain, changing = build(), build(replace(SMALL, residual=True))
+    z, c = torch.randn(3, 4, 12), torch.randn(3, 4, 12)
+    assert torch.equal(changing.predict(z, c), z), "before any training, everything stays"
+    changing.load_state_dict(plain.state_dict())
+    assert torch.allclose(changing.eval().predict(z, c), z + plain.eval().predict(z, c))
+    assert count(changing) == count(plain)
+
+
 def test_decoder_returns_pictures_and_leaves_the_world_model_untouched() -> None:
     model = build()
     z = model.encode(frames(2, 4))

@@ -54,6 +54,13 @@ class Projector(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
 
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that the output comes from."""
+        layer = self.layers[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.layers(x.flatten(0, -2))
         return y.view(*x.shape[:-1], -1)

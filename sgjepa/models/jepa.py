@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from sgjepa.core import config as configs
@@ -39,6 +39,7 @@ class JEPAConfig:
     condition_width: int = 1024
     history: int = 20
     blind: bool = False  # told the mean training law whatever holds: the factorial's control
+    residual: bool = False  # predict a change that is added to the last latent; the paper predicts the latent itself
 
     def build(self) -> JEPA:
         """A fresh model."""
@@ -71,6 +72,9 @@ class JEPA(WorldModel):
         self.predictor = config.predictor.build(config.latent, config.history)
         # the paper does not mention it: every prediction passes a second projector before it is compared or fed back
         self.pred_proj = Projector(config.latent, config.projector_width, config.latent)
+        if config.residual:  # at first nothing changes
+            nn.init.zeros_(self.pred_proj.last.weight)
+            nn.init.zeros_(self.pred_proj.last.bias)
 
     @property
     def encoder_settings(self) -> object:
@@ -103,7 +107,7 @@ class JEPA(WorldModel):
     def predict(self, z: Tensor, c: Tensor) -> Tensor:
         """z, c (B, t, D), t <= history -> (B, t, D); position t answers z[t + 1] and sees nothing later than t."""
         prediction: Tensor = self.pred_proj(self.predictor(z, c))
-        return prediction
+        return z + prediction if self.config.residual else prediction
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""

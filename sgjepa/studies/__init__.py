@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sgjepa.core.errors import unknown
-from sgjepa.studies import factorial, linear_surrogate
+from sgjepa.studies import factorial, linear_surrogate, tuning
 from sgjepa.studies.study import Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (factorial.STUDY, linear_surrogate.STUDY)}
+STUDIES: dict[str, Study] = {study.name: study for study in (factorial.STUDY, linear_surrogate.STUDY, tuning.STUDY)}
 
 
 def find(name: str) -> Study:

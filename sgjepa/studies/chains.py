@@ -32,6 +32,7 @@ class Chain:
     folder: Path
     updates: int  # of its training, for the progress bar
     counterfactual: bool = False
+    split: str = "test"  # or "validation", for what chooses settings
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -101,7 +102,7 @@ def _work(chain: Chain, datasets: Path) -> None:
             train(chain.run, chain.folder, datasets)
             dataset = open_dataset(datasets / chain.run.data[0])
             settings = ForecastConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
-            evaluate(chain.folder, dataset, settings)
+            evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
         except InputError:

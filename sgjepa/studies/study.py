@@ -47,6 +47,7 @@ class Study:
     """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
 
     cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
+    split: the episodes it is judged on; what chooses settings must take "validation".
     """
 
     name: str
@@ -57,6 +58,7 @@ class Study:
     labels: Mapping[str, str] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
+    split: str = "test"
 
 
 def run_study(
@@ -127,5 +129,6 @@ def chains_of(
             run = replace(cell.run, seed=seed, init=init, train=train)
             if updates is not None:
                 run = with_updates(run, updates, datasets)
-            chains.append(Chain(run, folders[run.name], updates_there(run, datasets), study.counterfactual))
+            length = updates_there(run, datasets)
+            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split))
     return chains
