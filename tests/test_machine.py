@@ -73,7 +73,7 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctor_shows_them() -> None:
-    from sgjepa.cli import doctor
+    from sgjepa.cli import examination
 
-    found = doctor.examine()
-    assert machine.as_text(found["compute"]) in doctor.as_text(found)
+    found = examination.examine()
+    assert machine.as_text(found["compute"]) in examination.as_text(found)

@@ -1,7 +1,8 @@
-"""Studies: one file a question of the paper. The file's name is the command: `sgjepa study factorial`."""
+"""Studies: one file per question of the paper. The file's name is the command: `sgjepa study factorial`."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -22,3 +23,8 @@ def find(name: str) -> Study:
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
     return STUDIES[name]
+
+
+def listing() -> dict[str, str]:
+    """Every study with its question: the first line of its file."""
+    return {name: (inspect.getmodule(main).__doc__ or "").splitlines()[0] for name, main in STUDIES.items()}
