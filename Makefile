@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BROWSER := .venv/.browser
+BENCHMARKS := $(filter-out benchmarks/record.py,$(sort $(wildcard benchmarks/*.py)))
 
 .PHONY: demo test test-slow lint bench clean
 
@@ -21,7 +22,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	for file in $(BENCHMARKS); do $(BIN)/python $$file || exit 1; done
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

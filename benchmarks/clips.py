@@ -16,9 +16,9 @@ from pathlib import Path
 
 import lance
 import numpy as np
+import record
 import simplejpeg
 
-from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.data.windows import Clips
@@ -43,6 +43,7 @@ def windows_per_second(read, order: np.ndarray) -> float:
 
 
 def main() -> None:
+    options = record.parser(__doc__, __file__).parse_args()
     base = replace(dataset("square", "mini"), image_size=128)
     few = replace(base, train=replace(base.train, episodes=EPISODES), test=replace(base.test, episodes=25))
     with tempfile.TemporaryDirectory() as folder:
@@ -75,10 +76,8 @@ def main() -> None:
     )
     result = {"windows_per_second": speeds, "median": medians, "ratio": {n: v / plain for n, v in medians.items()}}
     result |= {"decode_frames_per_second": once, "first_epoch_ratio": with_decode / plain}
-    out = Path(__file__).parent / "results" / "clips.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "provenance": files.provenance()})
-    print(f"written to {out}")
+    sizes = {"length": LENGTH, "batch": BATCH, "episodes": EPISODES, "rounds": ROUNDS}
+    record.write(options.out, sizes, result)
 
 
 if __name__ == "__main__":

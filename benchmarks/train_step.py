@@ -21,10 +21,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, machine
+import record
+
+from sgjepa.core import machine
 
 BARE = "--bare" in sys.argv
 SETTINGS = {} if BARE else machine.prepare()
@@ -274,7 +275,7 @@ def summary(about: dict[str, Any], steps: list[dict[str, Any]], frames: int) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--rounds", type=int, default=3, help="at paper size")
     parser.add_argument("--mini-rounds", type=int, default=9)
     parser.add_argument("--sizes", nargs="+", choices=("mini", "paper"), default=["mini", "paper"])
@@ -282,7 +283,6 @@ def main() -> None:
     parser.add_argument(
         "--no-torch-muon", action="store_true", help="leave out torch.optim.Muon, minutes without bf16 units"
     )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "train_step.json")
     parser.add_argument("--worker", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--size", choices=("mini", "paper"), help=argparse.SUPPRESS)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
@@ -297,12 +297,8 @@ def main() -> None:
     if "paper" in options.sizes:
         plainly = {**ways, PLAIN_FP32: ("plain", True)}
         result["paper"] = compare("paper", plainly, options.rounds, torch_muon=not options.no_torch_muon)
-    options.out.parent.mkdir(exist_ok=True)
-    hidden = ("out", "worker", "size", "bare")
-    settings = {key: value for key, value in vars(options).items() if key not in hidden}
-    about = {"settings": settings, "torch": torch.__version__, "provenance": files.provenance()}
-    files.write_json(options.out, {**result, **about})
-    print(f"written to {options.out}")
+    asked = record.settings(options, "worker", "size", "bare")
+    record.write(options.out, asked, {**result, "torch": torch.__version__})
 
 
 if __name__ == "__main__":

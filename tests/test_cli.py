@@ -74,12 +74,12 @@ def test_json_alone_is_all_that_is_printed(finished: Path, capsys: pytest.Captur
     before = sorted(finished.iterdir())
     commands = {
         "cores": ["doctor", "--json"],
-        "L_law": ["coverage", str(finished), "--gravity", "12", "--json"],
+        "training": ["coverage", str(finished), "--gravity", "12", "--json"],
         "basis": ["coverage", str(finished), "--gravity", "12", "--json", "-"],
     }
     for name, command in commands.items():
         assert cli.main(command) == 0
-        assert name in capsys.readouterr().out
+        assert name in json.loads(capsys.readouterr().out)
     assert sorted(finished.iterdir()) == before, "what goes to standard output is not also written beside the data"
 
 
