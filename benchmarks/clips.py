@@ -1,7 +1,7 @@
 """Reading training windows of 25 frames at 128 px: ours against the reference's way, in one run.
 
 The reference's way takes the 25 rows of each window from Lance and decodes 25 JPEGs, for every window again. It is given
-the faster JPEG library (simplejpeg) and one `take` a batch, which its own code does not have.
+the faster JPEG library (simplejpeg) and one `take` per batch, which its own code does not have.
 
     python benchmarks/clips.py                 # writes benchmarks/results/clips.json
 """
@@ -55,7 +55,7 @@ def main() -> None:
         decode = time.perf_counter() - start
         disk = Clips(lossless.train, np.arange(EPISODES), LENGTH, keep="disk")
         ways = {
-            "25 JPEG decodes a window": (lambda n: reference_batch(table, n), 4),
+            "25 JPEG decodes per window": (lambda n: reference_batch(table, n), 4),
             "ours, RAM": (ram.batch, 40),
             "ours, memory map": (disk.batch, 40),
         }
@@ -64,7 +64,7 @@ def main() -> None:
             for name, (read, batches) in ways.items():
                 speeds[name].append(windows_per_second(read, rng.integers(0, len(ram), (batches, BATCH))))
     medians = {name: statistics.median(values) for name, values in speeds.items()}
-    plain = medians["25 JPEG decodes a window"]
+    plain = medians["25 JPEG decodes per window"]
     print(f"\nsquare, 128 px, windows of {LENGTH} frames, batches of {BATCH}, median of {ROUNDS} rounds")
     for name, value in medians.items():
         print(f"  {name:28s} {value:8.0f} windows/s  {value / plain:6.1f}x")

@@ -1,7 +1,7 @@
 """Wall contacts: what stiffness, impedance, integrator and time stepping cost, and how well they keep energy.
 
 For each setting: relative change of mechanical energy over an episode (median, 95th percentile), the deepest penetration,
-and CPU milliseconds of simulation an episode. The first line is what the worlds use.
+and CPU milliseconds of simulation per episode. The first line is what the worlds use.
 
     python benchmarks/contact.py               # writes benchmarks/results/contact.json
 """

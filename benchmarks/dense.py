@@ -4,7 +4,7 @@ Both train the square GRU on the same few episodes with the same optimiser. The 
 dense run takes whole episodes, of which every frame is encoded once and serves several windows. Updates see as many frames.
 The question: when does the dense run reach the loss with which the clip run ends?
 
-Both are judged alike: the model at the end of every epoch, on all windows of all validation episodes, after the training.
+Both are judged in the same way: the model at the end of every epoch, on all windows of all validation episodes, after the training.
 A rollout loss is small also when the latents are: before SIGReg has spread them, an untrained model beats a trained one. So
 what counts is the loss over the latents' variance; the ratio by the bare loss is given beside it. Seconds are those of the
 updates alone; validation and checkpoints do not count.
@@ -54,7 +54,7 @@ def plans(options: argparse.Namespace) -> dict[str, Run]:
     episodes = len(split_episodes(options.episodes, seed=base.split_seed)[0])
 
     def plan(name: str, length: int, epochs: int, drawn: int | None) -> Run:
-        batch = max(1, frames // length)  # as many frames an update
+        batch = max(1, frames // length)  # as many frames per update
         updates = episodes * (EPISODE - length + 1) // batch
         if updates == 0:
             raise SystemExit(f"{options.episodes} episodes are fewer than one batch of {batch}; raise --episodes")

@@ -87,7 +87,7 @@ def main() -> None:
         "ours, jpeg": (ours, replace(many, codec="jpeg")),
     }
     speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(options.rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(options.rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, (make, settings) in ways.items():
             speeds[name].append(frames_per_second(make, settings))
     medians = {name: statistics.median(values) for name, values in speeds.items()}

@@ -63,14 +63,14 @@ def measure(size: str, rounds: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for step in ways.values():
         step()  # momenta are made, libraries warm
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, step in ways.items():
             start = time.process_time()
             step()
             seconds[name].append(time.process_time() - start)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     count = sum(p.numel() for p in parameters(size))
-    print(f"\n{size}, {count / 1e6:.1f} M numbers in matrices, {rounds} rounds, median CPU s a step and ratio to ours")
+    print(f"\n{size}, {count / 1e6:.1f} M numbers in matrices, {rounds} rounds, median CPU s per step and ratio to ours")
     for name, value in medians.items():
         print(f"  {name:20s} {value:8.4f}  {value / medians['ours']:7.2f}x")
     ratio = {name: value / medians["ours"] for name, value in medians.items()}

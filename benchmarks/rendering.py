@@ -46,7 +46,7 @@ class Movie:
             self.states.append((env.data.qpos.copy(), env.data.qvel.copy()))
 
     def play(self, draw: Callable[[], np.ndarray], frames: int) -> float:
-        """Frames a second of CPU time, over the first so many frames of the episode."""
+        """Frames per second of CPU time, over the first so many frames of the episode."""
         spent = 0.0
         for qpos, qvel in self.states[:: len(self.states) // frames][:frames]:
             self.env.data.qpos[:], self.env.data.qvel[:] = qpos, qvel
@@ -89,7 +89,7 @@ def compare(world: str, rounds: int) -> dict[str, dict[str, list[float]]]:
     for size, movie in movies.items():
         speeds[str(size)] = {"plain, reference quality": [], "plain, MuJoCo's defaults": [], "ours": []}
         movie.ours(4)  # the backdrop is drawn once for an environment
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for size, movie in movies.items():
             found = speeds[str(size)]
             found["plain, reference quality"].append(movie.plain(8, FINE, *REFERENCE))

@@ -62,9 +62,9 @@ def scan_ways(batch: int) -> dict[str, tuple[Callable[[], object], int]]:
 
 
 def compare(title: str, ways: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, Any]:
-    """Items a second of every way, and how many times faster the first is."""
+    """Items per second of every way, and how many times faster the first is."""
     speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, (work, items) in ways.items():
             start = time.perf_counter()
             work()

@@ -74,7 +74,7 @@ def main() -> None:
     directions = draw_directions(256, generator)
     rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
     memory = {name: held_megabytes(way, z, directions) for name, way in WAYS.items()}
-    for _ in range(options.rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(options.rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, way in WAYS.items():
             rounds[name].append(seconds_of(way, z, directions))
     result = {}

@@ -1,13 +1,13 @@
 """A training step of SG-JEPA (GRU): ours with and without machine.prepare, and plain PyTorch, in one run.
 
 paper   ViT-Tiny 128/8, 8 clips of 25 frames. "plain" is Hugging Face's ViTModel, the same projectors and predictor, the
-        rollout as a list, SIGReg with a cosine and a sine a knot, torch.optim.Muon and AdamW, and no machine settings.
-        torch.optim.Muon computes in bf16, which takes minutes a step on a CPU without bf16 units. So it is timed once, and
+        rollout as a list, SIGReg with a cosine and a sine per knot, torch.optim.Muon and AdamW, and no machine settings.
+        torch.optim.Muon computes in bf16, which takes minutes per step on a CPU without bf16 units. So it is timed once, and
         the plain step is also given with the same Muon in fp32, matrix after matrix.
 mini    the recipe's own batch.
 
-Every way has a process of its own, for the settings come before torch; they take turns, so the machine's mood touches all
-alike. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of the same moment.
+Every way has a process of its own, because the settings must come before torch; they take turns, so that a slow moment of the
+machine hits all of them. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of the same moment.
 
     python benchmarks/train_step.py            # writes benchmarks/results/train_step.json
 """
@@ -51,7 +51,7 @@ Work = Callable[[], object]
 
 
 def stretches(size: str) -> int:
-    """How many a step has: what was asked for, 8 clips at paper size, the recipe's own batch at mini size."""
+    """How many per step: what was asked for, 8 clips at paper size, the recipe's own batch at mini size."""
     return BATCH or (8 if size == "paper" else recipe("square_gru", size).train.batch)
 
 
@@ -249,7 +249,7 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muo
         print(f"  {name:24s} {row['frames_per_second']:9.2f} {parts}")
     reached = best["fraction_of_peak"]
     print(
-        f"  ours: {best['flops'] / 1e12:.2f} TFLOP a step at {reached['wall']:.0%} of the matrix-multiply peak "
+        f"  ours: {best['flops'] / 1e12:.2f} TFLOP per step at {reached['wall']:.0%} of the matrix-multiply peak "
         f"({best['peak']['wall'] / 1e9:.0f} GFLOP/s in the same moments); by CPU time {reached['cpu']:.0%}"
     )
     return {"batch": batch, "frames": frames, "rounds": rounds, **found}

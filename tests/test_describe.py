@@ -86,12 +86,12 @@ def test_layers_add_up(found: dict[str, Any]) -> None:
 
 
 def test_updates_are_those_that_training_makes(found: dict[str, Any]) -> None:
-    """2,000 episodes, nine tenths for training, each 41 stretches of 24 frames; 21 an update, 3 windows of each."""
+    """2,000 episodes, nine tenths for training, each 41 stretches of 24 frames; 21 per update, 3 windows of each."""
     run = recipe(found["recipe"], "mini")
     assert found["windows"]["stretches"] == 1800 * (64 - 24 + 1)
-    assert found["windows"]["stretches_an_epoch"] == 225 * 21
+    assert found["windows"]["stretches_per_epoch"] == 225 * 21
     assert found["windows"]["updates"] == 225 * run.train.epochs
-    assert found["windows"]["windows_an_epoch"] == 225 * 21 * len(windows_of(run, step=0) or [])
+    assert found["windows"]["windows_per_epoch"] == 225 * 21 * len(windows_of(run, step=0) or [])
 
 
 def test_every_printed_number_is_in_the_json(found: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ def test_every_printed_number_is_in_the_json(found: dict[str, Any]) -> None:
     for row in found["layers"]:
         assert f"{row['parameters']:,}" in text
     assert f"{found['windows']['updates']:,} updates in all" in text
-    assert f"{found['time']['seconds_a_step']:.3g} s a step" in text
+    assert f"{found['time']['seconds_per_step']:.3g} s per step" in text
 
 
 def test_the_command_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def run(code: str, **environment: str) -> dict[str, Any]:
     return found
 
 
-def test_torch_gets_a_thread_a_core() -> None:
+def test_torch_gets_one_thread_per_core() -> None:
     found = run(SHOW + "import torch; print(json.dumps({**found, 'torch': torch.get_num_threads()}))")
     assert found["threads"] == found["torch"] == machine.cores()
     assert found["threads_from"] == "cores"

@@ -74,7 +74,7 @@ def kept(path: Path, settings: Any) -> dict[str, Any] | None:
 
 
 def create(folder: Path, about: dict[str, Any]) -> None:
-    """Make the directory of a run, about which "config", "data" and "provenance" must be said; one that is there stays."""
+    """Make the directory of a run; `about` must hold "config", "data" and "provenance". One that exists is kept."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         files.write_json(folder / CONFIG, about)

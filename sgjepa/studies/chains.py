@@ -1,4 +1,4 @@
-"""Several runs from training to evaluation, side by side: one process a core, one thread each.
+"""Several runs from training to evaluation, side by side: one process per core, one thread each.
 
 On a CPU two trainings with a thread each get more done than one with two. Every stage of every run is kept: interrupted,
 the same call goes on where it was.

@@ -62,7 +62,7 @@ def interaction(results: Results) -> Finding:
         said = {
             "better": "law and rollout help each other: together they lower the error by more than apart",
             "worse": "law and rollout get in each other's way",
-            "undecided": "whether law and rollout help each other is not told apart from chance",
+            "undecided": "it is not certain whether law and rollout help each other",
         }[verdict(last)]
         where = place(results, region)
         words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")

@@ -49,8 +49,8 @@ def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, An
     frozen = _frozen(run.model.encoder) if isinstance(run.model, DinoConfig) else None
     data = None if datasets is None else _windows(run, datasets)
     if frozen is not None:
-        steps["flops"]["encode_a_frame"] = frozen["flops_a_frame"]
-    seconds = steps["time"]["seconds_a_step"]
+        steps["flops"]["encode_per_frame"] = frozen["flops_per_frame"]
+    seconds = steps["time"]["seconds_per_step"]
     steps["time"]["hours"] = None if data is None else seconds * data["updates"] / 3600
     return {
         "recipe": run.name,
@@ -100,11 +100,11 @@ def _frozen(encoder: DINOv2 | MobileNetV2) -> dict[str, Any]:
     try:
         net = encoder.build()
     except InputError as error:
-        return {"name": type(encoder).__name__, "parameters": None, "flops_a_frame": None, "missing": str(error)}
+        return {"name": type(encoder).__name__, "parameters": None, "flops_per_frame": None, "missing": str(error)}
     with flop_counter() as counter:
         net(torch.zeros(1, net.image_size, net.image_size, 3, dtype=torch.uint8))
     count = sum(p.numel() for p in net.parameters())
-    return {"name": net.name, "parameters": count, "flops_a_frame": counter.get_total_flops(), "missing": None}
+    return {"name": net.name, "parameters": count, "flops_per_frame": counter.get_total_flops(), "missing": None}
 
 
 def _layers(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
@@ -150,14 +150,14 @@ def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
     updates = updates_of(run, stretches)
     return {
         "stretches": stretches,
-        "stretches_an_epoch": updates * run.train.batch,
-        "windows_an_epoch": updates * run.train.batch * _windows_a_stretch(run),
-        "updates_an_epoch": updates,
+        "stretches_per_epoch": updates * run.train.batch,
+        "windows_per_epoch": updates * run.train.batch * _windows_per_stretch(run),
+        "updates_per_epoch": updates,
         "updates": updates * run.train.epochs,
     }
 
 
-def _windows_a_stretch(run: Run) -> int:
+def _windows_per_stretch(run: Run) -> int:
     if run.loss.windows == "clip":
         return 1
     drawn = windows_of(run, step=0)
@@ -177,7 +177,7 @@ def _steps(run: Run, shape: WorldModel | DinoWM) -> dict[str, Any]:
     work, update = min((_timed(run, model, optimiser, count, device) for _ in range(2)), key=sum)
     batch = run.train.batch
     flops = {
-        "encode_a_frame": forward,
+        "encode_per_frame": forward,
         "optimiser": once["optimiser"],
         "step": once["forward_backward"] * batch + once["optimiser"],
     }
@@ -187,9 +187,9 @@ def _steps(run: Run, shape: WorldModel | DinoWM) -> dict[str, Any]:
         "stretches": count,
         "forward_backward": work,
         "optimiser": update,
-        "seconds_a_step": work * batch / count + update,
+        "seconds_per_step": work * batch / count + update,
     }
-    flops["a_frame"] = flops["step"] / (batch * run.train.frames)
+    flops["per_frame"] = flops["step"] / (batch * run.train.frames)
     return {"layers": _layers(shape, shapes), "flops": flops, "time": seconds}
 
 
@@ -266,19 +266,19 @@ def as_text(found: dict[str, Any]) -> str:
             lines.append(f"  not trained, and its weights are not here: {frozen['name']} ({frozen['missing']})")
     flops, took, data = found["flops"], found["time"], found["windows"]
     lines.append(
-        f"\narithmetic  encoding a frame {_si(flops['encode_a_frame'])}, a step {_si(flops['step'])} "
-        f"(optimiser {_si(flops['optimiser'])}), {_si(flops['a_frame'])} a trained frame"
+        f"\narithmetic  encoding a frame {_si(flops['encode_per_frame'])}, a step {_si(flops['step'])} "
+        f"(optimiser {_si(flops['optimiser'])}), {_si(flops['per_frame'])} per trained frame"
     )
     if data is None:
         lines.append("an epoch    unknown: there is no dataset recipe for this world yet")
     else:
         lines.append(
-            f"an epoch    {data['stretches_an_epoch']:,} of the {data['stretches']:,} stretches there are, "
-            f"{data['windows_an_epoch']:,} windows, {data['updates_an_epoch']:,} updates; {data['updates']:,} updates in all"
+            f"an epoch    {data['stretches_per_epoch']:,} of the {data['stretches']:,} stretches there are, "
+            f"{data['windows_per_epoch']:,} windows, {data['updates_per_epoch']:,} updates; {data['updates']:,} updates in all"
         )
     whole = "" if took["hours"] is None else f", {_duration(took['hours'])} for all updates, without reading and validation"
     lines.append(
-        f"time        {took['seconds_a_step']:.3g} s a step{whole}\n"
+        f"time        {took['seconds_per_step']:.3g} s per step{whole}\n"
         f"            (the better of two steps on {took['stretches']} of {found['config']['train']['batch']} stretches, "
         f"{took['device']}, {took['threads']} threads: {took['forward_backward']:.3g} s, "
         f"and {took['optimiser']:.3g} s for the optimiser)"
