@@ -4,7 +4,7 @@ Both train the square GRU on the same few episodes with the same optimiser. The 
 dense run takes whole episodes, of which every frame is encoded once and serves several windows. Updates see as many frames.
 The question: when does the dense run reach the loss with which the clip run ends?
 
-Both are judged in the same way: the model at the end of every epoch, on all windows of all validation episodes, after the training.
+The model at the end of every epoch is judged, on all windows of all validation episodes, for both in the same way.
 A rollout loss is small also when the latents are: before SIGReg has spread them, an untrained model beats a trained one. So
 what counts is the loss over the latents' variance; the ratio by the bare loss is given beside it. Seconds are those of the
 updates alone; validation and checkpoints do not count.

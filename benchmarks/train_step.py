@@ -6,8 +6,9 @@ paper   ViT-Tiny 128/8, 8 clips of 25 frames. "plain" is Hugging Face's ViTModel
         the plain step is also given with the same Muon in fp32, matrix after matrix.
 mini    the recipe's own batch.
 
-Every way has a process of its own, because the settings must come before torch; they take turns, so that a slow moment of the
-machine hits all of them. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of the same moment.
+Every way has a process of its own, because the settings must come before torch; they take turns, so that a slow moment of
+the machine hits all of them. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of
+the same moment.
 
     python benchmarks/train_step.py            # writes benchmarks/results/train_step.json
 """

@@ -171,11 +171,11 @@ def test_data_prints_what_its_manifest_holds(workplace: Path, capsys: pytest.Cap
 
 
 def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """Blocks of one document share their names, as a reader's session would."""
+    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "square-mini").symlink_to(finished)
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         names: dict[str, object] = {"__name__": "document"}
         for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-            exec(compile(block, str(path), "exec"), names)
+            exec(compile(block, str(path), "exec", dont_inherit=True), names)

@@ -274,7 +274,8 @@ def as_text(found: dict[str, Any]) -> str:
     else:
         lines.append(
             f"an epoch    {data['stretches_per_epoch']:,} of the {data['stretches']:,} stretches there are, "
-            f"{data['windows_per_epoch']:,} windows, {data['updates_per_epoch']:,} updates; {data['updates']:,} updates in all"
+            f"{data['windows_per_epoch']:,} windows, {data['updates_per_epoch']:,} updates; "
+            f"{data['updates']:,} updates in all"
         )
     whole = "" if took["hours"] is None else f", {_duration(took['hours'])} for all updates, without reading and validation"
     lines.append(
