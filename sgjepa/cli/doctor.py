@@ -19,8 +19,8 @@ def flags(parser: ArgumentParser) -> None:
         nargs="*",
         choices=FIXES,
         metavar="WHAT",
-        help="install what is missing, if we may: opengl (default), or browser (chromium,\n"
-        "with which the tests look at a report)",
+        help="install what is missing, where root or sudo allows: opengl (default), or\n"
+        "browser (chromium, with which the tests open a report)",
     )
 
 

@@ -59,7 +59,7 @@ def evaluation_flags(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
     parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
-    parser.add_argument("--window", type=int, metavar="N", help="frames a probe sees (default: 4; 2 for approach_ball)")
+    parser.add_argument("--window", type=int, metavar="N", help="frames that a probe sees (default: 4; 2 for approach_ball)")
     parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
 
 
