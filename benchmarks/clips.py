@@ -1,7 +1,7 @@
 """Reading training windows of 25 frames at 128 px: ours against the reference's way, in one run.
 
 The reference's way takes the 25 rows of each window from Lance and decodes 25 JPEGs, for every window again. It is given
-the faster JPEG library (simplejpeg) and one `take` a batch, which its own code does not have.
+the faster JPEG library (simplejpeg) and one `take` per batch, which its own code does not have.
 
     python benchmarks/clips.py                 # writes benchmarks/results/clips.json
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import lance
 import numpy as np
+import record
 import simplejpeg
 
-from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.data.windows import Clips
@@ -43,6 +43,7 @@ def windows_per_second(read, order: np.ndarray) -> float:
 
 
 def main() -> None:
+    options = record.parser(__doc__, __file__).parse_args()
     base = replace(dataset("square", "mini"), image_size=128)
     few = replace(base, train=replace(base.train, episodes=EPISODES), test=replace(base.test, episodes=25))
     with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +55,7 @@ def main() -> None:
         decode = time.perf_counter() - start
         disk = Clips(lossless.train, np.arange(EPISODES), LENGTH, keep="disk")
         ways = {
-            "25 JPEG decodes a window": (lambda n: reference_batch(table, n), 4),
+            "25 JPEG decodes per window": (lambda n: reference_batch(table, n), 4),
             "ours, RAM": (ram.batch, 40),
             "ours, memory map": (disk.batch, 40),
         }
@@ -63,7 +64,7 @@ def main() -> None:
             for name, (read, batches) in ways.items():
                 speeds[name].append(windows_per_second(read, rng.integers(0, len(ram), (batches, BATCH))))
     medians = {name: statistics.median(values) for name, values in speeds.items()}
-    plain = medians["25 JPEG decodes a window"]
+    plain = medians["25 JPEG decodes per window"]
     print(f"\nsquare, 128 px, windows of {LENGTH} frames, batches of {BATCH}, median of {ROUNDS} rounds")
     for name, value in medians.items():
         print(f"  {name:28s} {value:8.0f} windows/s  {value / plain:6.1f}x")
@@ -75,10 +76,8 @@ def main() -> None:
     )
     result = {"windows_per_second": speeds, "median": medians, "ratio": {n: v / plain for n, v in medians.items()}}
     result |= {"decode_frames_per_second": once, "first_epoch_ratio": with_decode / plain}
-    out = Path(__file__).parent / "results" / "clips.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "provenance": files.provenance()})
-    print(f"written to {out}")
+    sizes = {"length": LENGTH, "batch": BATCH, "episodes": EPISODES, "rounds": ROUNDS}
+    record.write(options.out, sizes, result)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
 """Wall contacts: what stiffness, impedance, integrator and time stepping cost, and how well they keep energy.
 
 For each setting: relative change of mechanical energy over an episode (median, 95th percentile), the deepest penetration,
-and CPU milliseconds of simulation an episode. The first line is what the worlds use.
+and CPU milliseconds of simulation per episode. The first line is what the worlds use.
 
     python benchmarks/contact.py               # writes benchmarks/results/contact.json
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import record
 
-from sgjepa.core import files
 from sgjepa.envs import ENVS
 from sgjepa.envs.contact import CONTACTS, Contact
 
@@ -75,12 +73,11 @@ def measure(world: str, contact: Contact, gravity: float, episodes: int) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--worlds", nargs="+", default=["square", "right_triangle"])
     parser.add_argument("--gravities", nargs="+", type=float, default=[4.0, 10.0])
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--settings", nargs="+", default=list(SWEEP), choices=list(SWEEP), metavar="NAME")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "contact.json")
     options = parser.parse_args()
     rows = []
     print(f"{'setting':30s} {'world':15s} {'g':>4s}  {'median':>8s} {'p95':>8s} {'deepest':>8s} {'CPU/episode':>11s}")
@@ -95,9 +92,7 @@ def main() -> None:
                     f"{found['deepest_m']:6.3f} m {found['cpu_ms_per_episode']:8.1f} ms",
                     flush=True,
                 )
-    options.out.parent.mkdir(exist_ok=True)
-    files.write_json(options.out, {"rows": rows, "provenance": files.provenance()})
-    print(f"written to {options.out}")
+    record.write(options.out, record.settings(options), {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Both train the square GRU on the same few episodes with the same optimiser. The 
 dense run takes whole episodes, of which every frame is encoded once and serves several windows. Updates see as many frames.
 The question: when does the dense run reach the loss with which the clip run ends?
 
-Both are judged alike: the model at the end of every epoch, on all windows of all validation episodes, after the training.
+The model at the end of every epoch is judged, on all windows of all validation episodes, for both in the same way.
 A rollout loss is small also when the latents are: before SIGReg has spread them, an untrained model beats a trained one. So
 what counts is the loss over the latents' variance; the ratio by the bare loss is given beside it. Seconds are those of the
 updates alone; validation and checkpoints do not count.
@@ -22,7 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, machine, run_folder
+import record
+
+from sgjepa.core import machine, run_folder
 
 SETTINGS = machine.prepare()
 
@@ -54,7 +56,7 @@ def plans(options: argparse.Namespace) -> dict[str, Run]:
     episodes = len(split_episodes(options.episodes, seed=base.split_seed)[0])
 
     def plan(name: str, length: int, epochs: int, drawn: int | None) -> Run:
-        batch = max(1, frames // length)  # as many frames an update
+        batch = max(1, frames // length)  # as many frames per update
         updates = episodes * (EPISODE - length + 1) // batch
         if updates == 0:
             raise SystemExit(f"{options.episodes} episodes are fewer than one batch of {batch}; raise --episodes")
@@ -118,14 +120,13 @@ def ratio(found: dict[str, list[dict[str, Any]]], measure: str) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--size", default="mini", choices=("mini", "paper"), help="of model and pictures")
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--clip-epochs", type=int, default=1)
     parser.add_argument("--dense-epochs", type=int, default=12)
     parser.add_argument("--drawn", type=int, default=8, help="windows of each episode that a dense update trains on")
     parser.add_argument("--frames", type=int, help="of an update (default: the recipe's)")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "dense.json")
     options = parser.parse_args()
     runs = plans(options)
     checkpoint.KEPT = 10**6  # every epoch's
@@ -145,14 +146,9 @@ def main() -> None:
     ratios = {measure: ratio(found, measure) for measure in ("relative", "rollout")}
     for measure, value in ratios.items():
         print(f"ratio by {measure}: " + (f"{value:.1f}x" if value else "not reached: give the dense run more epochs"))
-    options.out.parent.mkdir(exist_ok=True)
-    chosen = {key: value for key, value in vars(options).items() if key != "out"}
-    about = {"settings": chosen, "runs": {name: config.to_dict(run) for name, run in runs.items()}, "machine": SETTINGS}
-    files.write_json(
-        options.out,
-        {"curves": found, "ratio": ratios["relative"], "ratios": ratios, **about, "provenance": files.provenance()},
-    )
-    print(f"written to {options.out}")
+    about = {"runs": {name: config.to_dict(run) for name, run in runs.items()}, "machine": SETTINGS}
+    result = {"curves": found, "ratio": ratios["relative"], "ratios": ratios, **about}
+    record.write(options.out, record.settings(options), result)
 
 
 if __name__ == "__main__":

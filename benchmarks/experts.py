@@ -12,7 +12,6 @@ stopped, and begins anew if the commit or the settings are other ones. Rows of w
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import record
 
 from sgjepa.core import files
 from sgjepa.core.progress import progress
@@ -33,7 +33,6 @@ from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.laws import Grid
 from sgjepa.recipes.datasets import dataset
 
-RESULTS = Path(__file__).parent / "results" / "experts.json"
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, ArmWorld)]
 SEED = 1  # not the datasets' own: other launches
 
@@ -165,12 +164,11 @@ def begun(out: Path, worlds: list[str], settings: dict[str, int], commit: str | 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS)
     parser.add_argument("--train", type=int, default=100, help="episodes at training gravities; a quarter for each failure")
     parser.add_argument("--episodes", type=int, default=20, help="episodes at each test gravity; a quarter for each failure")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     settings = {"train": options.train, "episodes": options.episodes, "seed": SEED}
     provenance = files.provenance()

@@ -8,7 +8,6 @@ its default multisampling, JPEG by Pillow. It is timed with the reference's cont
 
 from __future__ import annotations
 
-import argparse
 import io
 import shutil
 import statistics
@@ -19,9 +18,9 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import record
 from PIL import Image
 
-from sgjepa.core import files
 from sgjepa.data import episode
 from sgjepa.data.assemble import schema_of
 from sgjepa.data.codec import Codec
@@ -68,7 +67,7 @@ def frames_per_second(make, settings: DatasetConfig) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--world", default="square")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--plain-episodes", type=int, default=20)
@@ -88,7 +87,7 @@ def main() -> None:
         "ours, jpeg": (ours, replace(many, codec="jpeg")),
     }
     speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(options.rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(options.rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, (make, settings) in ways.items():
             speeds[name].append(frames_per_second(make, settings))
     medians = {name: statistics.median(values) for name, values in speeds.items()}
@@ -98,10 +97,7 @@ def main() -> None:
         print(f"  {name:28s} {value:8.0f}  {value / slowest:6.1f}x")
     result = {"world": options.world, "image_size": 128, "frames_per_second": speeds, "median": medians}
     result["ratio"] = {name: value / slowest for name, value in medians.items()}
-    out = Path(__file__).parent / "results" / "generation.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "provenance": files.provenance()})
-    print(f"written to {out}")
+    record.write(options.out, record.settings(options), result)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,16 @@ may take minutes, so it is timed at mini size only. One thread, CPU time, median
 
 from __future__ import annotations
 
-import argparse
 import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import record
 import torch
 from torch import nn
 
-from sgjepa.core import files
 from sgjepa.training.muon import Muon, newton_schulz_reference
 
 SIZES = {"mini": (4, 96, 160), "paper": (12, 192, 512)}  # encoder layers, encoder width, predictor width
@@ -65,14 +63,14 @@ def measure(size: str, rounds: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for step in ways.values():
         step()  # momenta are made, libraries warm
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, step in ways.items():
             start = time.process_time()
             step()
             seconds[name].append(time.process_time() - start)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     count = sum(p.numel() for p in parameters(size))
-    print(f"\n{size}, {count / 1e6:.1f} M numbers in matrices, {rounds} rounds, median CPU s a step and ratio to ours")
+    print(f"\n{size}, {count / 1e6:.1f} M numbers in matrices, {rounds} rounds, median CPU s per step and ratio to ours")
     for name, value in medians.items():
         print(f"  {name:20s} {value:8.4f}  {value / medians['ours']:7.2f}x")
     ratio = {name: value / medians["ours"] for name, value in medians.items()}
@@ -81,15 +79,13 @@ def measure(size: str, rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure both sizes and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(1)
     result: dict[str, Any] = {size: measure(size, options.rounds) for size in SIZES}
-    out = Path(__file__).parent / "results" / "muon.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "threads": 1, "torch": torch.__version__, "platform": platform.platform()})
-    print(f"written to {out}")
+    about = {"threads": 1, "torch": torch.__version__, "platform": platform.platform()}
+    record.write(options.out, record.settings(options), {**result, **about})
 
 
 if __name__ == "__main__":

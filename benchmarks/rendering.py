@@ -11,7 +11,6 @@ multisampling, averaged down to the frame. It is timed at the reference's qualit
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import record
 
 from sgjepa.core import files
 from sgjepa.envs import ENVS
@@ -46,7 +46,7 @@ class Movie:
             self.states.append((env.data.qpos.copy(), env.data.qvel.copy()))
 
     def play(self, draw: Callable[[], np.ndarray], frames: int) -> float:
-        """Frames a second of CPU time, over the first so many frames of the episode."""
+        """Frames per second of CPU time, over the first so many frames of the episode."""
         spent = 0.0
         for qpos, qvel in self.states[:: len(self.states) // frames][:frames]:
             self.env.data.qpos[:], self.env.data.qvel[:] = qpos, qvel
@@ -89,7 +89,7 @@ def compare(world: str, rounds: int) -> dict[str, dict[str, list[float]]]:
     for size, movie in movies.items():
         speeds[str(size)] = {"plain, reference quality": [], "plain, MuJoCo's defaults": [], "ours": []}
         movie.ours(4)  # the backdrop is drawn once for an environment
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for size, movie in movies.items():
             found = speeds[str(size)]
             found["plain, reference quality"].append(movie.plain(8, FINE, *REFERENCE))
@@ -121,11 +121,11 @@ def sweep(world: str, rounds: int) -> dict[str, dict[str, list[float]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--world", default="approach_ball", choices=WORLDS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--out", type=Path, help="the results file; other worlds' results in it stay")
+    parser.set_defaults(out=None)  # its name depends on the backend; other worlds' results in it stay
     options = parser.parse_args()
     speeds = (sweep if options.sweep else compare)(options.world, options.rounds)
     medians = {size: {name: statistics.median(v) for name, v in found.items()} for size, found in speeds.items()}

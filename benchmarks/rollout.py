@@ -10,14 +10,14 @@ Medians over interleaved rounds; the slow rollout is timed on some of the episod
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, machine
+import record
+
+from sgjepa.core import machine
 
 SETTINGS = machine.prepare()
 
@@ -61,9 +61,9 @@ def scan_ways(batch: int) -> dict[str, tuple[Callable[[], object], int]]:
 
 
 def compare(title: str, ways: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, Any]:
-    """Items a second of every way, and how many times faster the first is."""
+    """Items per second of every way, and how many times faster the first is."""
     speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, (work, items) in ways.items():
             start = time.perf_counter()
             work()
@@ -77,13 +77,12 @@ def compare(title: str, ways: dict[str, tuple[Callable[[], object], int]], round
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--single", type=int, default=10, help="episodes rolled out one at a time")
     parser.add_argument("--episodes", type=int, default=200, help="rolled out at once")
     parser.add_argument("--steps", type=int, default=44)
     parser.add_argument("--windows", type=int, nargs="+", default=[8, 64], help="batches for the scan")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "rollout.json")
     options = parser.parse_args()
     single = min(options.single, options.episodes)
     torch.manual_seed(0)
@@ -95,11 +94,7 @@ def main() -> None:
         ),
         **{f"scan_{n}": compare(f"scan, {n} windows", scan_ways(n), 5 * options.rounds) for n in options.windows},
     }
-    options.out.parent.mkdir(exist_ok=True)
-    settings = {key: value for key, value in vars(options).items() if key != "out"}
-    about = {"settings": settings, "machine": SETTINGS, "torch": torch.__version__, "provenance": files.provenance()}
-    files.write_json(options.out, {**result, **about})
-    print(f"written to {options.out}")
+    record.write(options.out, record.settings(options), {**result, "machine": SETTINGS, "torch": torch.__version__})
 
 
 if __name__ == "__main__":

@@ -8,17 +8,15 @@ CPU time, medians over interleaved rounds; also the memory autograd holds betwee
 
 from __future__ import annotations
 
-import argparse
 import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+import record
 import torch
 from torch import Tensor
 
-from sgjepa.core import files
 from sgjepa.training.sigreg import draw_directions, knots_and_weights, sigreg, sigreg_reference
 
 
@@ -67,7 +65,7 @@ def seconds_of(way: Callable[[Tensor, Tensor], Tensor], z: Tensor, directions: T
 
 def main() -> None:
     """Measure all ways and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -76,7 +74,7 @@ def main() -> None:
     directions = draw_directions(256, generator)
     rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
     memory = {name: held_megabytes(way, z, directions) for name, way in WAYS.items()}
-    for _ in range(options.rounds):  # interleaved: the machine's mood touches all alike
+    for _ in range(options.rounds):  # interleaved: a slow moment of the machine hits all ways
         for name, way in WAYS.items():
             rounds[name].append(seconds_of(way, z, directions))
     result = {}
@@ -93,10 +91,8 @@ def main() -> None:
             f"  {name:14s} {row['forward']:8.3f} {row['ratio_forward']:6.1f}x"
             f" {row['forward_backward']:10.3f} {row['ratio_forward_backward']:6.1f}x {row['held_megabytes']:8.1f}"
         )
-    out = Path(__file__).parent / "results" / "sigreg.json"
-    out.parent.mkdir(exist_ok=True)
-    files.write_json(out, {**result, "threads": 1, "torch": torch.__version__, "platform": platform.platform()})
-    print(f"written to {out}")
+    about = {"threads": 1, "torch": torch.__version__, "platform": platform.platform()}
+    record.write(options.out, record.settings(options), {**result, **about})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """A training step of SG-JEPA (GRU): ours with and without machine.prepare, and plain PyTorch, in one run.
 
 paper   ViT-Tiny 128/8, 8 clips of 25 frames. "plain" is Hugging Face's ViTModel, the same projectors and predictor, the
-        rollout as a list, SIGReg with a cosine and a sine a knot, torch.optim.Muon and AdamW, and no machine settings.
-        torch.optim.Muon computes in bf16, which takes minutes a step on a CPU without bf16 units. So it is timed once, and
+        rollout as a list, SIGReg with a cosine and a sine per knot, torch.optim.Muon and AdamW, and no machine settings.
+        torch.optim.Muon computes in bf16, which takes minutes per step on a CPU without bf16 units. So it is timed once, and
         the plain step is also given with the same Muon in fp32, matrix after matrix.
 mini    the recipe's own batch.
 
-Every way has a process of its own, for the settings come before torch; they take turns, so the machine's mood touches all
-alike. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of the same moment.
+Every way has a process of its own, because the settings must come before torch; they take turns, so that a slow moment of
+the machine hits all of them. After every step of ours the same process multiplies 2048 x 2048 matrices: that is the peak of
+the same moment.
 
     python benchmarks/train_step.py            # writes benchmarks/results/train_step.json
 """
@@ -21,10 +22,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, machine
+import record
+
+from sgjepa.core import machine
 
 BARE = "--bare" in sys.argv
 SETTINGS = {} if BARE else machine.prepare()
@@ -49,7 +51,7 @@ Work = Callable[[], object]
 
 
 def stretches(size: str) -> int:
-    """How many a step has: what was asked for, 8 clips at paper size, the recipe's own batch at mini size."""
+    """How many per step: what was asked for, 8 clips at paper size, the recipe's own batch at mini size."""
     return BATCH or (8 if size == "paper" else recipe("square_gru", size).train.batch)
 
 
@@ -247,7 +249,7 @@ def compare(size: str, ways: dict[str, tuple[str, bool]], rounds: int, torch_muo
         print(f"  {name:24s} {row['frames_per_second']:9.2f} {parts}")
     reached = best["fraction_of_peak"]
     print(
-        f"  ours: {best['flops'] / 1e12:.2f} TFLOP a step at {reached['wall']:.0%} of the matrix-multiply peak "
+        f"  ours: {best['flops'] / 1e12:.2f} TFLOP per step at {reached['wall']:.0%} of the matrix-multiply peak "
         f"({best['peak']['wall'] / 1e9:.0f} GFLOP/s in the same moments); by CPU time {reached['cpu']:.0%}"
     )
     return {"batch": batch, "frames": frames, "rounds": rounds, **found}
@@ -273,7 +275,7 @@ def summary(about: dict[str, Any], steps: list[dict[str, Any]], frames: int) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__, __file__)
     parser.add_argument("--rounds", type=int, default=3, help="at paper size")
     parser.add_argument("--mini-rounds", type=int, default=9)
     parser.add_argument("--sizes", nargs="+", choices=("mini", "paper"), default=["mini", "paper"])
@@ -281,7 +283,6 @@ def main() -> None:
     parser.add_argument(
         "--no-torch-muon", action="store_true", help="leave out torch.optim.Muon, minutes without bf16 units"
     )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "train_step.json")
     parser.add_argument("--worker", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--size", choices=("mini", "paper"), help=argparse.SUPPRESS)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
@@ -296,12 +297,8 @@ def main() -> None:
     if "paper" in options.sizes:
         plainly = {**ways, PLAIN_FP32: ("plain", True)}
         result["paper"] = compare("paper", plainly, options.rounds, torch_muon=not options.no_torch_muon)
-    options.out.parent.mkdir(exist_ok=True)
-    hidden = ("out", "worker", "size", "bare")
-    settings = {key: value for key, value in vars(options).items() if key not in hidden}
-    about = {"settings": settings, "torch": torch.__version__, "provenance": files.provenance()}
-    files.write_json(options.out, {**result, **about})
-    print(f"written to {options.out}")
+    asked = record.settings(options, "worker", "size", "bare")
+    record.write(options.out, asked, {**result, "torch": torch.__version__})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,21 @@ MODULES = sorted(ROOT.rglob("*.py"))
 ROOMS = ("core", "theory", "laws", "envs", "data", "models", "training", "evaluation", "control")
 ROOMS += ("results", "report", "recipes", "studies", "cli")
 NO_TORCH = {"core", "theory", "laws", "envs", "data", "results", "report", "cli"}
+
+
+def test_the_contributors_guide_shows_the_same_rooms() -> None:
+    """Both ways, so that neither drifts: what CONTRIBUTING.md says is what is enforced here."""
+    guide = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    drawn = re.findall(r"```\n([^`]*→[^`]*)```", guide)
+    assert [tuple(block.replace("→", " ").split()) for block in drawn] == [ROOMS]
+    sentence = re.search(r"^No torch in ([^:]*):", guide, re.MULTILINE)
+    assert sentence
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == NO_TORCH
+
+
+def test_every_module_lies_in_a_room() -> None:
+    """A room that the list does not know could be imported by anybody."""
+    assert {name_of(path) for path in MODULES} - {"__init__", "__main__"} <= set(ROOMS)
 
 
 def place_of(room: str) -> int:

@@ -1,9 +1,11 @@
-"""The benchmarks of training and of demonstrators start and write their settings, in the smallest configuration."""
+"""Every benchmark explains itself; those of training and of demonstrators also run, in the smallest configuration."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
+SHARED = "record.py"
+EVERY = sorted(path.name for path in FOLDER.glob("*.py") if path.name != SHARED)
 SMALL = {
     "rollout.py": "--rounds 1 --single 1 --episodes 2 --steps 2 --windows 2",
     "train_step.py": "--sizes mini --batch 1 --mini-rounds 1",
@@ -30,20 +34,39 @@ def test_a_benchmark_runs_small_and_writes_its_settings(name: str, tmp_path: Pat
     assert {"settings", "provenance"} <= set(found)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_benchmark_explains_itself(name: str) -> None:
     done = subprocess.run([sys.executable, str(FOLDER / name), "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "--out" in done.stdout, "without it a trial would overwrite the results"
 
 
-def test_experts_goes_on_with_the_same_code_and_settings_only(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("experts", FOLDER / "experts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    experts = importlib.util.module_from_spec(spec)
-    sys.modules["experts"] = experts
-    spec.loader.exec_module(experts)
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_bench_runs_every_benchmark_and_not_what_they_share() -> None:
+    done = subprocess.run(["make", "-n", "bench"], cwd=FOLDER.parent, capture_output=True, text=True, check=True)
+    assert sorted(re.findall(r"benchmarks/(\w+\.py)", done.stdout)) == EVERY
+
+
+def test_a_result_holds_its_settings_and_where_it_came_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    record = importlib.import_module("record")
+    parser = record.parser("about", "benchmarks/speed.py")
+    parser.add_argument("--rounds", type=int, default=3)
+    assert parser.parse_args([]).out == Path("benchmarks/results/speed.json")
+    options = parser.parse_args(["--out", str(tmp_path / "new" / "speed.json")])
+    record.write(options.out, record.settings(options), {"ratio": 2.0})
+    found = json.loads(options.out.read_text())
+    assert found["ratio"] == 2.0
+    assert found["settings"] == {"rounds": 3}
+    assert found["provenance"]["python"]
+    assert str(options.out) in capsys.readouterr().out
+
+
+def test_experts_goes_on_with_the_same_code_and_settings_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    experts = importlib.import_module("experts")
     out, settings, world = tmp_path / "experts.json", {"train": 1, "episodes": 1, "seed": 1}, "arm_catcher_ball"
     assert experts.begun(out, [world], settings, "abc") == []
     rows = [{"world": world, "commit": commit} for commit in ("abc", "abc+", None)]

@@ -14,10 +14,13 @@ import pytest
 from PIL import Image
 
 from sgjepa import cli
+from sgjepa.cli import install
 from sgjepa.envs import ENVS
+from sgjepa.studies import STUDIES
 
 ROOT = Path(__file__).parent.parent
 STAGES = ["doctor", "demo", "data", "preview", "coverage", "describe", "train", "probe", "predict", "report", "study"]
+HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (
     "demo",
     "train",
@@ -50,7 +53,63 @@ def test_every_stage_shows_an_example_that_it_accepts(capsys: pytest.CaptureFixt
     assert example
     program, *arguments = shlex.split(example[1])
     assert program == "sgjepa"
-    assert cli._parser().parse_args(arguments).run
+    assert cli.parser().parse_args(arguments).run
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["train", "--help"], ["data"], ["data", "square", "--seed", "x"]], ids=" ".join
+)
+def test_help_and_a_wrong_argument_answer_before_anything_heavy_is_imported(command: list[str]) -> None:
+    code = f"""import sys
+from sgjepa import cli
+try:
+    cli.main({command})
+except SystemExit:
+    print("heavy:", [name for name in {HEAVY} if name in sys.modules])"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_json_alone_is_all_that_is_printed(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(finished.iterdir())
+    commands = {
+        "cores": ["doctor", "--json"],
+        "training": ["coverage", str(finished), "--gravity", "12", "--json"],
+        "basis": ["coverage", str(finished), "--gravity", "12", "--json", "-"],
+    }
+    for name, command in commands.items():
+        assert cli.main(command) == 0
+        assert name in json.loads(capsys.readouterr().out)
+    assert sorted(finished.iterdir()) == before, "what goes to standard output is not also written beside the data"
+
+
+def test_study_without_a_name_lists_every_study_with_its_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["study"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert all("?" in line for line in lines)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_browser_is_installed_where_we_may_and_else_the_line_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], allowed: bool
+) -> None:
+    """Neither way is an error, not even an installation that fails."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(install, "browser", lambda: None)
+    monkeypatch.setattr(install.os, "geteuid", lambda: 0 if allowed else 1000)
+    monkeypatch.setattr(install.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(install, "_runs", lambda command: bool(ran.append(command)))
+    install.install_browser()
+    said = capsys.readouterr().err
+    assert ("apt-get install -y chromium" if allowed else "sudo apt-get install -y chromium") in said
+    assert (["apt-get", "install", "-y", "chromium"] in ran) == allowed
+
+
+def test_a_browser_that_is_there_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "browser", lambda: "/usr/bin/chromium")
+    monkeypatch.setattr(install, "_runs", lambda command: pytest.fail(f"ran {command}"))
+    install.install_browser()
 
 
 def test_doctor_reports_and_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -86,7 +145,7 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
     for command in dict.fromkeys(commands):
         _, *arguments = shlex.split(command)
         if "paper" in arguments or arguments[0] in ELSEWHERE:
-            assert cli._parser().parse_args(arguments).run, command
+            assert cli.parser().parse_args(arguments).run, command
             continue
         done = subprocess.run(
             [sys.executable, "-m", "sgjepa", *arguments], cwd=workplace, capture_output=True, text=True, check=False
@@ -112,11 +171,11 @@ def test_data_prints_what_its_manifest_holds(workplace: Path, capsys: pytest.Cap
 
 
 def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """Blocks of one document share their names, as a reader's session would."""
+    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "square-mini").symlink_to(finished)
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         names: dict[str, object] = {"__name__": "document"}
         for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-            exec(compile(block, str(path), "exec"), names)
+            exec(compile(block, str(path), "exec", dont_inherit=True), names)

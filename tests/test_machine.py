@@ -25,7 +25,7 @@ def run(code: str, **environment: str) -> dict[str, Any]:
     return found
 
 
-def test_torch_gets_a_thread_a_core() -> None:
+def test_torch_gets_one_thread_per_core() -> None:
     found = run(SHOW + "import torch; print(json.dumps({**found, 'torch': torch.get_num_threads()}))")
     assert found["threads"] == found["torch"] == machine.cores()
     assert found["threads_from"] == "cores"
@@ -73,7 +73,7 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctor_shows_them() -> None:
-    from sgjepa.cli import doctor
+    from sgjepa.cli import examination
 
-    found = doctor.examine()
-    assert machine.as_text(found["compute"]) in doctor.as_text(found)
+    found = examination.examine()
+    assert machine.as_text(found["compute"]) in examination.as_text(found)

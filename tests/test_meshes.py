@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import small
 
-from sgjepa.cli import doctor
+from sgjepa.cli import examination
 from sgjepa.core import config, files
 from sgjepa.core.errors import InputError
 from sgjepa.data.assemble import schema_of
@@ -82,12 +82,12 @@ def test_a_dataset_does_not_go_on_in_another_look(menagerie: Path, tmp_path: Pat
 
 
 def test_the_doctor_says_which_meshes_are_there(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "drawing_backends", lambda: {"egl": "works"})  # not what is asked about here
-    assert "meshes" not in doctor.examine()
+    monkeypatch.setattr(examination, "drawing_backends", lambda: {"egl": "works"})  # not what is asked about here
+    assert "meshes" not in examination.examine()
     monkeypatch.setenv(MENAGERIE, str(menagerie))
-    found = doctor.examine()
+    found = examination.examine()
     assert found["meshes"]["z1"] == "found"
     assert "panda_nohand.xml cannot be used" in found["meshes"]["panda"]
-    lines = [line for line in doctor.as_text(found).splitlines() if line.startswith("meshes:")]
+    lines = [line for line in examination.as_text(found).splitlines() if line.startswith("meshes:")]
     assert len(lines) == 1
     assert f"{MENAGERIE}: {menagerie}, z1: found, panda: " in lines[0]

@@ -16,6 +16,7 @@ import pytest
 from test_train import RUN
 
 from sgjepa import cli
+from sgjepa.cli.install import browser
 from sgjepa.core import config, files
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import read_table, write_table
@@ -36,7 +37,7 @@ from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
 
 UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSER = browser()
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +174,7 @@ def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None
     assert f"torch {about['provenance']['libraries']['torch']}" in page.words
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
 def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
     """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""
     probe = """<script>addEventListener("load", () => { const images = [...document.images];
@@ -182,7 +183,8 @@ def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -
         + ", wider than the window " + (document.documentElement.scrollWidth > innerWidth); })</script>"""
     watched = tmp_path / "watched.html"
     watched.write_text((made / "index.html").read_text().replace("</head>", probe + "</head>"))
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--disable-background-networking", "--no-first-run"]
     command += ["--enable-logging=stderr", "--window-size=500,900", "--dump-dom", watched.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     count = len(Page((made / "index.html").read_text()).images)

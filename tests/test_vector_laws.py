@@ -13,7 +13,7 @@ import pytest
 from conftest import small
 from test_train import RUN
 
-from sgjepa import laws
+from sgjepa import cli, laws
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -130,6 +130,43 @@ def test_the_report_maps_the_error_over_the_plane_of_two_laws(run: Path, tmp_pat
         assert float(row["L_law"]) >= 1
     results = gather([run])
     assert [axis.trained for axis in results.axes] == ["g = 4 ± 0.5 m/s²", "g_x = 0 ± 0.5 m/s²"]
+
+
+def test_two_laws_need_nothing_but_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From `sgjepa data --law --train-law` to the report: the recipe's model takes the second law by itself."""
+    monkeypatch.chdir(tmp_path)
+    few = ["--train-episodes", "24", "--test-episodes", "18", "--workers", "1", "--out", "datasets/tilted"]
+    asked = ["--law", "gravity=2,4,6", "--law", "gravity_x=-2,0,2", "--train-law", "gravity_x=0:0.5"]
+    assert cli.main(["data", "square", *few, *asked]) == 0
+    assert "gravity_x" in capsys.readouterr().out
+    found = open_dataset(tmp_path / "datasets/tilted").settings.train.laws
+    assert found["gravity_x"] == ClippedNormal(0.0, 0.5, -1000.0)
+    assert found["gravity"] == ClippedNormal(4.0, 0.5, 0.1), "the recipe's own"
+    assert cli.main(["train", "square_gru", "--data", "tilted", "--epochs", "1", "--out", "runs/tilted"]) == 0
+    assert cli.main(["predict", "runs/tilted", "--probe", "linear"]) == 0
+    assert cli.main(["coverage", "datasets/tilted", "--law", "gravity=4,8", "--law", "gravity_x=3"]) == 0
+    assert cli.main(["report", "runs/tilted"]) == 0
+    assert list((tmp_path / "report/figures").glob("position_l2_over_gravity_and_gravity_x_1.*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--law", "gravity_x=1"], "law 'gravity_x' is given for one split alone; add --train-law gravity_x=MEAN:STD"),
+        (["--train-law", "gravity_x=0:1"], "law 'gravity_x' is given for one split alone; add --law gravity_x="),
+        (["--train-law", "gravity=4:0"], "the standard deviation must be positive"),
+        (["--train-law", "gravity=four:1"], "law 'gravity' must be a finite number in m/s^2, got 'four'"),
+        (["--train-law", "wind=1:2", "--law", "wind=1"], "unknown law 'wind'"),
+    ],
+)
+def test_laws_that_make_no_sense_are_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    assert cli.main(["data", "square", "--out", str(tmp_path / "d"), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
 
 
 # --- states --------------------------------------------------------------------------------------------------------

@@ -1,150 +1,35 @@
-"""What this machine has, and what is missing. Nothing here raises: a doctor reports."""
+"""`sgjepa doctor`: what this machine has and what is missing."""
 
 from __future__ import annotations
 
-import os
-import platform
-import shutil
-import subprocess
-import sys
-from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
-import psutil
+from sgjepa.cli import shared
 
-from sgjepa import __version__
-from sgjepa.core import machine
-from sgjepa.core.errors import one_line
-from sgjepa.envs import ENVS
-from sgjepa.envs.arms.base import ArmWorld
-from sgjepa.envs.render import gl
-from sgjepa.envs.robots.robot import MENAGERIE
-
-_EXTRAS = {"video": "imageio-ffmpeg"}
+ABOUT = "what this machine has and what is missing"
+EXAMPLE = "sgjepa doctor --json doctor.json"
+FIXES = ("opengl", "browser")
 
 
-def examine() -> dict[str, Any]:
-    """Everything `sgjepa doctor` shows, as one JSON value."""
-    drawing = drawing_backends()
-    missing = []
-    working = [name for name, state in drawing.items() if state == "works"]
-    if working and gl.asked and gl.asked not in working:
-        missing.append(f"nothing, but MUJOCO_GL={gl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
-    elif not working:
-        missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
-    for extra, package in _EXTRAS.items():
-        if _version(package) is None:
-            missing.append(f"extra `{extra}`: pip install 'sgjepa[{extra}]'")
-    return {
-        "sgjepa": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "cores": machine.cores(),
-        "compute": machine.prepare(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
-        "packages": {name: _version(name) for name in _dependencies()},
-        "opengl": drawing,
-        "opengl_chosen": gl.asked or (working[0] if working else "none"),
-        "missing": missing,
-        **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
-    }
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    shared.json_flag(parser, "also write the report as JSON; without FILE, print that alone")
+    parser.add_argument(
+        "--fix",
+        nargs="*",
+        choices=FIXES,
+        metavar="WHAT",
+        help="install what is missing, where root or sudo allows: opengl (default), or\n"
+        "browser (chromium, with which the tests open a report)",
+    )
 
 
-def meshes() -> dict[str, str]:
-    """The folder that SGJEPA_MENAGERIE names, and for each robot "found", or why a world cannot be built with it."""
-    report = {MENAGERIE: os.environ[MENAGERIE]}
-    for world in {env.robot.name: env for env in ENVS.values() if issubclass(env, ArmWorld)}.values():
-        try:
-            world(image_size=8)
-            report[world.robot.name] = "found"
-        except ValueError as error:
-            why = one_line(error.__cause__ or error, 100)
-            report[world.robot.name] = f"{world.robot.menagerie} cannot be used ({why})"
-    return report
+def run(options: Namespace) -> None:
+    """Install what was asked for, then report."""
+    from sgjepa.cli import examination, install
 
-
-def drawing_backends() -> dict[str, str]:
-    """For each backend, the one MUJOCO_GL asks for first: "works", or why not.
-
-    Each draws a test frame in a process of its own: none can harm us, and one that was just installed is found.
-    """
-    report = {}
-    # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
-    clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
-    for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
-        if name in gl.PROBES and not gl.PROBES[name]():
-            report[name] = "library not found or no device"
-            continue
-        code = "from sgjepa.envs.render import gl; print(gl.prove())"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**clean, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
-        )
-        lines = (done.stderr.strip() or "no message").splitlines()
-        report[name] = (
-            "works"
-            if done.returncode == 0 and done.stdout.strip() == name
-            else one_line(lines[-1].removeprefix("sgjepa.core.errors.InputError: "), 120)
-        )
-    return report
-
-
-def install_line() -> str:
-    """The exact line that installs OpenGL on Debian and Ubuntu."""
-    root = [] if os.geteuid() == 0 else ["sudo"]
-    return " ".join([*root, "apt-get", "install", "-y", *gl.PACKAGES]) + "   (or libosmesa6)"
-
-
-def install_opengl() -> None:
-    """Install the system library if MuJoCo cannot draw and root or passwordless sudo allows; else say how."""
-    if any(state == "works" for state in drawing_backends().values()):
-        return
-    root = os.geteuid() == 0
-    allowed = root or (shutil.which("sudo") and _runs(["sudo", "-n", "true"]))
-    if not allowed or not shutil.which("apt-get"):
-        print(f"MuJoCo's renderer needs OpenGL; to install it: {install_line()}")
-        return
-    sudo = [] if root else ["sudo", "-n"]
-    print(f"installing OpenGL for MuJoCo's renderer: {' '.join(gl.PACKAGES)}", flush=True)
-    if not (_runs([*sudo, "apt-get", "update"]) and _runs([*sudo, "apt-get", "install", "-y", *gl.PACKAGES])):
-        print(f"that failed; to see why: {install_line()}")
-
-
-def _runs(command: list[str]) -> bool:
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.run(command, capture_output=True, env=quiet, check=False).returncode == 0
-
-
-def _dependencies() -> list[str]:
-    names = []
-    for line in requires("sgjepa") or []:
-        name = line.split(";")[0]
-        for sign in "<>=!~[ ":
-            name = name.split(sign)[0]
-        if "extra ==" not in line:
-            names.append(name)
-    return names
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def as_text(found: dict[str, Any]) -> str:
-    """The report for a person."""
-    lines = [
-        f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
-        f"{found['cores']} cores, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
-        "compute:  " + machine.as_text(found["compute"]),
-        "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
-        "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
-        f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
-    ]
-    if "meshes" in found:
-        lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in found["meshes"].items()))
-    missing = found["missing"] or ["nothing"]
-    return "\n".join([*lines, *(f"missing:  {item}" for item in missing)])
+    if options.fix is not None:
+        for name in options.fix or ["opengl"]:
+            {"opengl": install.install_opengl, "browser": install.install_browser}[name]()
+    found = examination.examine()
+    shared.print_or_write(options.json, found, examination.as_text(found))

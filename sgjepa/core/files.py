@@ -39,7 +39,12 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file that a person can read, whole or not at all."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, to_json(value).encode())
+
+
+def to_json(value: Any) -> str:
+    """The text of such a file."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> Any:

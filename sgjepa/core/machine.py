@@ -4,7 +4,7 @@ Memory. glibc gives every large tensor fresh pages from the kernel and hands the
 pays for clearing the same gigabytes again and again. With the limits here freed memory stays in the process. Without
 them a training step takes 1.1 times as long at mini size and 1.4 times at paper size (benchmarks/train_step.py, one thread).
 
-Threads. One a core. More threads than cores is a cliff, so a user's OMP_NUM_THREADS, or torchrun's, is left alone.
+Threads. One per core. More threads than cores is a cliff, so a user's OMP_NUM_THREADS, or torchrun's, is left alone.
 """
 
 from __future__ import annotations
@@ -65,6 +65,6 @@ def _number(text: str) -> int:
 
 def as_text(found: dict[str, Any]) -> str:
     """One line for a person."""
-    source = {"cores": "one a core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
+    source = {"cores": "one per core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
     memory = "freed memory is kept" if found["malloc"] else "memory allocation as it comes (no glibc)"
     return f"{found['threads']} threads ({source[found['threads_from']]}), {memory}"

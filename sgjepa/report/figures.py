@@ -117,7 +117,7 @@ def bars(results: Results, region: str) -> list[Picture]:
 
 
 def training_curves(methods: Sequence[Method]) -> list[Picture]:
-    """The prediction term, SIGReg and the rank of the latents, by update; one line a training seed."""
+    """The prediction term, SIGReg and the rank of the latents, by update; one line per training seed."""
     found: list[Picture] = []
     look = styles([method.label for method in methods])
     for term, title in TERMS.items():

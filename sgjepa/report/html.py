@@ -78,7 +78,7 @@ def _facts(content: Content) -> str:
         *laws,
         count(results.episodes("all"), "test episode"),
         f"{results.last} steps predicted",
-        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} a method",
+        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} per method",
         f"dataset {results.baseline.first.folder.name}",
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
@@ -239,8 +239,8 @@ def _scale(content: Content) -> str:
 def _tables(content: Content) -> str:
     results = content.results
     note = (
-        "Mean error, 95 % interval below. Bold: the lowest error, and every method that a paired comparison on the "
-        "same episodes cannot tell apart from it; underlined: the next, by the same rule. "
+        "Mean error, 95 % interval below. Bold: the lowest error, and every method whose difference from it on the "
+        "same episodes is not certain; underlined: the next, by the same rule. "
     )
     paper = results.published
     if paper:
@@ -274,7 +274,7 @@ def _row(results: Results, group: Group, line: Line) -> str:
 
 def _training(content: Content) -> str:
     caption = (
-        "Measured on the validation episodes, one line a training seed. The prediction terms of the two objectives "
+        "Measured on the validation episodes, one line per training seed. The prediction terms of the two objectives "
         "are different quantities in latents of different scale: compare a curve with itself, not with another "
         "method's."
     )

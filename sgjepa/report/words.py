@@ -155,7 +155,7 @@ def in_scale(results: Results, method: Method) -> list[str]:
     elif verdict(gap) == "better":
         found.append(f"{start}, more than the rollout by {size_of(gap, MAIN)}: here the probe limits, not the dynamics.")
     else:
-        found.append(f"{start}; the rollout is not told apart from that ({signed(gap, MAIN)}).")
+        found.append(f"{start}; it is not certain whether the rollout does better or worse ({signed(gap, MAIN)}).")
     return found
 
 
@@ -173,7 +173,7 @@ def counterfactual(found: Counterfactual) -> str:
     if right:
         parts.append(f"at true {join(right)} every other value makes the error larger")
     if undecided:
-        parts.append(f"at true {join(undecided)} some other value is not told apart from the true one")
+        parts.append(f"at true {join(undecided)} the error with some other value is not certainly larger")
     if wrong:
         parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
     return f"{found.label}: {'; '.join(parts)}."

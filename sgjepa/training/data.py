@@ -6,7 +6,7 @@ in the memory of a machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -69,6 +69,12 @@ def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group:
 def _reads_latents(run: Run, model: WorldModel) -> bool:
     """Latents take the place of frames if the encoder does not change; but a picture decoder learns from the frames."""
     return model.frozen_encoder is not None or (run.train.trains == "predictor" and not run.train.decoder)
+
+
+def with_laws(run: Run, datasets: Path) -> Run:
+    """The run with as many laws as its datasets have: a recipe knows its world's own, and a dataset may draw more."""
+    laws = len(open_existing(datasets / run.data[0], verify=False).train.laws)
+    return replace(run, model=replace(run.model, laws=laws))
 
 
 def digests_there(run: Run, datasets: Path) -> dict[str, str]:

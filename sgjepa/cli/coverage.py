@@ -1,0 +1,45 @@
+"""`sgjepa coverage`: how far outside the training laws another law lies."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from sgjepa.cli import shared
+
+ABOUT = "say how far outside a dataset's training laws another law lies (the paper's L_law)"
+EXAMPLE = "sgjepa coverage datasets/square-mini --gravity 12"
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument("dataset", type=Path, help="folder that `sgjepa data` made")
+    parser.add_argument(
+        "--gravity",
+        type=float,
+        nargs="+",
+        metavar="G",
+        help="m/s^2, one or several (default: the dataset's test laws)",
+    )
+    shared.law_flag(
+        parser, "values of any law, such as gravity_x=0,2; repeat for several laws, of which all\ncombinations are taken"
+    )
+    parser.add_argument(
+        "--basis", default="affine", metavar="NAME", help="affine: (1, g), exact for free flight (default); or quadratic"
+    )
+    shared.json_flag(parser, "where the numbers go (default: DATASET/coverage.json); without FILE, print them alone")
+
+
+def run(options: Namespace) -> None:
+    """A table for a person, and its numbers in a file."""
+    from sgjepa.data.store import open_dataset
+    from sgjepa.evaluation.coverage import as_text, examine
+
+    asked = shared.law_values(options.law or [], "--law")
+    if options.gravity:
+        asked["gravity"] = options.gravity
+    found = examine(open_dataset(options.dataset), asked or None, options.basis)
+    place = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
+    shared.print_or_write(place, found, as_text(found))
+    if place != shared.STDOUT:
+        print(place)

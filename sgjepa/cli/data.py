@@ -1,0 +1,140 @@
+"""`sgjepa data`: make the dataset of a world."""
+
+from __future__ import annotations
+
+import textwrap
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgjepa.cli import shared
+from sgjepa.cli.shared import DATASETS
+from sgjepa.core.errors import InputError
+
+ABOUT = "make the train and test split of a world's dataset; interrupted, the same command goes on"
+EXAMPLE = "sgjepa data square --size mini"
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument("world", help="its name; they are listed below")
+    parser.add_argument(
+        "--size",
+        default="mini",
+        metavar="SIZE",
+        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or\n"
+        "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one per core); the bytes do not depend on it"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="default: 0")
+    parser.add_argument("--train-episodes", type=int, metavar="N", help="instead of the size's own number")
+    parser.add_argument("--test-episodes", type=int, metavar="N", help="instead of the size's own number")
+    parser.add_argument("--image-size", type=int, metavar="PX", help="instead of the size's own")
+    parser.add_argument("--codec", metavar="NAME", help="lz4 (lossless, default) or jpeg (quality 95, 4:4:4)")
+    shared.law_flag(
+        parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10;\nrepeat for several laws"
+    )
+    parser.add_argument(
+        "--train-law",
+        action="append",
+        metavar="NAME=MEAN:STD",
+        help="training law instead of the size's own, or one more: a normal such as gravity_x=0:0.5,\n"
+        "or a list of values such as gravity=3,4,5; repeat for several laws",
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        metavar="KEY=VALUE",
+        help="option of the world, such as contact=reference or renderer=mujoco;\nrepeat for several",
+    )
+
+
+def names() -> str:
+    """The worlds. Their registry starts the simulator, so it is asked only when the help is shown."""
+    from sgjepa.envs import ENVS
+
+    return textwrap.fill(f"worlds: {', '.join(ENVS)}", 100, subsequent_indent="  ")
+
+
+def run(options: Namespace) -> None:
+    """The recipe of the world and size, changed as the flags say."""
+    from sgjepa.data.collect import collect
+    from sgjepa.data.store import open_dataset
+    from sgjepa.recipes.datasets import dataset
+
+    settings = dataset(options.world, options.size)
+    if options.train_episodes is not None:
+        settings = replace(settings, train=replace(settings.train, episodes=options.train_episodes))
+    if options.test_episodes is not None:
+        settings = replace(settings, test=replace(settings.test, episodes=options.test_episodes))
+    if options.law or options.train_law:
+        settings = _with_laws(settings, options.train_law or [], options.law or [])
+    changes = {"seed": options.seed, "image_size": options.image_size, "codec": options.codec}
+    changes["env"] = shared.pairs(options.env, "--env") if options.env else None
+    settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
+    out = options.out or DATASETS / f"{options.world}-{options.size}"
+    there = out.exists()
+    made = open_dataset(collect(settings, out, options.workers))
+    if there:
+        print(f"{out} was there already; every file is as it was written")
+    say_made(made, [])
+
+
+def _with_laws(settings: Any, training: list[str], test: list[str]) -> Any:
+    """Other laws than the recipe's: MEAN:STD or values for training, values for the test."""
+    from sgjepa import laws
+
+    drawn, asked = dict(settings.train.laws), dict(settings.test.laws)
+    for name, text in shared.pairs(training, "--train-law").items():
+        drawn[name] = _sampler(name, text, drawn.get(name))
+    asked |= {name: laws.Grid(tuple(values)) for name, values in shared.law_values(test, "--law").items()}
+    for one, other, flag, form in ((asked, drawn, "--train-law", "MEAN:STD"), (drawn, asked, "--law", "VALUE,VALUE")):
+        for name in one.keys() - other.keys():
+            raise InputError(f"law '{name}' is given for one split alone; add {flag} {name}={form}")
+    return replace(settings, train=replace(settings.train, laws=drawn), test=replace(settings.test, laws=asked))
+
+
+def _sampler(name: str, text: str, usual: Any) -> Any:
+    """MEAN:STD is a normal, with the floor that the recipe gives this law, if it does; otherwise a list of values."""
+    from sgjepa import laws
+
+    mean, colon, std = text.partition(":")
+    if not colon:
+        return laws.Grid(tuple(shared.values_of(name, text)))
+    middle, spread = (laws.check({name: shared.number(part)})[name] for part in (mean, std))
+    if not spread > 0:
+        raise InputError(f"--train-law {name}={text}: the standard deviation must be positive")
+    return laws.ClippedNormal(middle, spread, getattr(usual, "floor", -laws.LAWS[name].limit))
+
+
+def say_made(dataset: Any, pictures: list[Path]) -> None:
+    """The summary. All of it is in the dataset's manifest.json too."""
+    manifest = dataset.manifest
+    size = sum(part.bytes for part in manifest.parts.values())
+    counts = ", ".join(f"{part.episodes} {name}" for name, part in manifest.parts.items())
+    speed = f", made at {manifest.frames_per_second:,.0f} frames/s" if manifest.frames_per_second else ""
+    print(f"{dataset.path}: {counts} episodes, {manifest.frames} frames, {size / 1e6:.1f} MB{speed}")
+    for name, part in manifest.parts.items():
+        for law, found in part.laws.items():
+            spread = f"mean {found.mean:.3f}, std {found.std:.3f}, {found.min:g} to {found.max:g}"
+            print(f"  {name:5s} {law}  {_bars(found.counts)}  {spread} {dataset.train.about['laws'][law]}")
+        if part.labels:
+            words = (f"{label} {_counts(counts)}" for label, counts in part.labels.items())
+            print(f"  {name:5s} success {part.successes}; {'; '.join(words)}")
+    for path in pictures:
+        print(f"  {path}")
+
+
+def _counts(words: dict[str, int]) -> str:
+    return ", ".join(f"{word} {count}" for word, count in words.items())
+
+
+def _bars(counts: Sequence[int]) -> str:
+    """A histogram as one line of text."""
+    top = max(counts)
+    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (top + 1))] if count else " " for count in counts)

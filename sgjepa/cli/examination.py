@@ -1,0 +1,136 @@
+"""What `sgjepa doctor` finds: what this machine has, and what is missing. Nothing here raises: a doctor reports."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sgjepa import __version__
+from sgjepa.core import machine
+from sgjepa.core.errors import one_line
+from sgjepa.envs import ENVS
+from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.render import gl
+from sgjepa.envs.robots.robot import MENAGERIE
+
+_EXTRAS = {"video": "imageio-ffmpeg"}
+
+
+def examine() -> dict[str, Any]:
+    """Everything `sgjepa doctor` shows, as one JSON value."""
+    drawing = drawing_backends()
+    missing = []
+    working = [name for name, state in drawing.items() if state == "works"]
+    if working and gl.asked and gl.asked not in working:
+        missing.append(f"nothing, but MUJOCO_GL={gl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
+    elif not working:
+        missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
+    for extra, package in _EXTRAS.items():
+        if _version(package) is None:
+            missing.append(f"extra `{extra}`: pip install 'sgjepa[{extra}]'")
+    return {
+        "sgjepa": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": machine.cores(),
+        "compute": machine.prepare(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
+        "packages": {name: _version(name) for name in _dependencies()},
+        "opengl": drawing,
+        "opengl_chosen": gl.asked or (working[0] if working else "none"),
+        "missing": missing,
+        **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
+    }
+
+
+def meshes() -> dict[str, str]:
+    """The folder that SGJEPA_MENAGERIE names, and for each robot "found", or why a world cannot be built with it."""
+    report = {MENAGERIE: os.environ[MENAGERIE]}
+    for world in {env.robot.name: env for env in ENVS.values() if issubclass(env, ArmWorld)}.values():
+        try:
+            world(image_size=8)
+            report[world.robot.name] = "found"
+        except ValueError as error:
+            why = one_line(error.__cause__ or error, 100)
+            report[world.robot.name] = f"{world.robot.menagerie} cannot be used ({why})"
+    return report
+
+
+def drawing_backends() -> dict[str, str]:
+    """For each backend, the one MUJOCO_GL asks for first: "works", or why not.
+
+    Each draws a test frame in a process of its own: none can harm us, and one that was just installed is found.
+    """
+    report = {}
+    # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
+    clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
+    for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
+        if name in gl.PROBES and not gl.PROBES[name]():
+            report[name] = "library not found or no device"
+            continue
+        code = "from sgjepa.envs.render import gl; print(gl.prove())"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**clean, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
+        )
+        lines = (done.stderr.strip() or "no message").splitlines()
+        report[name] = (
+            "works"
+            if done.returncode == 0 and done.stdout.strip() == name
+            else one_line(lines[-1].removeprefix("sgjepa.core.errors.InputError: "), 120)
+        )
+    return report
+
+
+def install_line() -> str:
+    """The exact line that installs OpenGL on Debian and Ubuntu."""
+    return apt_line(gl.PACKAGES) + "   (or libosmesa6)"
+
+
+def apt_line(packages: Sequence[str]) -> str:
+    """The line that installs packages on Debian and Ubuntu, as this user must type it."""
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    return " ".join([*root, "apt-get", "install", "-y", *packages])
+
+
+def _dependencies() -> list[str]:
+    names = []
+    for line in requires("sgjepa") or []:
+        name = line.split(";")[0]
+        for sign in "<>=!~[ ":
+            name = name.split(sign)[0]
+        if "extra ==" not in line:
+            names.append(name)
+    return names
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The report for a person."""
+    lines = [
+        f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
+        f"{found['cores']} cores, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
+        "compute:  " + machine.as_text(found["compute"]),
+        "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
+        "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
+        f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
+    ]
+    if "meshes" in found:
+        lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in found["meshes"].items()))
+    missing = found["missing"] or ["nothing"]
+    return "\n".join([*lines, *(f"missing:  {item}" for item in missing)])

@@ -1,0 +1,34 @@
+"""`sgjepa report`: evaluated runs on one page."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from sgjepa.cli import shared
+
+ABOUT = "compare evaluated runs on one page, with figures (PNG, SVG) and tables (CSV)"
+EXAMPLE = "sgjepa report runs/square_gru-mini-seed0 runs/square_lewm-mini-seed0"
+OUT = Path("report")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders that `sgjepa predict` has evaluated")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where the page goes (default: %(default)s)")
+    parser.add_argument(
+        "--baseline",
+        metavar="LABEL",
+        help="the method that others are compared with, such as LeWM\n(default: LeWM, DINO-WM or the first)",
+    )
+    parser.add_argument(
+        "--data", metavar="NAME", help="which evaluation, such as square-mini-test, if the runs have several"
+    )
+
+
+def run(options: Namespace) -> None:
+    """Prints where the page is."""
+    shared.need_matplotlib()
+    from sgjepa.report.write import report
+
+    print(report(options.runs, options.out, options.baseline, options.data))

@@ -1,0 +1,39 @@
+"""`sgjepa study`: one question of the paper, from trainings to an answer."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from sgjepa.cli import shared
+
+ABOUT = "answer one question of the paper: train and evaluate what it compares, then a report"
+EXAMPLE = "sgjepa study factorial --size mini --seeds 3"
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument("study", nargs="?", help="its name; without one, all studies are listed with their questions")
+    shared.size_flag(parser)
+    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
+    parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    shared.datasets_flag(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="runs and report (default: studies/STUDY-SIZE)")
+
+
+def run(options: Namespace) -> None:
+    """The study of that name, or the list of them."""
+    shared.prepare_for_torch()
+    from sgjepa import studies
+
+    if options.study is None:
+        print(studies.listing())
+        return
+    shared.need_matplotlib()
+    from sgjepa.studies.study import run_study
+
+    study = studies.find(options.study)
+    out = options.out or Path("studies") / f"{options.study}-{options.size}"
+    page = run_study(study, options.size, out, options.datasets, seeds=options.seeds, updates=options.updates)
+    print(page)
+    shared.say_verdict(page.parent)

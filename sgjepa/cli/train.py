@@ -1,0 +1,70 @@
+"""`sgjepa train`: train a world model by a recipe."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from sgjepa.cli import shared
+
+ABOUT = "train a world model; interrupted, the same command goes on"
+EXAMPLE = "sgjepa train square_gru --size mini"
+RUNS = Path("runs")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    shared.recipe_flag(parser)
+    shared.size_flag(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/RECIPE-SIZE-seedN)")
+    shared.datasets_flag(parser)
+    parser.add_argument(
+        "--data",
+        action="append",
+        metavar="NAME",
+        help="a dataset's folder in --datasets, instead of the recipe's own; repeat to train on several together",
+    )
+    parser.add_argument("--init", type=Path, metavar="RUN", help="a run whose weights to start from; it must be finished")
+    parser.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    parser.add_argument(
+        "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
+    )
+
+
+def run(options: Namespace) -> None:
+    """The recipe, changed as the flags say; of several processes the first speaks."""
+    shared.prepare_for_torch()
+    from sgjepa.recipes.training import recipe
+    from sgjepa.training import parallel
+    from sgjepa.training.data import with_laws
+    from sgjepa.training.loop import train
+
+    init = None if options.init is None else str(options.init)
+    chosen = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
+    if options.data:
+        chosen = with_laws(replace(chosen, data=tuple(options.data)), options.datasets)
+    given = {"epochs": options.epochs, "chunk": options.chunk}
+    changes = {key: value for key, value in given.items() if value is not None}
+    chosen = replace(chosen, train=replace(chosen.train, **changes))
+    out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
+    try:
+        folder = train(chosen, out, options.datasets)
+        first = parallel.rank(parallel.start()) == 0
+    finally:
+        parallel.stop()
+    if first:
+        _say_trained(folder)
+
+
+def _say_trained(folder: Path) -> None:
+    from sgjepa.core import files, run_folder
+
+    print(f"{folder}: the model is model.safetensors, every measurement a line of {run_folder.ROWS}")
+    if frozen := files.read_json(folder / run_folder.CONFIG).get("frozen_encoder"):
+        print(f"  frozen encoder: {frozen}")
+    measured = [row for row in run_folder.read(folder) if row.get("split") == "validation"]
+    for row in measured[-1:]:
+        shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
+        print(f"  validation at step {row['step']}: {', '.join(shown)}")
