@@ -119,4 +119,4 @@ def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.Mo
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         names: dict[str, object] = {"__name__": "document"}
         for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-            exec(compile(block, str(path), "exec"), names)
+            exec(compile(block, str(path), "exec", dont_inherit=True), names)
