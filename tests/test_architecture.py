@@ -83,3 +83,12 @@ def test_theory_needs_numpy_and_nothing_else(path: Path) -> None:
 def test_only_envs_import_mujoco(path: Path) -> None:
     """Importing sgjepa.envs chooses the OpenGL backend first; a direct import would come too early."""
     assert not any(name.split(".")[0] == "mujoco" for name in imports(path))
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if name_of(p) != "models"], ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_nobody_asks_which_world_model_it_is(path: Path) -> None:
+    """A run names the configs there are, and recipes make them; all others know models/base.py alone."""
+    if path.relative_to(ROOT).as_posix() != "training/run.py" and name_of(path) != "recipes":
+        assert not any(name.startswith(("sgjepa.models.jepa", "sgjepa.models.dino")) for name in imports(path))

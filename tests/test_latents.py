@@ -1,4 +1,4 @@
-"""The cache of a frozen encoder's latents: named after all that decides them, and never trusted when it is damaged."""
+"""The cache of latents: named after all that decides them, in the right place, and never trusted when it is damaged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from test_train import RUN
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split, open_dataset
@@ -58,6 +59,27 @@ def test_other_weights_settings_or_data_have_another_file(model: DinoWM, split: 
     split.digest = "another"
     latents_of(model, split, split.folder.parent)
     assert len(files(split)) == 4
+
+
+def test_latents_of_our_own_encoder_lie_in_the_run_and_outlive_other_predictors(split: Split, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    own = RUN.model.build().train()
+    before = [module.training for module in own.modules()]
+    latents = latents_of(own, split, tmp_path / "run")
+    assert [module.training for module in own.modules()] == before
+    assert latents.dtype == np.float32
+    with torch.no_grad():
+        expected = own.eval().encode(torch.from_numpy(split.pixels(np.array([7]))))[0]
+        np.testing.assert_allclose(latents[7], expected.numpy(), atol=1e-5)
+        own.predictor.input.weight.add_(1.0)
+    (made,) = (tmp_path / "run" / "latents").iterdir()
+    assert made.name.startswith("copy-train-")
+    latents_of(own, split, tmp_path / "run")
+    with torch.no_grad():
+        next(own.projector.parameters()).add_(1.0)
+    latents_of(own, split, tmp_path / "run")
+    assert len(list((tmp_path / "run" / "latents").iterdir())) == 2
+    assert files(split) == []
 
 
 def test_a_buffer_is_part_of_the_weights_digest() -> None:

@@ -12,7 +12,7 @@ from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.models.rollout import rollout
+from sgjepa.models.rollout import one_step, rollout
 
 torch.set_num_threads(1)
 
@@ -61,6 +61,20 @@ def test_rollout_is_the_recursion_written_out() -> None:
     z, c = torch.tensor([[[2.0], [4.0]]]), torch.tensor([[[9.0], [1.0], [10.0], [100.0]]])
     # mean(2, 4) + 1 = 4;  mean(4, 4) + 10 = 14;  mean(4, 14) + 100 = 109: step s uses the condition of the frame before
     assert rollout(Drift(), z, c, steps=3, history=2).flatten().tolist() == [2, 4, 4, 14, 109]
+
+
+def test_one_step_starts_every_window_from_true_latents() -> None:
+    z, c = torch.tensor([[[2.0], [4.0], [8.0], [0.0]]]), torch.tensor([[[9.0], [1.0], [10.0]]])
+    # frame 2: mean(2, 4) + 1;  frame 3: mean(4, 8) + 10
+    assert one_step(Drift(), z, c, history=2).flatten().tolist() == [4, 16]
+
+
+@every_predictor
+def test_one_step_is_a_rollout_of_one_step_from_every_frame(predictor: GRU | SSM | Transformer) -> None:
+    model, z, c = build(predictor), torch.randn(3, 9, 12), torch.randn(3, 9, 12)
+    stepped = one_step(model, z, c, history=4)
+    for t in range(4, 9):
+        torch.testing.assert_close(stepped[:, t - 4], rollout(model, z[:, :t], c, 1, history=4)[:, t])
 
 
 def test_window_slides_and_forgets() -> None:

@@ -33,6 +33,7 @@ from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.training import RECIPES, recipe
 from sgjepa.training import checkpoint, losses
+from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
@@ -278,6 +279,24 @@ def test_a_frozen_encoder_sees_each_frame_once(
         one, other = ([row[term] for row in run_folder.read(folder)] for folder in (once, every))
         assert one == pytest.approx(other, rel=1e-4)
     assert {row["frozen_encoder"] for row in run_folder.read(once)} == {f"encoder of {trained}"}
+
+
+def test_probe_and_forecast_find_the_latents_that_training_made(
+    fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = replace(fitting, init=str(trained), train=replace(fitting.train, trains="predictor", epochs=1))
+    folder = train(alone, tmp_path / "alone", finished.parent)
+    _, model = checkpoint.load_run(folder)
+    monkeypatch.setattr(JEPA, "_see", lambda *_: pytest.fail("a frame was encoded again"))
+    assert latents_of(model, open_dataset(finished).train, folder).shape == (30, 64, 8)
+
+
+def test_an_encoder_of_another_kind_is_refused(fitting: Run, finished: Path, trained: Path, tmp_path: Path) -> None:
+    assert isinstance(fitting.model, JEPAConfig)
+    deeper = replace(fitting.model, encoder=replace(fitting.model.encoder, depth=2))
+    run = replace(fitting, init=str(trained), model=deeper, train=replace(fitting.train, trains="predictor"))
+    with pytest.raises(InputError, match="is of another kind than this recipe's"):
+        train(run, tmp_path / "x", finished.parent)
 
 
 def test_a_fresh_predictor_of_another_kind_fits_a_trained_encoder(

@@ -77,8 +77,10 @@ class DinoWM(WorldModel):
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, P, C) without gradient, `chunk` frames at a time."""
         flat = frames.flatten(0, 1)
-        chunk = chunk or len(flat)
-        z = torch.cat([self.encoder(flat[i : i + chunk]) for i in range(0, len(flat), chunk)])
+        if chunk is None:
+            z: Tensor = self.encoder(flat)
+        else:
+            z = torch.cat([self.encoder(flat[i : i + chunk]) for i in range(0, len(flat), chunk)])
         return z.view(*frames.shape[:2], *z.shape[1:])
 
     def condition(self, control: Tensor, law: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ class JEPA(WorldModel):
         if chunk is None:
             cls = self._see(flat)
         else:
-            cls = torch.cat([self._see_again(flat[i : i + chunk]) for i in range(0, len(flat), chunk)])
+            cls = torch.cat([self._see_recomputed(flat[i : i + chunk]) for i in range(0, len(flat), chunk)])
         z: Tensor = self.projector(cls)
         return z.view(*frames.shape[:2], -1)
 
@@ -113,7 +113,8 @@ class JEPA(WorldModel):
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
         return z
 
-    def _see_again(self, frames: Tensor) -> Tensor:
+    def _see_recomputed(self, frames: Tensor) -> Tensor:
+        """As `_see`; the backward pass computes the activations anew."""
         if not torch.is_grad_enabled():
             return self._see(frames)
         # nothing is random in the ViT, so no generator state needs to be kept

@@ -37,7 +37,7 @@ class RolloutLoss:
     discount: float = 0.95  # γ
     sigreg: float = 0.72  # λ; 0 skips the term
     windows: Windows = "clip"
-    flatten: bool = False  # SIGReg over all frames of the batch at once, for batches too small for a test a time step
+    flatten: bool = False  # SIGReg over all frames of the batch at once, for batches too small for one test per time step
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
@@ -76,7 +76,7 @@ def compute(
     generator: SIGReg's directions are drawn from it, on the device of z
     history: H; needed for dense windows, otherwise the window is all of z and H = T - K
     starts: first frames of the windows to train on, instead of all there are
-    group: the ranks that share the batch (see sgjepa.parallel); this rank's z is its part
+    group: the ranks that share the batch (see training/parallel.py); this rank's z is its part
     """
     if group is None and loss.sigreg and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise RuntimeError("several processes are training: pass their group, or SIGReg would see a part of the batch only")

@@ -54,7 +54,7 @@ def frozen(encoder: Foreign) -> dict[str, Any]:
 
 
 def layers(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-    """One row a layer or free tensor, repeated ones as one row; the counts add up to the total."""
+    """One row per layer or free tensor, repeated ones as one row; the counts add up to the total."""
     rows: list[dict[str, Any]] = []
 
     def walk(module: nn.Module, name: str, deep: bool) -> None:

@@ -84,7 +84,7 @@ class ViTEncoder(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         patches = self.stem(pictures).flatten(2).transpose(1, 2)  # (N, tokens - 1, width)
-        x = torch.cat([self.cls.expand(len(patches), -1, -1), patches], dim=1) + self.position
+        x = torch.cat([self.cls.expand(patches.shape[0], -1, -1), patches], dim=1) + self.position
         for block in self.blocks[:-1]:
             x = block(x)
         x = self.blocks[-1](x, first=1)

@@ -58,7 +58,7 @@ def variant(name: str, like: Transformer, latent: int) -> Transformer:
     if chosen.condition == "adaln":
         return replace(like, gate_init=chosen.gate_init)
     modulation, join = 6 * latent * (latent + 1), latent * (2 * latent + 1)  # parameters of each
-    joins = 2 if chosen.condition == "block_concat" else 1 / like.depth  # a block
+    joins = 2 if chosen.condition == "block_concat" else 1 / like.depth  # per block
     mlp = like.mlp + (modulation - joins * join) / (2 * latent + 1)
     return replace(like, condition=chosen.condition, gate_init=chosen.gate_init, mlp=8 * round(mlp / 8))
 
