@@ -117,3 +117,10 @@ def test_a_world_without_controls_has_normalisers_too() -> None:
     scores = fit_normalisers(np.zeros((3, 4, 0)), np.array([[1.0], [2.0], [3.0]]))
     assert scores.control.mean == ()
     assert scores.law.mean == (2.0,)
+
+
+def test_a_world_without_a_task_never_rewards(finished: Path) -> None:
+    split = open_dataset(finished).train
+    assert split.reward.shape == (30, 64)
+    assert not split.reward.any()
+    assert split.about["columns"]["reward"] == "always 0"

@@ -33,7 +33,7 @@ from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
 
-CHUNK = 25  # episodes a file; fixed, so that the bytes do not depend on it
+CHUNK = 25  # episodes per file; fixed, so that the bytes do not depend on it
 _LOCK = ".lock"
 
 
@@ -112,7 +112,7 @@ def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:
 
 
 def _make(chunks: list[_Chunk], workers: int) -> float | None:
-    """Make the chunks that are missing; returns the frames made a second, None if there was nothing to do."""
+    """Make the chunks that are missing; returns the frames made per second, None if there was nothing to do."""
     missing = [chunk for chunk in chunks if not _whole(chunk)]
     total = sum(len(chunk.numbers) for chunk in chunks)
     made = sum(len(chunk.numbers) for chunk in missing)

@@ -77,7 +77,7 @@ def _tile(frame: np.ndarray) -> Image.Image:
 
 
 def contact_sheet(frames: np.ndarray, labels: list[str], title: str) -> Image.Image:
-    """One row an episode, one column for each of the SHOWN frames. frames: (R, T, H, W, 3)"""
+    """One row per episode, one column for each of the SHOWN frames. frames: (R, T, H, W, 3)"""
     width = _LABEL + len(SHOWN) * (_TILE + _GAP)
     height = _TOP + len(frames) * (_TILE + _GAP)
     sheet = Image.new("RGB", (width, height), _PAPER)

@@ -37,7 +37,7 @@ class Dataset:
 
 
 def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
-    """Open the folder that `sgjepa data` made. `verify=False` skips the file digests (about 1 s a GB)."""
+    """Open the folder that `sgjepa data` made. `verify=False` skips the file digests (about 1 s per GB)."""
     path = Path(path)
     if not path.exists():
         half = path.with_name(path.name + ".partial")

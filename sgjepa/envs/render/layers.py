@@ -1,6 +1,6 @@
 """Pictures of a 3-D world in two layers: what stands still is drawn once, finely; each frame adds only what moves.
 
-backdrop   the geoms and sites of group BACKDROP, drawn once, with 16 x 16 points a pixel. They must stand still and never
+backdrop   the geoms and sites of group BACKDROP, drawn once, with 16 x 16 points per pixel. They must stand still and never
            hide anything that moves
 moving     every other visible geom, drawn for each frame inside the rectangle it can reach, with 4 x 4 points
 shadows    of spheres, on the floor z = 0, from a round lamp overhead: a function of the floor point, so exact and cheap.
@@ -23,7 +23,7 @@ from sgjepa.envs.render.shadows import Floor, Lamp, hidden_lamp, standing
 
 BACKDROP = 1
 _MOVING = tuple(group for group in ALL_GROUPS if group != BACKDROP)
-SAMPLES = 4  # points a pixel in each direction
+SAMPLES = 4  # points per pixel in each direction
 _FINER = 4  # times as many for the backdrop: thin lines far away need them
 _LEVEL = 0.005  # m: what is seen this near to z = 0 is the floor, or a line on it
 _COARSE = 1024  # pixels; shadows of a fine picture this large are worked out on every other point

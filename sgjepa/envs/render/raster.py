@@ -19,7 +19,7 @@ class Raster:
 
     def __init__(self, size: int):
         self.size = size
-        self.scale = size / VIEW  # pixels a metre
+        self.scale = size / VIEW  # pixels per metre
         # share of each pixel's width that lies inside the box, exact: the walls are axis-parallel
         edges = (np.arange(size + 1) - size / 2) / self.scale
         inside = np.clip(np.minimum(edges[1:], HALF_BOX) - np.maximum(edges[:-1], -HALF_BOX), 0, None) * self.scale

@@ -104,7 +104,7 @@ class Arm:
         return min(found, key=lambda s: s.cost)
 
     def follow(self, data: Any, joints: np.ndarray, speeds: np.ndarray, gains: np.ndarray | None = None) -> None:
-        """Command the servos to be at `joints` with `speeds` now, and to change the speeds by `gains` a second.
+        """Command the servos to be at `joints` with `speeds` now, and to change the speeds by `gains` per second.
 
         A bare position servo drags kv/kp = 0.1 s behind a moving command. Here the command leads by exactly that, and by
         what gravity, inertia and damping ask for, so that the servo's own law cancels them.

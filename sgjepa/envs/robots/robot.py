@@ -101,7 +101,7 @@ def add_robot(spec: Any, robot: Robot, pos: Vector = (0, 0, 0), quat: Vector = (
     """Add the robot, with its servos, to a mujoco.MjSpec; returns the flange body. Names start with the robot's own.
 
     A servo's command is not limited to the joint's range, as Menagerie's is: it carries the speed that the joint should
-    have (envs/kinematics.py). The joint's own range and the servo's torque limit hold.
+    have (robots/kinematics.py). The joint's own range and the servo's torque limit hold.
     """
     spec.compiler.degree = False  # MuJoCo would read the ranges as degrees
     meshes = _meshes(spec, robot)

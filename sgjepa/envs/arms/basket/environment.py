@@ -1,7 +1,7 @@
 """Franka Paddle-to-Basket: a Panda with a paddle strikes an incoming ball into a basket.
 
 The ball is thrown up in front of the basket and bounces towards the arm. The control (dx, dy, dz, phi, theta) moves the
-blade's target by 40 mm a frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta
+blade's target by 40 mm per frame for a 1, up to 4, and sets where its face looks: the normal is (-cos theta, sin theta
 cos phi, sin theta sin phi). The paddle is a part of the arm, 0.32 m from its flange, and the servos swing it: blade and
 ball exchange momentum with a restitution of 0.92. No command asks a joint for more than its published speed.
 

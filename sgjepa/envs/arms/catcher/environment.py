@@ -1,6 +1,6 @@
 """Arm Catcher Ball: a Unitree Z1 holds an open box on its wrist and catches a ball that comes bouncing from the far end.
 
-The control moves the box's target by (dx, dy, dz), 1 being 16, 13.3 and 16 mm a frame. The box looks at the far end (+y) and
+The control (dx, dy, dz) moves the box's target, a 1 by 16, 13.3 and 16 mm per frame. The box looks at the far end (+y) and
 stays upright. The ball fits with 18 mm to spare on every side, so what enters is centred: when its centre is within 26 mm
 of the axis and as deep as it goes, it is latched, a weld that stops it in the box and gives its momentum to the arm. That is
 the only thing here that is not a contact or a motor. A ball that hits the rim or passes beside the box is missed; behind

@@ -1,6 +1,6 @@
 """Arm Paddle Ball: a Unitree Z1 holds a small square paddle and keeps a ball bouncing on it.
 
-The control (dx, dy, dz, phi, theta) moves the paddle's target by 44, 36 and 32 mm a frame for a 1, and sets its tilt: the
+The control (dx, dy, dz, phi, theta) moves the paddle's target by 44, 36 and 32 mm per frame for a 1, and sets its tilt: the
 face's normal leans by theta towards the direction phi, 0 being +x. The paddle is a part of the arm and goes there in the
 frame, so it meets the ball with a speed, and its restitution of 0.92 holds between the two. Friction turns the ball.
 
