@@ -208,7 +208,7 @@ def test_a_perfect_model_has_no_excess_error() -> None:
 
 def test_a_one_step_prediction_is_read_beside_true_frames(data: Dataset) -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(RUN.model).eval()
+    model = RUN.model.build().eval()
     with torch.no_grad():
         z = model.encode(torch.from_numpy(data.test.pixels(np.arange(3))))
         c = model.condition(torch.tensor(data.test.control[:3]), torch.tensor(data.test.law[:3]))
@@ -375,7 +375,7 @@ def test_the_true_law_is_one_of_the_counterfactual_ones(run_folder: Path, evalua
 
 def test_a_blind_model_is_told_nothing() -> None:
     torch.manual_seed(0)
-    model = checkpoint.build(replace(RUN.model, blind=True))
+    model = replace(RUN.model, blind=True).build()
     control = torch.randn(2, 5, 2)
     assert torch.equal(model.condition(control, torch.tensor([[1.0], [9.0]])), model.condition(control, torch.zeros(2, 1)))
 
