@@ -178,6 +178,15 @@ def test_every_input_channel_reaches_the_condition_of_its_frame_alone(model: Wor
         assert (model.condition(other, law) != c).any(-1).any(0).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("method", ["gru", "dino"])
+def test_a_blind_model_is_told_the_mean_law_whatever_holds(method: str) -> None:
+    built(method)  # skips where weights are missing
+    model = replace(MODELS[method], blind=True).build()  # type: ignore[type-var]
+    control, law, _, c = inputs(model, 3)
+    assert torch.equal(model.condition(control, law + 5), c)
+    assert not torch.equal(model.condition(control + 5, law), c)
+
+
 @torch.no_grad()
 def test_rollout_composes(model: WorldModel) -> None:
     _, _, z, c = inputs(model, 9)

@@ -452,6 +452,26 @@ def test_two_processes_share_the_frozen_encoding(fitting: Run, finished: Path, t
     assert min(len(share) for share in shares) > 10
 
 
+def test_two_processes_share_the_work_of_a_foreign_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    """And write what one process would."""
+    model = DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
+    try:
+        alone = model.build()
+    except InputError as error:
+        pytest.skip(str(error))
+    (tmp_path / "data").mkdir()
+    shutil.copytree(finished, tmp_path / "data" / "square", ignore=shutil.ignore_patterns("*.npy"))
+    loss, short = OneStepLoss(sigreg=0.0, windows="dense"), replace(fitting.train, batch=2, epochs=1)
+    done = in_two_processes(replace(fitting, model=model, loss=loss, train=short), tmp_path / "two", tmp_path / "data")
+    assert done.returncode == 0, done.stderr[-2000:]
+    shares = [decoded(tmp_path / "two", rank) for rank in range(2)]
+    assert sorted(shares[0] + shares[1]) == list(range(30))
+    (shared,) = (tmp_path / "data" / "square").glob("train.latents-*.npy")
+    shared.rename(tmp_path / "shared.npy")
+    expected = latents_of(alone, open_dataset(tmp_path / "data" / "square").train, tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "shared.npy"), expected)
+
+
 def test_two_processes_say_why_the_first_refused(fitting: Run, halted: Path) -> None:
     done = in_two_processes(replace(fitting, seed=9), halted, halted.parent / "data")
     assert done.returncode != 0

@@ -1,1 +1,1 @@
-"""World models: an encoder, a predictor and the four methods `encode`, `condition`, `predict`, `features`."""
+"""World models: what every one does is said in base.py; jepa.py and dino.py are the two of the paper."""
