@@ -1,4 +1,4 @@
-"""Measurements as tables: equally long named columns, in Parquet files. One row an episode, a source and a horizon."""
+"""Measurements as tables: equally long named columns, in Parquet files. One row per episode, source and horizon."""
 
 from __future__ import annotations
 

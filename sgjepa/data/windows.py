@@ -1,6 +1,6 @@
 """Clips for training: every frame is decoded once and kept as uint8, in RAM or in a memory map.
 
-Overlapping windows then cost a copy each. Decoding for every window would decode a frame 15.6 times an epoch
+Overlapping windows then cost a copy each. Decoding for every window would decode a frame 15.6 times per epoch
 (25-frame windows of 64-frame episodes).
 """
 

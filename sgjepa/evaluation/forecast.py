@@ -60,7 +60,7 @@ def imagine(model: WorldModel, fitted: Fitted, z: Tensor, c: Tensor, steps: int,
 
 def blocks(numbers: np.ndarray, latents: np.ndarray, frames: int) -> list[np.ndarray]:
     """Places in `numbers` that are rolled out together: as many episodes as memory is meant to hold."""
-    grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens a frame
+    grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens per frame
     return np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * frames // _TOKENS))
 
 
