@@ -41,7 +41,7 @@ def cores() -> int:
     """How many cores this process may use: its affinity, and the quota of its container."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
         return max(1, min(allowed, int(quota) // int(period)))
     except (OSError, ValueError):  # no such file, or the quota is "max"
         return allowed
