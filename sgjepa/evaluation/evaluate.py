@@ -29,7 +29,7 @@ from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probe import ProbeConfig, fit_to
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.strips import write_strips
+from sgjepa.evaluation.strips import load_decoder, write_strips
 from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -95,6 +95,7 @@ def _evaluate(
 ) -> None:
     """Measure and write; what is there of other settings goes."""
     split = settings.split
+    load_decoder(folder, run, model)  # a damaged one is found before the work
     found = measure(folder, run, model, dataset, cfg, split)
     place.mkdir(parents=True, exist_ok=True)
     for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
