@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sgjepa.core import machine, run_folder
 from sgjepa.core.errors import InputError, one_line
@@ -33,6 +34,7 @@ class Chain:
     updates: int  # of its training, for the progress bar
     counterfactual: bool = False
     split: str = "test"  # or "validation", for what chooses settings
+    probe: Literal["mlp", "linear"] = "mlp"
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -101,7 +103,7 @@ def _work(chain: Chain, datasets: Path) -> None:
         try:
             train(chain.run, chain.folder, datasets)
             dataset = open_dataset(datasets / chain.run.data[0])
-            settings = ForecastConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
+            settings = ForecastConfig(probe=ProbeConfig(kind=chain.probe, window=usual_window(dataset.settings.world)))
             evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))

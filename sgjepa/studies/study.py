@@ -13,6 +13,7 @@ from pathlib import Path
 from sgjepa.core import config, files
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
+from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.write import ANSWER, report
@@ -47,7 +48,7 @@ class Study:
     """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
 
     cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
-    split: the episodes it is judged on; what chooses settings must take "validation".
+    split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Study:
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
     split: str = "test"
+    probe: Kind = "mlp"
 
 
 def run_study(
@@ -130,5 +132,5 @@ def chains_of(
             if updates is not None:
                 run = with_updates(run, updates, datasets)
             length = updates_there(run, datasets)
-            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split))
+            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split, study.probe))
     return chains
