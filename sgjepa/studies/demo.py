@@ -21,20 +21,24 @@ from sgjepa.recipes.training import recipe
 from sgjepa.studies.study import Cell, Study
 from sgjepa.training.run import Run
 
+WORLD = "square"
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each
 
 
-def make_data(out: Path, length: str, workers: int | None) -> Dataset:
-    """The square under 25 gravities, in `out/datasets`, with a contact sheet and a film."""
-    settings: DatasetConfig = dataset("square", "mini")
-    if length == "quick":
-        train, test = (
-            replace(part, episodes=n) for part, n in zip((settings.train, settings.test), QUICK_EPISODES, strict=True)
-        )
-        settings = replace(settings, train=train, test=test)
-    made = open_dataset(collect(settings, out / "datasets" / _data(length), workers))
+def settings(world: str, length: str) -> DatasetConfig:
+    """The world's mini dataset, or a part of it."""
+    usual = dataset(world, "mini")
+    if length != "quick":
+        return usual
+    train, test = (replace(part, episodes=n) for part, n in zip((usual.train, usual.test), QUICK_EPISODES, strict=True))
+    return replace(usual, train=train, test=test)
+
+
+def make_data(out: Path, world: str, length: str, workers: int | None) -> Dataset:
+    """The world under all its test laws, in `out/datasets`, with a contact sheet and a film."""
+    made = open_dataset(collect(settings(world, length), out / "datasets" / _data(world, length), workers))
     preview(made, out / "preview")
     return made
 
@@ -48,20 +52,20 @@ def without_weights() -> str | None:
     return None
 
 
-def study(methods: tuple[str, ...] = METHODS) -> Study:
+def study(world: str = WORLD, methods: tuple[str, ...] = METHODS) -> Study:
     """The demo as a study: every method with the same data and the same number of updates."""
     return Study(
         name="demo",
         question="Does a world model stay right when gravity changes?",
         claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM over long horizons and at unseen gravities.",
-        cells=lambda length: [Cell(_run(method, length)) for method in methods],
+        cells=lambda length: [Cell(_run(world, method, length)) for method in methods],
         seeds={"quick": 1, "short": 1, "long": 1},  # the budget is minutes
         counterfactual=True,
     )
 
 
-def _run(method: str, length: str) -> Run:
-    run = replace(recipe(f"square_{method}", "mini"), data=(_data(length),))
+def _run(world: str, method: str, length: str) -> Run:
+    run = replace(recipe(f"{world}_{method}", "mini"), data=(_data(world, length),))
     train = replace(run.train, decoder=method != "dino")
     if length != "long":
         epochs, updates = SHORTENED[length]
@@ -69,11 +73,11 @@ def _run(method: str, length: str) -> Run:
     return replace(run, train=train)
 
 
-def shortened(length: str) -> str:
+def shortened(world: str, length: str) -> str:
     """What a reader of the page must know about these runs."""
     if length == "long":
         return ""
-    train, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes
+    train, episodes = recipe(f"{world}_gru", "mini").train, dataset(world, "mini").train.episodes
     assert train.updates is not None
     few = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
     return (
@@ -82,5 +86,5 @@ def shortened(length: str) -> str:
     )
 
 
-def _data(length: str) -> str:
-    return "square-quick" if length == "quick" else "square-mini"
+def _data(world: str, length: str) -> str:
+    return f"{world}-quick" if length == "quick" else f"{world}-mini"
