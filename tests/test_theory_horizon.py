@@ -22,7 +22,7 @@ def second_moment(rng: np.random.Generator, F: int) -> np.ndarray:
 
 
 def test_weights_are_those_of_the_training_loss() -> None:
-    losses = pytest.importorskip("sgjepa.losses")
+    losses = pytest.importorskip("sgjepa.training.losses")
     close(horizon.rollout_weights(5, 0.95), losses.rollout_weights(0.95, 5).numpy(), 1e-7)  # theirs are fp32
     assert horizon.rollout_weights(4, 0.5) @ np.ones(4) == pytest.approx(1)
 
