@@ -15,6 +15,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.preview import preview
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import find
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
@@ -54,6 +55,7 @@ def without_weights() -> str | None:
 
 def study(world: str = WORLD, methods: tuple[str, ...] = METHODS) -> Study:
     """The demo as a study: every method with the same data and the same number of updates."""
+    find(world)
     return Study(
         name="demo",
         question="Does a world model stay right when gravity changes?",
