@@ -194,10 +194,10 @@ def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Pat
 
 
 def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 2
+    assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 3
     assert "--seeds must be at least 1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["demo", "--quick", "--long"])
     assert "not allowed with" in capsys.readouterr().err
-    assert cli.main(["study", "astrology"]) == 2
+    assert cli.main(["study", "astrology"]) == 3
     assert "unknown study 'astrology'" in capsys.readouterr().err

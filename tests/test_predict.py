@@ -429,7 +429,7 @@ def test_training_seeds_widen_an_interval() -> None:
 
 
 def refuse(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main([*arguments]) == 2
+    assert cli.main([*arguments]) == 3
     text = capsys.readouterr().err.strip()
     assert "\n" not in text
     assert text.startswith("sgjepa: error: ")

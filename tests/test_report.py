@@ -372,7 +372,7 @@ def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_pa
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert cli.main(["report", *map(str, arguments)]) == 2
+    assert cli.main(["report", *map(str, arguments)]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]

@@ -44,13 +44,15 @@ def write_json(path: Path, value: Any) -> None:
 
 def to_json(value: Any) -> str:
     """The text of such a file."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    # a path that is no UTF-8 has surrogates: nothing can write them, but JSON can spell them
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file, or an InputError that names it."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} cannot be read as JSON ({one_line(error)})") from error
 

@@ -97,7 +97,7 @@ def create(folder: Path, about: dict[str, Any]) -> None:
 def append(folder: Path, records: list[dict[str, Any]]) -> None:
     """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
     text = "".join(json.dumps(record) + "\n" for record in records)
-    with (folder / ROWS).open("a") as file:
+    with (folder / ROWS).open("a", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from sgjepa.core import config, files, machine
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, MachineError
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
@@ -117,7 +117,7 @@ def _make(chunks: list[_Chunk], workers: int) -> float | None:
     total = sum(len(chunk.numbers) for chunk in chunks)
     made = sum(len(chunk.numbers) for chunk in missing)
     began = time.perf_counter()
-    with progress(total, total - made, chunks[0].settings.world, " episodes") as bar:
+    with progress(total, total - made, chunks[0].settings.world, "episodes") as bar:
         for chunk in _finished(missing, min(workers, len(missing))):
             bar.update(len(chunk.numbers))
     frames = made * find(chunks[0].settings.world).world.frames
@@ -156,7 +156,7 @@ def _finished(chunks: list[_Chunk], workers: int) -> Iterator[_Chunk]:
                 future.result()
                 yield futures.pop(future)
     except BrokenProcessPool as error:
-        raise InputError("a worker process was killed (out of memory?); run the same command again to go on") from error
+        raise MachineError("a worker process was killed (out of memory?); run the same command again to go on") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

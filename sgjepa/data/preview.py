@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from sgjepa.core import files
-from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
 from sgjepa.laws import find
 
@@ -118,7 +118,7 @@ def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise InputError("MP4 needs the extra `video`: pip install -e '.[video]', or use --video webp") from error
+        raise MachineError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
     temporary = files.temporary(path)
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
     quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]

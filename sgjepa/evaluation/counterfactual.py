@@ -61,7 +61,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     steps = cfg.forecast.steps or part.frames - context
     pairs = [(name, *pair) for name in names for pair in _pairs(dataset, name, cfg)]
     tables: list[Table] = []
-    with progress(len(pairs), 0, f"counterfactual {folder.name}", " pairs") as bar:
+    with progress(len(pairs), 0, f"counterfactual {folder.name}", "pairs") as bar:
         for name, true, given in pairs:
             column = part.laws.index(name)
             numbers = np.flatnonzero(np.isclose(part.law[:, column], true))

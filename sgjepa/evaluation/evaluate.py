@@ -119,7 +119,7 @@ def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Fo
     errors: list[Table] = []
     states: list[Table] = []
     final, moved = [], 0
-    with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
+    with progress(len(numbers), 0, f"predict {folder.name}", "episodes") as bar:
         for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
             law, control = part.law[numbers[rows]], part.control[numbers[rows]]

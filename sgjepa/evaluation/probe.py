@@ -184,7 +184,7 @@ def _fit(
         return probe.eval(), []
     optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
     best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
-    with progress(cfg.epochs, 0, name, " epochs") as bar:
+    with progress(cfg.epochs, 0, name, "epochs") as bar:
         for epoch in range(cfg.epochs):
             order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
             probe.train()
@@ -203,6 +203,7 @@ def _fit(
             if nmse < best:
                 best, kept = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
             if waited >= cfg.patience:
+                bar.set_postfix_str(f"nmse={nmse:.4g}, stopped: no better for {cfg.patience} epochs")
                 break
     probe.load_state_dict(kept)
     return probe.eval(), curve
