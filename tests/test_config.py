@@ -77,7 +77,7 @@ def test_a_class_attribute_is_no_field() -> None:
 
 def test_a_run_made_before_a_rename_and_before_a_new_field_goes_on(tmp_path: Path) -> None:
     older = {"type": "Picture", "shape": {"type": "Disc", "radius": 2.0}, "seed": 0}
-    files.write_json(tmp_path / run_folder.CONFIG, {"config": older})
+    files.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": files.provenance()})
     run_folder.check(tmp_path, Picture(Circle(2.0)), {})
     with pytest.raises(InputError, match=r"holds a run with shape.filled = False, not True"):
         run_folder.check(tmp_path, Picture(Circle(2.0, filled=True)), {})
@@ -86,7 +86,8 @@ def test_a_run_made_before_a_rename_and_before_a_new_field_goes_on(tmp_path: Pat
 
 
 def test_a_run_of_other_code_is_refused_in_one_line(tmp_path: Path) -> None:
-    files.write_json(tmp_path / run_folder.CONFIG, {"config": {"shape": {"type": "Box", "edge": 2.0}}})
+    older = {"shape": {"type": "Box", "edge": 2.0}}
+    files.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": files.provenance()})
     with pytest.raises(
         InputError, match=r"holds a run of other code \(Picture.shape has no field edge.*choose another --out"
     ) as e:

@@ -330,5 +330,5 @@ def test_two_makers_of_one_dataset_do_not_meet(tmp_path: Path) -> None:
     partial.mkdir()
     with (partial / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="is being made by another process"):
+        with pytest.raises(InputError, match="is in use by another process"):
             collect(small(), tmp_path / "d")

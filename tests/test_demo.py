@@ -130,7 +130,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     assert about["answer"] == said.splitlines()
     assert len(about["cells"]) == len(about["runs"]) == 4
     results = gather(sorted((tmp_path / "study/runs").glob("*/")))
-    cells = {m.first.about["name"].removeprefix("square_gru"): m.stack("position_l2")[0, :, -1] for m in results.methods}
+    cells = {m.first.about.name.removeprefix("square_gru"): m.stack("position_l2")[0, :, -1] for m in results.methods}
     gain_given = cells[""] - cells["_given_one_step"]
     gain_constant = cells["_constant_rollout"] - cells["_constant_one_step"]
     assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())

@@ -18,7 +18,7 @@ from torch import Tensor
 from sgjepa import cli, laws
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL
+from sgjepa.core.run_folder import MODEL, about
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -160,7 +160,7 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     _run, model = checkpoint.load_run(folder)
     with torch.no_grad():
         next(model.parameters()).add_(1)
-    checkpoint.save_weights(folder / MODEL, model)
+    checkpoint.finish(folder, about(folder), {MODEL: model})
     with pytest.raises(InputError, match="was fitted to another model"):
         fit_probe(folder, data, PROBE)
 
@@ -345,7 +345,7 @@ def test_an_evaluation_is_kept_and_says_what_it_is_of(evaluated: Path, run_folde
     assert (evaluated / "episodes.parquet").stat().st_mtime_ns == before
     (found,) = load_evaluations(run_folder)
     assert (found.label, found.horizons, len(found.episodes)) == ("SG-JEPA (GRU)", 44, 50)
-    assert 1 <= found.about["scores"]["effective_rank"] <= RUN.model.latent
+    assert 1 <= found.about.scores.effective_rank <= RUN.model.latent
 
 
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:

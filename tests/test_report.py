@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from test_train import RUN
 
 from sgjepa import cli
 from sgjepa.cli.install import browser
-from sgjepa.core import config, files
+from sgjepa.core import files
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import words
@@ -167,11 +169,11 @@ def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
 
 def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None:
     about = load_evaluations(runs[0])[0].about
-    assert about["settings"]["data"] in page.words
+    assert about.settings.data in page.words
     for run in runs:
         assert run.name in page.words
         assert f"{cost(load_evaluations(run)[0]).seconds:,.0f} s" in page.words
-    assert f"torch {about['provenance']['libraries']['torch']}" in page.words
+    assert f"torch {about.provenance['libraries']['torch']}" in page.words
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
@@ -289,7 +291,7 @@ def synthetic(label: str, errors: list[np.ndarray]) -> Method:
             "law.gravity": np.full(n, 4.0),
             "position_l2": values,
         }
-        about = {"laws": {"gravity": {"training": config.to_dict(ClippedNormal(4.0, 0.5, 0.1))}}}
+        about = SimpleNamespace(laws={"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})
         seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
     return Method(label, tuple(seeds))
 
@@ -412,6 +414,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
+    files.write_json(place / "predict.json", files.read_json(place / "predict.json") | {"files": {}})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

@@ -20,7 +20,7 @@ from conftest import small
 from safetensors.torch import load_file
 
 from sgjepa import cli
-from sgjepa.core import config, run_folder
+from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
@@ -173,7 +173,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
     assert place is not None
     state = json.loads((place / "state.json").read_text())
     assert state["seconds"] > 0
-    (place / "state.json").write_text(json.dumps({**state, "seconds": 1000.0}))
+    files.write_json(place / "state.json", {**state, "seconds": 1000.0})
     train(fitting, halted, halted.parent / "data")
     seconds = [row["seconds"] for row in run_folder.read(halted) if row["split"] == "train"]
     assert max(seconds[:7]) < 1000 <= min(seconds[7:])

@@ -131,21 +131,19 @@ def evaluation_flags(parser: ArgumentParser) -> None:
 
 def dataset_of(options: Namespace) -> Any:
     """The dataset of `evaluation_flags`, after a check that the run may be evaluated on it."""
-    from sgjepa.core import config, run_folder
+    from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
-    from sgjepa.training.run import Run
+    from sgjepa.training.checkpoint import read_config
 
     folder = options.run_folder
-    if not (folder / run_folder.CONFIG).is_file():
-        raise InputError(f"{folder} is not a run (no {run_folder.CONFIG})")
-    about = files.read_json(folder / run_folder.CONFIG)
+    about = run_folder.about(folder)
     if options.dataset is None:
-        name = config.from_dict(Run, about.get("config")).data[0]
+        name = read_config(folder).data[0]
         beside = folder.parent.parent / DATASETS  # as the demo keeps them
         found = open_dataset((options.datasets or (beside if (beside / name).exists() else DATASETS)) / name)
     else:
         found = open_dataset(options.dataset)
-    run_folder.check_data(folder, about, found.path.name, found.manifest.digest, found.settings.world, options.transfer)
+    run_folder.check_data(folder, about, found.path, found.manifest.digest, found.settings.world, options.transfer)
     return found
 
 

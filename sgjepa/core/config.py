@@ -7,6 +7,7 @@ An unknown key, a missing key or a value of the wrong kind is an InputError that
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -58,6 +59,23 @@ def require_same(there: Any, asked: Any, place: str) -> None:
         raise InputError(f"{place} with {differs}; choose another --out or delete it")
 
 
+def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
+    """Refuse numbers outside of [low, high], or not finite, in the named fields: for `__post_init__`. None is no number.
+
+    Limits are generous: they are there for slips and damage, which would otherwise ask for all memory or for ever.
+    """
+    for name, (low, high) in limits.items():
+        value = getattr(config, name)
+        for number in value if isinstance(value, tuple) else () if value is None else (value,):
+            place = f"{type(config).__name__}.{name}"
+            if not isinstance(number, (int, float)) or (isinstance(number, float) and not math.isfinite(number)):
+                raise InputError(f"{place} must be a finite number, got {one_line(number, 60)}")
+            if number < low:
+                raise InputError(f"{place} must be at least {low:g}, got {one_line(number, 60)}")
+            if number > high:
+                raise InputError(f"{place} must be at most {high:g}, got {one_line(number, 60)}")
+
+
 def _build(hint: Any, data: Any, place: str) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -72,7 +90,7 @@ def _build(hint: Any, data: Any, place: str) -> Any:
         return tuple(_build(args[0], value, f"{place}[{i}]") for i, value in enumerate(data))
     if hint is float:
         _expect(isinstance(data, (int, float)) and not isinstance(data, bool), "a number", data, place)
-        return float(data)
+        return _float(data, place)
     if hint in (int, str, bool):
         right = isinstance(data, hint) and not (hint is int and isinstance(data, bool))
         _expect(right, f"a value of type {hint.__name__}", data, place)
@@ -102,13 +120,27 @@ def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
         _expect(kind in known, f'"type" to be one of {", ".join(classes)}', kind, place)
         return _build_dataclass(known[kind], data, place)
     if float in choices and type(data) is int:
-        return float(data)
+        return _float(data, place)
     for choice in choices:
         if choice in (int, float, str, bool) and type(data) is choice:
             return data
-    raise InputError(f"{place} got {data!r}, which fits none of {', '.join(map(str, choices))}")
+    for choice in choices:
+        if get_origin(choice) in (tuple, dict, Mapping) and isinstance(data, (list, Mapping)):
+            return _build(choice, data, place)
+    raise InputError(f"{place} got {one_line(repr(data), 60)}, which fits none of {', '.join(map(_name, choices))}")
+
+
+def _name(hint: Any) -> str:
+    return "null" if hint is type(None) else getattr(hint, "__name__", str(hint))
+
+
+def _float(data: float, place: str) -> float:
+    try:
+        return float(data)
+    except OverflowError as error:  # JSON's integers have no end
+        raise InputError(f"{place} should be a number, got one that is too large") from error
 
 
 def _expect(right: bool, wanted: str, data: Any, place: str) -> None:
     if not right:
-        raise InputError(f"{place} should be {wanted}, got {data!r}")
+        raise InputError(f"{place} should be {wanted}, got {one_line(repr(data), 60)}")

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import config, files
+from sgjepa.core import config, files, records
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.records import RunRecord
 
 CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
@@ -39,13 +40,13 @@ def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
     data: the digest of each dataset that is there now.
     """
     if (folder / CONFIG).is_file():
-        there = files.read_json(folder / CONFIG)
-        asked, written = config.to_dict(settings), there.get("config")
+        there = about(folder)
+        asked, written = config.to_dict(settings), there.config
         if written != asked:
             written = _as_of_today(type(settings), written, folder)
         config.require_same(written, asked, f"{folder} holds a run")
         for name, digest in data.items():
-            if (used := there.get("data", {}).get(name, digest)) != digest:
+            if (used := there.data.get(name)) != digest:
                 raise InputError(
                     f"{folder} was trained on another dataset {name}: its digest was {used} and is now {digest}; "
                     f"choose another --out, delete the run, or make that dataset again"
@@ -61,18 +62,30 @@ def _as_of_today(cls: type, written: Any, folder: Path) -> Any:
         raise InputError(f"{folder} holds a run of other code ({error}); choose another --out or delete it") from error
 
 
-def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, world: str, transfer: bool) -> None:
+def about(folder: Path) -> RunRecord:
+    """What run.json says."""
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} is not a run (no {CONFIG})")
+    return records.read(
+        RunRecord, folder / CONFIG, f"put back what `sgjepa train` wrote, or train in another --out than {folder}"
+    )
+
+
+def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world: str, transfer: bool) -> None:
     """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
 
-    about: what its run.json says. transfer: another world is what one wants.
+    A dataset is known by its digest, whatever it is called now; one that is called as the run's own, by whichever path, and
+    has another digest was swapped.
+    there: what its run.json says. dataset: its folder. transfer: another world is what one wants.
     """
-    used = about.get("data", {}).get(name, digest)
-    if used != digest:
-        raise InputError(
-            f"{folder} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; "
-            "make that one again, or give the new one another name"
-        )
-    worlds = about.get("worlds", [world])
+    name, worlds = dataset.resolve().name, there.worlds or (world,)
+    if digest not in there.data.values():
+        for known, used in there.data.items():
+            if name == Path(known).name:
+                raise InputError(
+                    f"{folder} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; "
+                    "make that one again, or give the new one another name"
+                )
     if world not in worlds and not transfer:
         raise InputError(
             f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
@@ -80,23 +93,16 @@ def check_data(folder: Path, about: Mapping[str, Any], name: str, digest: str, w
         )
 
 
-def kept(path: Path, settings: Any) -> dict[str, Any] | None:
-    """What a stage wrote about itself, if it did so with the very same settings; None if the stage has to run."""
-    there = files.read_json(path) if path.is_file() else {}
-    # a probe of an earlier version calls them "fitted_to"
-    return there if there.get("settings", there.get("fitted_to")) == settings else None
-
-
-def create(folder: Path, about: dict[str, Any]) -> None:
-    """Make the directory of a run and write `about` (config, data, provenance) to run.json, unless it has one already."""
+def create(folder: Path, record: RunRecord) -> None:
+    """Make the directory of a run and write run.json, unless it has one already."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        files.write_json(folder / CONFIG, about)
+        records.write(folder / CONFIG, record)
 
 
-def append(folder: Path, records: list[dict[str, Any]]) -> None:
+def append(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
-    text = "".join(json.dumps(record) + "\n" for record in records)
+    text = "".join(json.dumps(record) + "\n" for record in rows)
     with (folder / ROWS).open("a", encoding="utf-8") as file:
         file.write(text)
 
@@ -106,17 +112,23 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
     path = folder / ROWS
     if not path.exists():
         return
-    with path.open() as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                if line.endswith("\n"):
-                    raise InputError(f"{path}, line {number} is not JSON ({one_line(error, 80)})") from error
+                record = json.loads(line)
+                if not isinstance(record, dict) or not isinstance(record.get("step", 0), int):
+                    raise ValueError("not a record with a step")
+            except (ValueError, RecursionError) as error:
+                if line.endswith(b"\n"):
+                    raise InputError(
+                        f"{path}, line {number} is not a record of a training ({one_line(error, 80)})"
+                    ) from error
+                return
+            yield record
 
 
 def keep(folder: Path, up_to_step: int) -> None:
     """Forget records after a step: training that goes on from there will write them again."""
     kept = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
     text = "".join(json.dumps(record) + "\n" for record in kept)
-    files.write_bytes(folder / ROWS, text.encode())
+    files.write_bytes(folder / ROWS, text.encode("utf-8"))

@@ -29,7 +29,7 @@ def read_table(path: Path) -> Table:
     """All columns, or an InputError that names the file."""
     try:
         found = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as a table ({one_line(error, 120)})") from error
     return {name: found[name].to_numpy() for name in found.column_names}
 

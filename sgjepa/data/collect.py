@@ -6,7 +6,6 @@ become `train.lance` and `test.lance`, then `manifest.json`, and only then does 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import threading
@@ -14,7 +13,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sgjepa.core import config, files, machine
+from sgjepa.core import config, files, lock, machine
 from sgjepa.core.errors import InputError, MachineError
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
@@ -34,7 +32,6 @@ from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
 
 CHUNK = 25  # episodes per file; fixed, so that the bytes do not depend on it
-_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,8 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     if partial.exists() and not partial.is_dir():
         raise InputError(f"{partial} is in the way; move it away or choose another --out")
     partial.mkdir(parents=True, exist_ok=True)
-    with _alone(partial):
+    with lock.alone(partial):
+        files.sweep(partial, mine=True)
         begun = partial / "config.json"
         if (partial / MANIFEST).exists():  # killed after the last step but one
             _require_same(config.to_dict(read_manifest(partial).config), settings, f"{partial} is finished")
@@ -74,10 +72,10 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
             speed = _make(chunks, workers or machine.cores())
             by_split = {split: [c.path for c in chunks if c.split == split] for split in episode.SPLITS}
             assemble(settings, partial, by_split, speed)
-        for leftover in [*partial.glob("*.arrow"), *partial.glob(".*.tmp"), begun]:
+        for leftover in [*partial.glob("*.arrow"), begun]:
             leftover.unlink(missing_ok=True)
         partial.rename(out)
-        (out / _LOCK).unlink()
+        (out / lock.LOCK).unlink()
     return out
 
 
@@ -88,17 +86,6 @@ def _require_same(there: Any, settings: DatasetConfig, place: str) -> None:
         how, cure = ("with", "set") if dressed else ("without", "unset")
         raise InputError(f"{place} {how} Menagerie's meshes; {cure} {MENAGERIE} to go on, or choose another --out")
     config.require_same(there, config.to_dict(settings), place)
-
-
-@contextmanager
-def _alone(partial: Path) -> Iterator[None]:
-    """Hold the folder: two makers of one dataset would tread on each other."""
-    with (partial / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"{partial} is being made by another process; wait for it or stop it") from error
-        yield
 
 
 def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sgjepa import laws
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data import codec, episode
 from sgjepa.data.seeds import episode_law, episode_plan, episode_seed
@@ -17,6 +18,8 @@ from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.laws import Sampler
 
+MOST_EPISODES = 100_000_000  # a slip of the finger beyond it
+
 
 @dataclass(frozen=True)
 class Part:
@@ -24,6 +27,9 @@ class Part:
 
     episodes: int
     laws: dict[str, Sampler]
+
+    def __post_init__(self) -> None:
+        check_bounds(self, episodes=(0, MOST_EPISODES))
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class DatasetConfig:
     codec: str = "lz4"
     env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_bounds(self, image_size=(1, 16_384))
 
     def part(self, split: str) -> Part:
         return {"train": self.train, "test": self.test}[split]

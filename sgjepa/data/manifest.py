@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import config, files
+from sgjepa.core import files, records
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
 from sgjepa.data import episode
-from sgjepa.data.config import DatasetConfig
+from sgjepa.data.config import MOST_EPISODES, DatasetConfig
 
 MANIFEST = "manifest.json"
+_CURE = "put back what `sgjepa data` wrote, or make the dataset again"
+_MOST = 1e12  # frames, bytes: more than any disk holds
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class LawSummary:
     values: tuple[float, ...]  # each value of a grid, or the middles of histogram bins
     counts: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        check_bounds(self, counts=(0, MOST_EPISODES))
+        if not self.counts or len(self.counts) != len(self.values):
+            raise InputError(f"{len(self.values)} values of a law cannot have {len(self.counts)} counts")
+
 
 @dataclass(frozen=True)
 class PartSummary:
@@ -38,6 +46,9 @@ class PartSummary:
     sha256: dict[str, str]
     successes: int | None = None  # None if it was made before they were counted
     labels: dict[str, dict[str, int]] = field(default_factory=dict)  # episodes by each word of each label
+
+    def __post_init__(self) -> None:
+        check_bounds(self, episodes=(1, MOST_EPISODES), frames=(1, _MOST), bytes=(0, 1e4 * _MOST))
 
     @property
     def digest(self) -> str:
@@ -69,19 +80,15 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make the folder a dataset."""
-    files.write_json(folder / MANIFEST, config.to_dict(manifest))
+    records.write(folder / MANIFEST, manifest)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a dataset, strictly: an edited one is an InputError that names the place."""
     path = folder / MANIFEST
-    found = files.read_json(path)
+    found = files.read_json(path, _CURE)
     if not isinstance(found, dict) or found.get("format") != episode.FORMAT:
         raise InputError(f"{path} is not of format {episode.FORMAT}; it was made by another program or version")
-    try:
-        manifest = config.from_dict(Manifest, found)
-    except InputError as error:
-        raise InputError(f"{path} was edited: {error}") from error
-    if missing := set(episode.SPLITS) - set(manifest.parts):
-        raise InputError(f"{path} was edited: it lacks the part {', '.join(sorted(missing))}")
-    return manifest
+    if isinstance(parts := found.get("parts"), dict) and (missing := set(episode.SPLITS) - set(parts)):
+        raise InputError(f"{path} was edited: it lacks the part {', '.join(sorted(missing))}; {_CURE}")
+    return records.build(Manifest, found, path, _CURE)

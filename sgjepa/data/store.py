@@ -20,6 +20,7 @@ from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
+from sgjepa.data.bound import check_bound
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.laws import Grid, Sampler
@@ -54,6 +55,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         if verify:
             _verify(folder, part.sha256)
         splits[name] = Split(folder, name, part.episodes, part.digest)
+        check_bound(path / MANIFEST, manifest, splits[name])
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
 

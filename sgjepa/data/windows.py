@@ -7,17 +7,17 @@ Overlapping windows then cost a copy each. Decoding for every window would decod
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import psutil
 
-from sgjepa.core import files
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
+from sgjepa.data import cache
 from sgjepa.data.store import Split
 
 KEEP = ("auto", "ram", "disk")
@@ -148,26 +148,5 @@ def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
 def _memory_map(split: Split) -> np.ndarray:
     shape = (split.episodes, split.frames, *split.picture)
     path = split.folder.with_name(f"{split.name}.frames-{split.digest}.npy")
-    return memory_map(path, shape, np.uint8, lambda frames: _fill(split, np.arange(split.episodes), frames))
-
-
-def memory_map(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.ndarray], None]) -> np.ndarray:
-    """The array in the file, read-only; made with `fill` if the file is not there, whole or not at all."""
-    if not path.exists():
-        temporary = files.temporary(path)
-        try:
-            frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
-            with temporary.open("r+b") as file:  # take the space now: a full disk would end a memory map with a crash
-                os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
-            fill(frames)
-            frames.flush()
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    try:
-        frames = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} is damaged ({one_line(error, 80)}); delete that file, it will be made again") from error
-    if frames.shape != shape or frames.dtype != dtype:
-        raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
-    return frames
+    fill = partial(_fill, split, np.arange(split.episodes))
+    return cache.memory_map(path, shape, np.uint8, fill, sampled=True)

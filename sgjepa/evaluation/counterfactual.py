@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, lock, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
@@ -20,8 +21,11 @@ from sgjepa.data.store import Dataset, Split, training_samplers
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probe import fit_to
+from sgjepa.evaluation.records import CounterfactualRecord, cure
+from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
+from sgjepa.training.run import Run
 
 PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
 
@@ -49,9 +53,33 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
         "model": files.digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
-    about = place / run_folder.COUNTERFACTUAL
-    if run_folder.kept(about, settings):
+    if _kept(folder, place, settings):
         return place
+    with lock.alone(folder):
+        if not _kept(folder, place, settings):  # perhaps since we looked
+            _counterfactual(folder, place, run, model, dataset, cfg, settings)
+    return place
+
+
+def _kept(folder: Path, place: Path, settings: dict[str, Any]) -> bool:
+    """Done before, with these settings; its table is the one that was written."""
+    remedy = cure(folder, place) + " --counterfactual"
+    there = records.kept(place / run_folder.COUNTERFACTUAL, settings, CounterfactualRecord, remedy)
+    if there is not None:
+        files.verify(place / run_folder.COUNTERFACTUAL_ROWS, there.files, remedy)
+    return there is not None
+
+
+def _counterfactual(
+    folder: Path,
+    place: Path,
+    run: Run,
+    model: WorldModel,
+    dataset: Dataset,
+    cfg: CounterfactualConfig,
+    settings: dict[str, Any],
+) -> None:
+    about = place / run_folder.COUNTERFACTUAL
     part, names = dataset.test, varying(dataset.test)
     if not names:
         raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
@@ -89,8 +117,8 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     place.mkdir(parents=True, exist_ok=True)
     about.unlink(missing_ok=True)
     write_table(place / run_folder.COUNTERFACTUAL_ROWS, join(tables))
-    files.write_json(about, {"settings": settings, "laws": list(names), "provenance": files.provenance()})
-    return place
+    digests = {run_folder.COUNTERFACTUAL_ROWS: files.digest(place / run_folder.COUNTERFACTUAL_ROWS)}
+    records.write(about, CounterfactualRecord(settings, names, provenance=files.provenance(), files=digests))
 
 
 def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, lock, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
@@ -27,6 +27,7 @@ from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probe import ProbeConfig, fit_to
+from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import write_strips
 from sgjepa.evaluation.targets import Targets
@@ -38,6 +39,7 @@ from sgjepa.training.run import Run
 
 SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
+_CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
 _MEANING = 2  # raise it when the rows come to mean something else: evaluations made before are then done anew
 
 
@@ -49,48 +51,79 @@ class ForecastConfig:
     steps: int | None = None
     probe: ProbeConfig = field(default_factory=ProbeConfig)
 
+    def __post_init__(self) -> None:
+        config.check_bounds(self, context=(1, 1e6), steps=(1, 1e6))
+
 
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
     """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
     run, model = checkpoint.load_run(folder)
     place = folder / run_folder.EVALUATIONS / f"{dataset.path.name}-{split}"
-    settings = {
-        "config": config.to_dict(cfg),
-        "model": files.digest(folder / run_folder.MODEL),
-        "data": (dataset.test if split == "test" else dataset.train).digest,
-        "split": split,
-        "meaning": _MEANING,
-    }
-    if run_folder.kept(place / run_folder.EVALUATION, settings):
+    settings = Settings(
+        config=config.to_dict(cfg),
+        model=files.digest(folder / run_folder.MODEL),
+        data=(dataset.test if split == "test" else dataset.train).digest,
+        split=split,
+        meaning=_MEANING,
+    )
+    if _kept(folder, place, settings):
         return place
+    with lock.alone(folder):
+        if not _kept(folder, place, settings):  # perhaps since we looked
+            _evaluate(folder, place, run, model, dataset, cfg, settings)
+    return place
+
+
+def _kept(folder: Path, place: Path, settings: Settings) -> bool:
+    """Done before, with these settings; its files are the ones that were written."""
+    asked, remedy = _plain(settings), cure(folder, place)
+    there = records.kept(place / run_folder.EVALUATION, asked, EvaluationRecord, remedy)
+    if there is None:
+        return False
+    for name in there.files:
+        files.verify(place / name, there.files, remedy)
+    return True
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """As it stands in the file."""
+    return {key: value for key, value in config.to_dict(settings).items() if key != "type"}
+
+
+def _evaluate(
+    folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, settings: Settings
+) -> None:
+    """Measure and write; what is there of other settings goes."""
+    split = settings.split
     found = measure(folder, run, model, dataset, cfg, split)
     place.mkdir(parents=True, exist_ok=True)
     for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
         old.unlink()
     write_table(place / run_folder.EPISODES, found.errors)
     write_table(place / run_folder.STATES, found.states)
-    about = {
-        "run": folder.name,
-        "name": run.name,
-        "seed": run.seed,
-        "encoder": model.frozen_encoder,
-        "world": dataset.settings.world,
-        "laws": {
-            name: {"unit": dataset.test.about["laws"][name], "training": config.to_dict(sampler)}
-            for name, sampler in training_samplers(dataset).items()
-        },
-        "coverage": coverage_of(dataset),
-        "targets": config.to_dict(found.targets),
-        "target_names": list(found.targets.names),
-        "target_std": list(found.std),
-        "settings": settings,
-        "scores": found.scores,
-        "provenance": files.provenance(),
-    }
     if split == "test":
         write_strips(folder, place, run, model, dataset, cfg.context)
-    files.write_json(place / run_folder.EVALUATION, about)
-    return place
+    coverage = coverage_of(dataset)
+    about = EvaluationRecord(
+        run=folder.name,
+        name=run.name,
+        seed=run.seed,
+        encoder=model.frozen_encoder,
+        world=dataset.settings.world,
+        laws={
+            name: LawRecord(dataset.test.about["laws"][name], sampler)
+            for name, sampler in training_samplers(dataset).items()
+        },
+        coverage=None if coverage is None else Coverage(tuple(map(tuple, coverage["laws"])), tuple(coverage["L_law"])),
+        targets=found.targets,
+        target_names=found.targets.names,
+        target_std=found.std,
+        settings=settings,
+        scores=found.scores,
+        provenance=files.provenance(),
+        files={name: files.digest(place / name) for name in _CHECKED if (place / name).is_file()},
+    )
+    records.write(place / run_folder.EVALUATION, about)
 
 
 @dataclass(frozen=True)
@@ -99,7 +132,7 @@ class Measured:
 
     errors: Table
     states: Table
-    scores: dict[str, Any]
+    scores: Scores
     targets: Targets
     std: tuple[float, ...]  # of the targets over the probe's training windows: the unit of NMSE
 
@@ -141,13 +174,13 @@ def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Fo
             states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: wanted, **y}))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
             bar.update(len(rows))
-    scores = {
-        "effective_rank": effective_rank(torch.cat(final)[:2000]),
-        "probe": fitted.scores,
-        "episodes": len(numbers),
-        "horizons": steps,
-        "simulator_starts_moved": moved,  # out of a wall, towards the true state
-    }
+    scores = Scores(
+        effective_rank=effective_rank(torch.cat(final)[:2000]),
+        probe=fitted.scores,
+        episodes=len(numbers),
+        horizons=steps,
+        simulator_starts_moved=moved,
+    )
     return Measured(_with_excess(join(errors)), join(states), scores, fitted.targets, fitted.std)
 
 

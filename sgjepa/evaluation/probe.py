@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, lock, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.envs import find
+from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -53,6 +54,8 @@ class ProbeConfig:
             raise unknown("kind of probe", self.kind, get_args(Kind))
         if self.window < 1:
             raise InputError(f"a probe's window must have at least one frame, got {self.window}")
+        config.check_bounds(self, window=(1, 10_000), hidden=(1, 65_536), dropout=(0, 1), lr=(0, 1e6), weight_decay=(0, 1e6))
+        config.check_bounds(self, batch=(1, 1e9), epochs=(1, 1e6), patience=(1, 1e6), windows=(1, 1e9))
         if self.seed < 0:
             raise InputError(f"a probe's seed must not be negative, got {self.seed}")
 
@@ -139,8 +142,19 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
     """As `fit_probe`, for a model that is loaded already."""
     place = _place(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
-    if there := run_folder.kept(place / _SETTINGS, settings):
+    if there := _kept(place, settings):
         return _load(place, there, model, dataset, cfg)
+    with lock.alone(folder):
+        there = _kept(place, settings)  # perhaps since we looked
+        return _load(place, there, model, dataset, cfg) if there else _fit_new(folder, run, model, dataset, cfg)
+
+
+def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
+    return records.kept(place / _SETTINGS, settings, ProbeRecord, f"delete {place}", {"fitted_to": "settings"})
+
+
+def _fit_new(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+    place, settings = _place(folder, dataset, cfg), _settings(folder, run, dataset, cfg)
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
     targets = targets_in(dataset)
@@ -165,7 +179,8 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
     }
     place.mkdir(parents=True, exist_ok=True)
     save_weights(place / _WEIGHTS, probe)
-    files.write_json(place / _SETTINGS, {"settings": settings, "scores": scores, "provenance": files.provenance()})
+    digests = {_WEIGHTS: files.digest(place / _WEIGHTS)}
+    records.write(place / _SETTINGS, ProbeRecord(settings, scores, files.provenance(), digests))
     return Fitted(probe, cfg, targets, scores)
 
 
@@ -259,8 +274,8 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
     }
 
 
-def _load(place: Path, there: dict[str, Any], model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+def _load(place: Path, there: ProbeRecord, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     targets = targets_in(dataset)
     probe = Probe(cfg, model.feature_width, len(targets.names))
-    load_weights(place / _WEIGHTS, probe, cure=f"delete {place}")
-    return Fitted(probe.eval(), cfg, targets, there["scores"])
+    load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
+    return Fitted(probe.eval(), cfg, targets, there.scores)

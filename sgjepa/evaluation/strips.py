@@ -16,6 +16,7 @@ from sgjepa.data.preview import save_film
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import rollout
+from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights
@@ -33,7 +34,8 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
         return []
     part = dataset.test
     decoder = model.build_decoder(run.train.decoder_width)
-    load_weights(folder / run_folder.DECODER, decoder)
+    cure = f"delete {folder / run_folder.DECODER} and {checkpoint.cure_of(folder)}"
+    load_weights(files.verify(folder / run_folder.DECODER, run_folder.about(folder).files, cure), decoder, cure)
     numbers = _shown(part.law, dataset.train.law)
     z = torch.from_numpy(np.array(latents_of(model, part, folder)[numbers]))
     c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))

@@ -35,6 +35,12 @@ class DinoConfig:
     history: int = 20
     blind: bool = False  # told the mean training law whatever holds
 
+    def __post_init__(self) -> None:
+        configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), action=(1, 65_536), history=(1, 10_000))
+        configs.check_bounds(
+            self, depth=(1, 1000), heads=(1, 1024), head_dim=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1)
+        )
+
     @property
     def foreign_encoder(self) -> DINOv2 | MobileNetV2:
         """Always one."""

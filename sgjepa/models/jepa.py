@@ -41,6 +41,10 @@ class JEPAConfig:
     blind: bool = False  # told the mean training law whatever holds: the factorial's control
     residual: bool = False  # predict a change that is added to the last latent; the paper predicts the latent itself
 
+    def __post_init__(self) -> None:
+        configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), latent=(1, 65_536), history=(1, 10_000))
+        configs.check_bounds(self, projector_width=(1, 1_048_576), condition_width=(1, 1_048_576))
+
     def build(self) -> JEPA:
         """A fresh model."""
         return JEPA(self)

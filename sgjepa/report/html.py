@@ -287,13 +287,13 @@ def _origin(content: Content) -> str:
     for method in results.methods:
         for one in method.seeds:
             cost = next(c for c in content.costs if c.folder == one.run)
-            scores = one.about["scores"]
+            scores = one.about.scores
             cells = [
                 f'<td class="text">{_dot(results, method)}{escape(method.label)}</td>',
-                f'<td class="text">{escape(str(one.about["run"]))}</td>',
-                f"<td>{one.about['seed']}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
-                f"<td>{scores['effective_rank']:.1f}</td>",
-                f"<td>{scores['probe']['validation_nmse']:.4f}</td>",
+                f'<td class="text">{escape(str(one.about.run))}</td>',
+                f"<td>{one.about.seed}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
+                f"<td>{scores.effective_rank:.1f}</td>",
+                f"<td>{scores.probe['validation_nmse']:.4f}</td>",
                 f'<td class="text"><code>{escape(parts.commit(cost.provenance))}</code></td>',
                 f'<td class="text"><code>{escape(str(cost.provenance["command"]))}</code></td>',
             ]
@@ -303,11 +303,11 @@ def _origin(content: Content) -> str:
     head = "".join(f'<th class="text">{t}</th>' if t in texts else f"<th>{t}</th>" for t in titles)
     caption = "The runs. Training: wall time with validation. Probe NMSE: on validation episodes, from true latents."
     first = results.baseline.first
-    evaluated = first.about["provenance"]
+    evaluated = first.about.provenance
     libraries = ", ".join(f"{name} {version}" for name, version in evaluated["libraries"].items())
-    settings = first.about["settings"]
+    settings = first.about.settings
     lines = [
-        f"Dataset {first.folder.name}, digest {settings['data']}.",
+        f"Dataset {first.folder.name}, digest {settings.data}.",
         f"Evaluated with: {evaluated['command']}, commit {parts.commit(evaluated)}, sgjepa {evaluated['sgjepa']}.",
         f"Python {evaluated['python']}, {libraries}; {evaluated['platform']}.",
         f"This page: {content.made['command']}, commit {parts.commit(content.made)}, {content.made['made']}.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -107,10 +109,11 @@ def _strips(results: Results) -> list[Picture]:
         for one in method.seeds:
             path = one.folder / STRIPS
             if path.is_file():
+                path = one.checked(STRIPS)
                 try:
                     with np.load(path) as file:
                         arrays = {name: file[name] for name in ("truth", "decoded", "horizon", "law", "inside")}
-                except (OSError, ValueError, KeyError) as error:
+                except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
                     raise InputError(f"{path} cannot be read as strips ({one_line(error, 80)})") from error
                 found += figures.strips(results, method.label, number, arrays)
                 break

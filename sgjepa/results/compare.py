@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sgjepa.core import files, run_folder
+from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.results.load import Evaluation
@@ -66,20 +66,20 @@ def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None =
     found: dict[tuple[str, str], list[Evaluation]] = {}
     first = evaluations[0]
     for one in evaluations:
-        if one.about["settings"]["data"] != first.about["settings"]["data"] or one.horizons != first.horizons:
+        if one.about.settings.data != first.about.settings.data or one.horizons != first.horizons:
             raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
-        if one.about["settings"]["config"] != first.about["settings"]["config"]:
+        if one.about.settings.config != first.about.settings.config:
             raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
-        label = (named or {}).get(one.about["name"], one.label)
+        label = (named or {}).get(one.about.name, one.label)
         group = found.setdefault((label, _recipe(one)), [])
         for other in group:
-            if other.about["seed"] == one.about["seed"]:
-                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about['seed']}; give one")
+            if other.about.seed == one.about.seed:
+                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about.seed}; give one")
         group.append(one)
     for group in found.values():
-        group.sort(key=lambda one: int(one.about["seed"]))  # so that the same seeds are compared
+        group.sort(key=lambda one: int(one.about.seed))  # so that the same seeds are compared
     labels = [label for label, _ in found]
-    for name in (lambda one: one.about["run"], lambda one: str(one.run)):  # the folder's name, or else its whole path
+    for name in (lambda one: one.about.run, lambda one: str(one.run)):  # the folder's name, or else its whole path
         if len(set(labels)) < len(labels):
             labels = [
                 label if labels.count(label) == 1 else f"{first}, {name(group[0])}"
@@ -90,11 +90,12 @@ def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None =
 
 def _recipe(one: Evaluation) -> str:
     """The settings that training seeds share."""
-    settings = files.read_json(one.run / run_folder.CONFIG)["config"]
-    settings["train"].pop("decoder", None)  # it changes nothing in the model
-    settings.pop("seed")
+    settings = dict(run_folder.about(one.run).config)
+    if isinstance(train := settings.get("train"), dict):  # the decoder changes nothing in the model
+        settings["train"] = {key: value for key, value in train.items() if key != "decoder"}
+    settings.pop("seed", None)
     if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
-        settings["init"] = re.sub(r"-seed\d+$", "", settings["init"])
+        settings["init"] = re.sub(r"-seed\d+$", "", str(settings["init"]))
     return json.dumps(settings, sort_keys=True)
 
 

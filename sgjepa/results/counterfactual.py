@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import files
+from sgjepa.core import records
 from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.core.tables import Table, read_table, select
+from sgjepa.core.tables import Table, select
+from sgjepa.evaluation.records import CounterfactualRecord, cure, read_checked
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, beside
 from sgjepa.results.load import Evaluation
 
+_NEEDED = ("episode", "horizon", "law.true", "law.given", "nmse")
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 
@@ -58,8 +60,10 @@ def counterfactuals(results: Results) -> list[Counterfactual]:
 def _tables(method: Method) -> list[Table]:
     """One per seed; none if a seed has no counterfactual of the model and data that were evaluated."""
     beside_each = [(one, beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) for one in method.seeds]
-    paths = [path for one, path in beside_each if path and _same(one, path)]
-    return [read_table(path) for path in paths] if len(paths) == len(method.seeds) else []
+    found = [(one, path) for one, path in beside_each if path and _same(one, path)]
+    if len(found) < len(method.seeds):
+        return []
+    return [read_checked(path, _record(one, path).files, _NEEDED) for one, path in found]
 
 
 def _of_law(table: Table, law: str, first: bool) -> Table:
@@ -90,8 +94,13 @@ def _same(one: Evaluation, path: Path) -> bool:
     """Whether the file is of the very model and data that were evaluated."""
     if not path.with_name(COUNTERFACTUAL).is_file():
         return False
-    there = files.read_json(path.with_name(COUNTERFACTUAL)).get("settings", {})
-    return all(there.get(key) == one.about["settings"][key] for key in ("model", "data"))
+    there = _record(one, path).settings
+    return (there.get("model"), there.get("data")) == (one.about.settings.model, one.about.settings.data)
+
+
+def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
+    remedy = f"{cure(one.run, path.parent)} --counterfactual"
+    return records.read(CounterfactualRecord, path.with_name(COUNTERFACTUAL), remedy)
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.stats import spearman
+from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.evaluation.targets import UNITS
 from sgjepa.laws import Sampler, find
 from sgjepa.results.compare import Method, methods
@@ -81,19 +81,19 @@ class Results:
     baseline: Method
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> EvaluationRecord:
         return self.baseline.first.about
 
     @property
     def world(self) -> str:
-        return str(self.about["world"])
+        return str(self.about.world)
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """The laws that differ between episodes: what errors can be drawn against."""
         first, found = self.baseline.first, []
         for i, (name, sampler) in enumerate(first.samplers.items()):
-            unit_ = str(self.about["laws"][name]["unit"]).replace("^2", "²")
+            unit_ = str(self.about.laws[name].unit).replace("^2", "²")
             axis = Axis(name, unit_, sampler, tuple(np.unique(first.law[:, i]).tolist()))
             found += [axis] if len(axis.values) > 1 else []
         return tuple(found)
@@ -138,8 +138,8 @@ class Results:
     @cached_property
     def coverage(self) -> dict[tuple[float, ...], float]:
         """L_law by the laws of an episode, all of them; empty if the training laws never vary."""
-        found = self.about.get("coverage")
-        return {tuple(law): far for law, far in zip(found["laws"], found["L_law"], strict=True)} if found else {}
+        found = self.about.coverage
+        return dict(zip(found.laws, found.L_law, strict=True)) if found else {}
 
     def follows_coverage(self, method: Method, metric: str) -> tuple[float, int]:
         """Rank correlation over the test laws between L_law and the error at the last horizon, and how many laws."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sgjepa.core import config, files
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, STATES
-from sgjepa.core.tables import Table, read_table
+from sgjepa.core.tables import Table
+from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
 from sgjepa.evaluation.targets import Targets
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
@@ -32,15 +32,15 @@ class Evaluation:
     """One run on one dataset: what `sgjepa predict` wrote."""
 
     folder: Path
-    about: dict[str, Any]
+    about: EvaluationRecord
     table: Table
 
     @property
     def label(self) -> str:
         """The method as the paper calls it; a frozen encoder is named."""
-        name = self.about["name"].removeprefix(f"{self.about['world']}_")
-        method = LABELS.get(name, self.about["name"])
-        return f"{method}, {self.about['encoder']}" if self.about["encoder"] else method
+        name = self.about.name.removeprefix(f"{self.about.world}_")
+        method = LABELS.get(name, self.about.name)
+        return f"{method}, {self.about.encoder}" if self.about.encoder else method
 
     @property
     def run(self) -> Path:
@@ -50,7 +50,7 @@ class Evaluation:
     @property
     def laws(self) -> tuple[str, ...]:
         """Names, in the order of the columns of `law`; none in a world without laws."""
-        return tuple(self.about["laws"])
+        return tuple(self.about.laws)
 
     @cached_property
     def law(self) -> np.ndarray:
@@ -61,7 +61,7 @@ class Evaluation:
     @cached_property
     def samplers(self) -> dict[str, Sampler]:
         """What the training laws were drawn from."""
-        return {name: config.from_union(Sampler, law["training"]) for name, law in self.about["laws"].items()}
+        return {name: law.training for name, law in self.about.laws.items()}
 
     @property
     def episodes(self) -> np.ndarray:
@@ -90,14 +90,18 @@ class Evaluation:
         found: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
         return found
 
-    @cached_property
+    def checked(self, name: str) -> Path:
+        """One of its files, after a look at its digest."""
+        return files.verify(self.folder / name, self.about.files, cure(self.run, self.folder))
+
+    @property
     def targets(self) -> Targets:
         """What the probe reads, and how to make a named state of it."""
-        return config.from_dict(Targets, self.about["targets"])
+        return self.about.targets
 
     @cached_property
     def _states(self) -> Table:
-        return read_table(self.folder / STATES)
+        return read_checked(self.folder / STATES, self.about.files, ("episode", "horizon"))
 
     def states(self, source: str = "predicted") -> np.ndarray:
         """(E, H, Y) what the probe read of one source, in the order of `targets.names`; "recorded" is the truth."""
@@ -113,6 +117,11 @@ class Evaluation:
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
 
+def needed(about: EvaluationRecord) -> tuple[str, ...]:
+    """The columns of the errors that everybody asks for."""
+    return ("source", "episode", "horizon", "nmse", *(f"law.{name}" for name in about.laws))
+
+
 def load_evaluations(folder: Path) -> list[Evaluation]:
     """What was evaluated of a run, one for each dataset."""
     if not folder.is_dir():
@@ -120,10 +129,8 @@ def load_evaluations(folder: Path) -> list[Evaluation]:
     found = []
     for place in sorted((folder / EVALUATIONS).glob("*")):
         if (place / EVALUATION).is_file():
-            about = files.read_json(place / EVALUATION)
-            if "laws" not in about:
-                raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa predict {folder}")
-            found.append(Evaluation(place, about, read_table(place / EPISODES)))
+            about = read_evaluation(place)
+            found.append(Evaluation(place, about, read_checked(place / EPISODES, about.files, needed(about))))
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
     return found

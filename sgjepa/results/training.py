@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.core import files, run_folder
+from sgjepa.core import run_folder
 from sgjepa.results.compare import Method
 from sgjepa.results.load import Evaluation
 
@@ -50,10 +50,10 @@ def curves(method: Method, term: str) -> list[np.ndarray]:
 
 def cost(one: Evaluation) -> Cost:
     """Rows count the seconds of all processes that went on with the run."""
-    about = files.read_json(one.run / run_folder.CONFIG)
+    about = run_folder.about(one.run)
     records = [record for record in run_folder.read(one.run) if record.get("stage") == "train"]
     steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
-    return Cost(one.run, steps, seconds, about["config"], about["provenance"])
+    return Cost(one.run, steps, seconds, about.config, about.provenance)
 
 
 def budget_words(costs: Sequence[Cost]) -> str:

@@ -100,7 +100,11 @@ def _work(chain: Chain, datasets: Path) -> None:
     from sgjepa.training.loop import train
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)
-    with log_of(chain.folder).open("a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+    with (
+        log_of(chain.folder).open("a", encoding="utf-8") as log,
+        contextlib.redirect_stdout(log),
+        contextlib.redirect_stderr(log),
+    ):
         try:
             train(chain.run, chain.folder, datasets)
             dataset = open_dataset(datasets / chain.run.data[0])
@@ -110,6 +114,8 @@ def _work(chain: Chain, datasets: Path) -> None:
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
         except InputError:
             raise
+        except KeyboardInterrupt:
+            os._exit(1)  # a training has saved its last update; a pool's process would take up the next run
         except Exception as error:  # a process pool loses the traceback's text
             traceback.print_exc(file=log)
             kind = type(faults.expected(error) or RuntimeError())

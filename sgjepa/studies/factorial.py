@@ -72,7 +72,7 @@ def interaction(done: Done) -> Finding:
 def interactions(results: Results, region: str) -> list[Interval]:
     """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
     names = ("square_gru" if name == "given_rollout" else f"square_gru_{name}" for name in CELLS)
-    by_name = {method.first.about["name"]: method for method in results.methods}
+    by_name = {method.first.about.name: method for method in results.methods}
     both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
 

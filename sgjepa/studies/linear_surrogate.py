@@ -55,7 +55,7 @@ def ranks(done: Done) -> Finding:
         far = np.array([record["L_law"] for record in away])
         row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
         found.setdefault(chain.run.name, []).append(row)
-    labels = {method.first.about["name"]: method.label for method in done.results.methods}
+    labels = {method.first.about.name: method.label for method in done.results.methods}
     # one "episode": the spread is that of the training seeds alone
     summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
     files.write_bytes(done.out / TABLE, to_csv(records).encode())

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from sgjepa.core import config, files
+from sgjepa.core import files, records
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.evaluation.probe import Kind
@@ -63,6 +64,22 @@ class Study:
     probe: Kind = "mlp"
 
 
+@dataclass(frozen=True)
+class StudyRecord:
+    """study.json: what was asked and answered. seeds: trainings of each cell. updates: None for the recipes' own."""
+
+    study: str
+    question: str
+    claim: str
+    size: str
+    seeds: int
+    updates: int | None
+    cells: dict[str, Run]
+    runs: tuple[str, ...]
+    answer: tuple[str, ...]
+    provenance: dict[str, Any]
+
+
 def run_study(
     study: Study,
     size: str,
@@ -93,19 +110,19 @@ def run_study(
 
     folders = [chain.folder for chain in chains]
     written = report(folders, out / page, note=note, study=finding if study.analyse else None, named=study.labels)
-    about = {
-        "study": study.name,
-        "question": study.question,
-        "claim": study.claim,
-        "size": size,
-        "seeds": seeds,
-        "updates": updates,
-        "cells": {cell.run.name: config.to_dict(cell.run) for cell in cells},
-        "runs": [folder.name for folder in folders],
-        "answer": (written.parent / ANSWER).read_text().splitlines(),
-        "provenance": files.provenance(),
-    }
-    files.write_json(written.parent / ABOUT, about)
+    about = StudyRecord(
+        study=study.name,
+        question=study.question,
+        claim=study.claim,
+        size=size,
+        seeds=seeds,
+        updates=updates,
+        cells={cell.run.name: cell.run for cell in cells},
+        runs=tuple(folder.name for folder in folders),
+        answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
+        provenance=files.provenance(),
+    )
+    records.write(written.parent / ABOUT, about)
     return written
 
 

@@ -61,7 +61,7 @@ GRID = [Choice(m, weight, *corner) for corner, weight, m in product(_CORNERS, WE
 
 def choose(done: Done) -> Finding:
     """The report's section: the whole grid, and each method's best."""
-    found = {method.first.about["name"]: method for method in done.results.methods}
+    found = {method.first.about.name: method for method in done.results.methods}
     rows, words = [], []
     for name, label in METHODS.items():
         tried = [choice for choice in GRID if choice.method == name and choice.name in found]
@@ -89,8 +89,8 @@ def error(method: Method) -> float:
 
 
 def _mean(method: Method, key: str) -> float:
-    scores = [one.about["scores"] for one in method.seeds]
-    values = {"nmse": [s["probe"]["validation_nmse"] for s in scores], "rank": [s["effective_rank"] for s in scores]}
+    scores = [one.about.scores for one in method.seeds]
+    values = {"nmse": [s.probe["validation_nmse"] for s in scores], "rank": [s.effective_rank for s in scores]}
     return float(np.mean(values[key]))
 
 

@@ -3,45 +3,65 @@
     checkpoints/step-0000200/
       learner.safetensors     weights, buffers, normalisers of all that is trained; the finished run has the model alone
       optimiser.safetensors   momenta and step counts
-      state.json              step, seconds trained, best validation loss, epochs without a better one
+      state.json              step, seconds trained, best validation loss, epochs without a better one; digests of both
       run.json                config, datasets, and the versions and threads of the process that wrote this checkpoint
 
-A checkpoint appears under its name when it is whole. Random numbers and the data's order are functions of seed and step,
-so there is nothing else to save: going on from a checkpoint is bitwise the run that never stopped (on a CPU).
+A checkpoint appears under its name when it is whole, and its files are checked before they are used. Random numbers and the
+data's order are functions of seed and step, so there is nothing else to save: going on from a checkpoint is bitwise the
+run that never stopped (on a CPU).
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, run_folder
-from sgjepa.core.errors import InputError
+from sgjepa.core import config, files, records, run_folder
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.records import Digests, RunRecord
 from sgjepa.models.base import WorldModel
+from sgjepa.training.optim import Hybrid
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
-LEARNER, OPTIMISER = "learner.safetensors", "optimiser.safetensors"
+LEARNER, OPTIMISER, STATE = "learner.safetensors", "optimiser.safetensors", "state.json"
 
 
-def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dict[str, Any], about: dict[str, Any]) -> Path:
-    """Write the checkpoint of `state["step"]` and drop old ones. about: what run.json would say of this process."""
+@dataclass(frozen=True)
+class State:
+    """How far a training is. best: validation loss. waited: epochs without a better one."""
+
+    step: int = 0
+    best: float | None = None
+    waited: int = 0
+    seconds: float = 0.0
+    files: Digests = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        config.check_bounds(self, step=(0, 1e12), waited=(0, 1e9), seconds=(0, 1e10))
+
+
+def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: RunRecord) -> Path:
+    """Write the checkpoint of `state.step` and drop old ones. about: what run.json would say of this process."""
     place = folder / "checkpoints"
     place.mkdir(exist_ok=True)
-    target = place / f"step-{state['step']:07d}"
+    target = place / f"step-{state.step:07d}"
     temporary = files.temporary(target)
     temporary.mkdir()
     try:
         save_weights(temporary / LEARNER, modules)
         tensors, plan = _flatten(optimiser)
         save_tensors(temporary / OPTIMISER, tensors, {"plan": json.dumps(plan)})
-        files.write_json(temporary / run_folder.CONFIG, about)
-        files.write_json(temporary / "state.json", state)
+        records.write(temporary / run_folder.CONFIG, about)
+        digests = {name: files.digest(temporary / name) for name in (LEARNER, OPTIMISER)}
+        records.write(temporary / STATE, replace(state, files=digests))
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
     finally:
@@ -52,12 +72,9 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: dic
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Drop what a killed process of this run left half written."""
-    for path in [*folder.glob(".*.tmp"), *(folder / "checkpoints").glob(".step-*")]:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    """Drop what a killed process of this run left half written; for the holder of its lock."""
+    for place in (folder, folder / "checkpoints", folder / run_folder.LATENTS):
+        files.sweep(place, mine=True)
 
 
 def newest(folder: Path) -> Path | None:
@@ -66,29 +83,74 @@ def newest(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def load(checkpoint: Path, modules: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fill the modules; returns the optimiser's state and the training state."""
+def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
+    """Fill the modules and the optimisers; returns how far the training was."""
     cure = f"delete {checkpoint} to use the one before"
-    load_weights(checkpoint / LEARNER, modules, cure)
-    tensors = load_tensors(checkpoint / OPTIMISER, cure)
-    plan = json.loads(load_metadata(checkpoint / OPTIMISER, cure)["plan"])
-    return _unflatten(plan, tensors), files.read_json(checkpoint / "state.json")
+    state = records.read(State, checkpoint / STATE, cure)
+    if checkpoint.name != f"step-{state.step:07d}":
+        raise InputError(f"{checkpoint / STATE} was edited: it says step {state.step}; {cure}")
+    load_weights(files.verify(checkpoint / LEARNER, state.files, cure), modules, cure)
+    tensors = load_tensors(files.verify(checkpoint / OPTIMISER, state.files, cure), cure)
+    try:
+        saved = _unflatten(json.loads(load_metadata(checkpoint / OPTIMISER, cure)["plan"]), tensors)
+        for name, optimiser in optimisers.items():
+            optimiser.load_state_dict(saved[name])
+    except InputError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+        raise InputError(
+            f"{checkpoint / OPTIMISER} holds another optimiser ({one_line(repr(error), 120)}); {cure}"
+        ) from error
+    return replace(state, files={})
+
+
+def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> None:
+    """Write the finished modules by their files' names. The last one makes the run a finished one: run.json knows it before.
+
+    about: as `run_folder.create` was given it; what run.json says already stays.
+    """
+    waiting = {name: files.temporary(folder / name) for name in modules}
+    try:
+        for name, module in modules.items():
+            save_weights(waiting[name], module)
+        digests = {name: files.digest(path) for name, path in waiting.items()}
+        there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
+        records.write(folder / run_folder.CONFIG, replace(there, files=digests))
+        for name, path in waiting.items():
+            path.replace(folder / name)
+    finally:
+        for path in waiting.values():
+            path.unlink(missing_ok=True)
 
 
 def load_run(folder: Path) -> tuple[Run, WorldModel]:
     """A finished run: its config and its model, in eval mode."""
-    if not (folder / run_folder.CONFIG).is_file():
-        raise InputError(f"{folder} is not a run (no {run_folder.CONFIG})")
-    run = config.from_dict(Run, files.read_json(folder / run_folder.CONFIG).get("config"))
+    there = run_folder.about(folder)
+    run = read_config(folder)
     if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
+    path = files.verify(folder / run_folder.MODEL, there.files, cure_of(folder))
     model = run.model.build()
-    load_weights(folder / run_folder.MODEL, model)
+    load_weights(path, model, cure_of(folder))
     return run, model.eval()
 
 
+def read_config(folder: Path) -> Run:
+    """What run.json says was trained."""
+    try:
+        return config.from_dict(Run, run_folder.about(folder).config)
+    except InputError as error:
+        raise InputError(f"{folder / run_folder.CONFIG} was edited, or written by other code: {error}") from error
+
+
+def cure_of(folder: Path) -> str:
+    """What to do about a finished model that is damaged: the last checkpoint has it too."""
+    return f"delete {folder / run_folder.MODEL} and run its `sgjepa train` command again"
+
+
 def _all(folder: Path) -> list[Path]:
-    return sorted(p for p in (folder / "checkpoints").glob("step-*") if (p / "state.json").is_file())
+    found = [p for p in (folder / "checkpoints").glob("step-*") if (p / STATE).is_file() and p.name[5:].isdecimal()]
+    return sorted(found, key=lambda p: int(p.name[5:]))  # by number: from ten million on, names are longer
 
 
 def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:

@@ -20,8 +20,8 @@ from torch import nn
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.run_folder import LATENTS
+from sgjepa.data.cache import memory_map
 from sgjepa.data.store import Split
-from sgjepa.data.windows import memory_map
 from sgjepa.models.base import WorldModel
 from sgjepa.training import parallel
 from sgjepa.training.parallel import Group
@@ -51,7 +51,8 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
             memory_map(path, shape, dtype, fill)
         else:
             fill(None)  # the others encode their share; the first process writes
-    return parallel.first_before_others(lambda: memory_map(path, shape, dtype, fill), group)
+    verify = parallel.rank(group) == 0
+    return parallel.first_before_others(lambda: memory_map(path, shape, dtype, fill, verify=verify), group)
 
 
 def _path(model: WorldModel, split: Split, folder: Path) -> Path:

@@ -7,22 +7,27 @@ been (on a CPU with the same number of threads).
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, lock, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.records import RunRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint, losses, parallel
 from sgjepa.training.batches import Tensors, batches, encode, windows_of
 from sgjepa.training.budget import stretches_in, updates_per_epoch
+from sgjepa.training.checkpoint import State
 from sgjepa.training.data import Data, digests_there, open_data, read_stretches
+from sgjepa.training.interrupt import at_the_end_of_an_update
 from sgjepa.training.learner import Learner, optimisers_of, set_rates, start, training_mode
 from sgjepa.training.log import TrainingLog
 from sgjepa.training.optim import Hybrid
@@ -30,7 +35,6 @@ from sgjepa.training.parallel import Group
 from sgjepa.training.run import Run
 from sgjepa.training.seeds import DECODING, DIRECTIONS, DROPOUT, mix
 from sgjepa.training.validation import calibrate, health, over_ranks, validate
-from sgjepa.training.weights import save_weights
 
 _HEALTH = 10  # steps between looks at the latents' spectrum
 _SETTLED = {"cpu": 1, "cuda": _HEALTH}  # steps between looks at the loss: each look waits for the device
@@ -42,19 +46,21 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
     datasets: where the run's datasets lie. Of several processes, the first decides and writes.
     """
     group = parallel.start()
+    with ExitStack() as held:
+        finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets, held), group)
+        if not finished:
+            _train(run, folder, datasets, begun, group)
+    return folder
+
+
+def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Group) -> None:
+    """Everything, from the first update or from the checkpoint `begun` on."""
     first = parallel.rank(group) == 0
-    finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets), group)
-    if finished:
-        return folder
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = start(run).to(device)
     parallel.share_batchnorm(learner, group)
     optimisers = optimisers_of(run, learner)
-    state: dict[str, Any] = {"step": 0, "best": None, "waited": 0, "seconds": 0.0}
-    if begun is not None:
-        saved, state = checkpoint.load(begun, learner)
-        for name, optimiser in optimisers.items():
-            optimiser.load_state_dict(saved[name])
+    state = State() if begun is None else checkpoint.load(begun, learner, optimisers)
     data = open_data(run, datasets, group)
     if run.init is None:  # a model that was trained before keeps the statistics it knows
         learner.model.normalise(data.normalisers.control, data.normalisers.law)
@@ -63,35 +69,41 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
     about = _about(run, learner.model, data, group)
     if first:
         run_folder.create(folder, about)
-        run_folder.keep(folder, state["step"])
+        run_folder.keep(folder, state.step)
     training, validation = read_stretches(run, data, learner.model, folder, group)
-    with _log(run, folder, state, total, about, first) as log:
-        for step, batch in batches(run, training, state["step"], total, device, group):
-            if run.train.patience is not None and state["waited"] >= run.train.patience:
+    stops = False
+    with at_the_end_of_an_update() as stop, _log(run, folder, state, total, about, first) as log:
+        for step, batch in batches(run, training, state.step, total, device, group):
+            if run.train.patience is not None and state.waited >= run.train.patience:
                 break
             torch.manual_seed(mix(run.seed, step, DROPOUT, parallel.rank(group)))
             set_rates(run, optimisers, step, total)
             log.step(step + 1, _update(run, learner, optimisers, batch, step, group), batch.episode)
-            state["step"] = step + 1
-            validates = state["step"] % per_epoch == 0
-            saves = state["step"] % run.train.save_every == 0 or state["step"] == total
+            state = replace(state, step=step + 1)
+            stops = parallel.anyone(stop.asked, group)
+            validates = state.step % per_epoch == 0
+            saves = state.step % run.train.save_every == 0 or state.step == total or stops
             if validates or saves or step % _SETTLED[device.type] == 0:
                 log.settle()
             if validates:
                 calibrate(run, learner, training, device, group)
                 found = validate(run, learner, validation, device, group)
-                better = state["best"] is None or found["loss"] < state["best"]
-                state |= {"best": found["loss"], "waited": 0} if better else {"waited": state["waited"] + 1}
-                log.validation(state["step"], found, learner.model.collapse_width)
+                better = state.best is None or found["loss"] < state.best
+                state = replace(state, best=found["loss"], waited=0) if better else replace(state, waited=state.waited + 1)
+                log.validation(state.step, found, learner.model.collapse_width)
             if saves and first:
                 log.flush()
-                state["seconds"] = log.seconds
+                state = replace(state, seconds=log.seconds)
                 checkpoint.save(folder, learner, {n: o.state_dict() for n, o in optimisers.items()}, state, about)
+            if stops:
+                break
+    if stops and state.step < total:
+        raise _stopped(folder, state, total, first)
     if first:
-        if learner.decoder is not None:
-            save_weights(folder / run_folder.DECODER, learner.decoder)
-        save_weights(folder / run_folder.MODEL, learner.model)
-    return folder
+        decoder = {} if learner.decoder is None else {run_folder.DECODER: learner.decoder}
+        checkpoint.finish(folder, about, {**decoder, run_folder.MODEL: learner.model})
+    if stop.asked:  # too late to stop the training, but not what would come after it
+        raise KeyboardInterrupt(f"{folder} is finished")
 
 
 def _update(
@@ -139,9 +151,15 @@ def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int, deco
 # --- before and around the loop ------------------------------------------------------------------------------------
 
 
-def _look(run: Run, folder: Path, datasets: Path) -> tuple[bool, Path | None]:
-    """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else."""
+def _look(run: Run, folder: Path, datasets: Path, held: ExitStack) -> tuple[bool, Path | None]:
+    """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else.
+
+    held: takes the run's lock, for as long as it trains. Of several processes the first holds it for all.
+    """
     run_folder.check(folder, run, digests_there(run, datasets))
+    if not (folder / run_folder.MODEL).is_file():
+        held.enter_context(lock.alone(folder))
+        run_folder.check(folder, run, {})  # somebody may have begun, or even ended, since we looked
     if (folder / run_folder.MODEL).is_file():
         return True, None
     checkpoint.remove_leftovers(folder)
@@ -159,30 +177,38 @@ def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
     return count
 
 
-def _about(run: Run, model: WorldModel, data: Data, group: Group) -> dict[str, Any]:
+def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
     """What run.json says, and in every checkpoint of the process that wrote it."""
     frozen = model.frozen_encoder
     if run.train.trains == "predictor" and frozen is None:
         frozen = f"encoder of {run.init}"
     machine = {"threads": torch.get_num_threads(), "processes": parallel.world_size(group)}
-    return {
-        "config": config.to_dict(run),
-        "data": data.digests,
-        "worlds": data.worlds,
-        "frozen_encoder": frozen,
-        "provenance": files.provenance() | machine,
-    }
+    return RunRecord(
+        config=config.to_dict(run),
+        data=data.digests,
+        provenance=files.provenance() | machine,
+        worlds=tuple(data.worlds),
+        frozen_encoder=frozen,
+    )
 
 
-def _log(run: Run, folder: Path, state: dict[str, Any], total: int, about: dict[str, Any], active: bool) -> TrainingLog:
-    named = {"frozen_encoder": about["frozen_encoder"]} if about["frozen_encoder"] else {}
+def _stopped(folder: Path, state: State, total: int, first: bool) -> KeyboardInterrupt:
+    """What to raise when a training was asked to stop; says what is safe."""
+    words = f"{folder}: stopped after step {state.step} of {total}, which is saved"
+    if first:
+        print(words, file=sys.stderr)
+    return KeyboardInterrupt(words)
+
+
+def _log(run: Run, folder: Path, state: State, total: int, about: RunRecord, active: bool) -> TrainingLog:
+    named = {"frozen_encoder": about.frozen_encoder} if about.frozen_encoder else {}
     return TrainingLog(
         folder,
         run.name,
-        step=state["step"],
+        step=state.step,
         total=total,
         frames=run.train.batch * run.train.frames,
-        seconds=state["seconds"],
+        seconds=state.seconds,
         constant=named,
         active=active,
     )

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.rollout import Predicts, rollout
 from sgjepa.training.parallel import Group, from_first_rank
@@ -41,6 +42,7 @@ class RolloutLoss:
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
+        check_bounds(self, steps=(1, 10_000), discount=(0, 1e6), sigreg=(0, 1e12))
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class OneStepLoss:
 
     def __post_init__(self) -> None:
         _check_windows(self.windows)
+        check_bounds(self, sigreg=(0, 1e12))
 
 
 Loss: TypeAlias = RolloutLoss | OneStepLoss

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.training.muon import Muon, torch_muon
 
@@ -39,6 +40,8 @@ class OptimConfig:
             raise unknown("optimiser", self.kind, get_args(Kind))
         if self.gates not in get_args(Gates):
             raise unknown("treatment of gates", self.gates, get_args(Gates))
+        rates = dict.fromkeys(("lr_matrix", "lr", "weight_decay", "clip"), (0, float("inf")))
+        check_bounds(self, **rates, warmup=(0, 1), cooldown=(0, 1), floor=(0, 1))
 
 
 def schedule(step: int, total: int, cfg: OptimConfig) -> float:

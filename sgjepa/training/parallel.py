@@ -120,6 +120,14 @@ def sum_over_ranks(x: Tensor, group: Group) -> Tensor:
     return x
 
 
+def anyone(asked: bool, group: Group) -> bool:
+    """Whether it is so on any rank: all must leave a loop together, or those that stay wait for the others for ever."""
+    if group is None:
+        return asked
+    device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+    return bool(sum_over_ranks(torch.tensor(int(asked), device=device), group))
+
+
 def world_size(group: Group) -> int:
     """The number of processes that share a batch."""
     return 1 if group is None else dist.get_world_size(group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.jepa import JEPAConfig
@@ -36,10 +37,8 @@ class Train:
     def __post_init__(self) -> None:
         if self.trains not in get_args(Trained):
             raise unknown("part to train", self.trains, get_args(Trained))
-        for name in ("epochs", "batch", "frames", "save_every", "updates", "drawn", "chunk", "patience", "validation"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"Train.{name} must be at least 1, got {value}")
+        counts = ("epochs", "batch", "frames", "save_every", "updates", "drawn", "chunk", "patience", "validation")
+        check_bounds(self, **dict.fromkeys(counts, (1, 1e9)), decoder_width=(1, 65_536), decoder_frames=(1, 1e9))
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,9 @@ class Run:
     split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
 
     def __post_init__(self) -> None:
+        if not self.data or not all(self.data):
+            raise InputError(f"{self.name}: a run needs at least one dataset, got {list(self.data)}")
+        check_bounds(self, seed=(-1, 1e18), split_seed=(-1, 1e18))  # from below they are checked here
         if self.seed < 0 or self.split_seed < 0:
             raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
         window = self.history + self.loss.steps

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -31,18 +33,27 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
     """Tensors by name, and text that belongs to them."""
     temporary = files.temporary(path)
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # as the umask says; safetensors itself would let nobody else read
         save_file({name: value.detach().contiguous() for name, value in tensors.items()}, temporary, metadata)
+        temporary.chmod(mode)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def load_tensors(path: Path, cure: str = "") -> dict[str, Tensor]:
-    """What `save_tensors` wrote."""
+    """What `save_tensors` wrote. A number that is not finite was never trained: a training stops before it saves one."""
     try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
+        tensors = load_file(path)
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
         raise _unreadable(path, error, cure) from error
+    for name, value in tensors.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise InputError(f"{path} is damaged: {name} holds a number that is not finite{cure and f'; {cure}'}")
+    return tensors
 
 
 def load_metadata(path: Path, cure: str = "") -> dict[str, str]:
@@ -50,7 +61,7 @@ def load_metadata(path: Path, cure: str = "") -> dict[str, str]:
     try:
         with safe_open(path, "pt") as file:
             return dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
         raise _unreadable(path, error, cure) from error
 
 

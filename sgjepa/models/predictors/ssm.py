@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from sgjepa.core.config import check_bounds
 from sgjepa.models.blocks import ElementwiseParameter
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
 
@@ -26,6 +27,10 @@ class SSM:
     state: int = 16
     conv: int = 4
     expand: int = 2
+
+    def __post_init__(self) -> None:
+        check_bounds(self, depth=(1, 1000), width=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1))
+        check_bounds(self, state=(1, 4096), conv=(1, 4096), expand=(1, 64))
 
     def build(self, latent: int, history: int) -> nn.Module:
         """The predictor for latents of this width."""

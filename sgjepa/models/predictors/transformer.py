@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import unknown
 from sgjepa.models.blocks import Attention, layer_norm, mlp
 
@@ -33,6 +34,8 @@ class Transformer:
     def __post_init__(self) -> None:
         if self.condition not in CONDITIONS:
             raise unknown("condition", self.condition, CONDITIONS)
+        check_bounds(self, depth=(1, 1000), heads=(1, 1024), head_dim=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1))
+        check_bounds(self, gate_init=(-1e6, 1e6))
 
     def build(self, latent: int, history: int) -> nn.Module:
         """The predictor for latents of this width."""

@@ -1,0 +1,137 @@
+"""What probes and evaluations say of themselves, for those who read them; without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sgjepa.core import config, files, records
+from sgjepa.core.errors import InputError
+from sgjepa.core.records import Digests
+from sgjepa.core.run_folder import EVALUATION
+from sgjepa.core.tables import Table, read_table
+from sgjepa.evaluation.targets import Targets
+from sgjepa.laws import Sampler
+
+
+@dataclass(frozen=True)
+class ProbeRecord:
+    """probe.json. settings: all that decides the probe."""
+
+    settings: dict[str, Any]
+    scores: dict[str, Any]
+    provenance: dict[str, Any]
+    files: Digests = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        by_target = self.scores.get("validation_nmse_by_target")
+        if not isinstance(self.scores.get("validation_nmse"), float) or not isinstance(by_target, dict):
+            raise InputError("ProbeRecord.scores lacks the errors on validation windows")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides an evaluation."""
+
+    config: dict[str, Any]
+    model: str
+    data: str
+    split: str
+    meaning: int
+
+
+@dataclass(frozen=True)
+class LawRecord:
+    """A law of the evaluated episodes, and what training drew."""
+
+    unit: str
+    training: Sampler
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """L_law of each law vector among the episodes."""
+
+    laws: tuple[tuple[float, ...], ...]
+    L_law: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.laws) != len(self.L_law):
+            raise InputError(f"Coverage has {len(self.laws)} laws and {len(self.L_law)} values of L_law")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """probe: its errors on validation windows. simulator_starts_moved: out of a wall, towards the true state."""
+
+    effective_rank: float
+    probe: dict[str, Any]
+    episodes: int
+    horizons: int
+    simulator_starts_moved: int
+
+    def __post_init__(self) -> None:
+        config.check_bounds(self, episodes=(1, 1e8), horizons=(1, 1e6), simulator_starts_moved=(0, 1e8))
+        if not isinstance(self.probe.get("validation_nmse"), float):
+            raise InputError("Scores.probe lacks validation_nmse")
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """predict.json. encoder: a foreign one's name."""
+
+    run: str
+    name: str
+    seed: int
+    encoder: str | None
+    world: str
+    laws: dict[str, LawRecord]
+    coverage: Coverage | None
+    targets: Targets
+    target_names: tuple[str, ...]
+    target_std: tuple[float, ...]
+    settings: Settings
+    scores: Scores
+    provenance: dict[str, Any]
+    files: Digests = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.target_names != self.targets.names or len(self.target_std) != len(self.target_names):
+            raise InputError("EvaluationRecord.target_names and target_std do not fit its targets")
+        records.check_provenance(self.provenance)
+
+
+@dataclass(frozen=True)
+class CounterfactualRecord:
+    """counterfactual.json; of earlier versions the settings alone are sure to be there."""
+
+    settings: dict[str, Any]
+    laws: tuple[str, ...] = ()
+    law: str = ""  # earlier versions had one
+    provenance: dict[str, Any] = field(default_factory=dict)
+    files: Digests = field(default_factory=dict)
+
+
+def cure(run: Path, place: Path) -> str:
+    """What to do about an evaluation that is damaged."""
+    return f"delete {place} and run: sgjepa predict {run}"
+
+
+def read_evaluation(place: Path) -> EvaluationRecord:
+    """What `sgjepa predict` wrote about an evaluation."""
+    run, path = place.parents[1], place / EVALUATION
+    found = files.read_json(path, cure(run, place))
+    if isinstance(found, dict) and files.SEAL not in found and "laws" not in found:
+        raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa predict {run}")
+    return records.build(EvaluationRecord, found, path, cure(run, place))
+
+
+def read_checked(path: Path, written: Digests, needed: tuple[str, ...]) -> Table:
+    """A table of an evaluation, after a look at its digest and its columns."""
+    remedy = cure(path.parents[2], path.parent)
+    table = read_table(files.verify(path, written, remedy))
+    for name in needed:
+        if name not in table:
+            raise InputError(f"{path} is damaged: it lacks the column {name}; {remedy}")
+    return table
