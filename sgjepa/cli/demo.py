@@ -40,9 +40,9 @@ def run(options: Namespace) -> None:
     shared.need_seeds(options)
     length = "quick" if options.quick else "long" if options.long else "short"
     methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
-    demo.study(methods).cells(length)  # a wrong method is found before any work
+    demo.check(options.out, length, methods)
     print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
-    data.say_made(demo.make_data(options.out, length, options.workers), [options.out / "preview" / "contact_sheet.png"])
+    data.say_made(demo.make_data(options.out, length, options.workers), [options.out / demo.PREVIEW / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
@@ -56,7 +56,7 @@ def run(options: Namespace) -> None:
         options.out / "datasets",
         seeds=options.seeds,
         workers=options.workers,
-        page=f"report-{length}",
+        page=demo.page(length),
         note=demo.shortened(length),
     )
     print(f"3. What it says, with intervals and pictures: {page}")

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, output, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import ProbeConfig, fit_to
+from sgjepa.evaluation.probe import ProbeConfig, fit_to, usual_window
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.strips import write_strips
+from sgjepa.evaluation.strips import STRIPS, write_strips
 from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -37,6 +37,8 @@ from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
 SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
+MADE_BY = "sgjepa predict"
+FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _MEANING = 2  # raise it when the rows come to mean something else: evaluations made before are then done anew
 
@@ -50,10 +52,30 @@ class ForecastConfig:
     probe: ProbeConfig = field(default_factory=ProbeConfig)
 
 
+def not_usual(cfg: ForecastConfig, world: str) -> str:
+    """What sets an evaluation apart from the usual one, for its folder's name: "linear4-context30"; nothing if it is."""
+    usual = ForecastConfig(probe=ProbeConfig(window=usual_window(world)))
+    probe = f"{cfg.probe.kind}{cfg.probe.window}"
+    parts = {
+        probe: probe == f"{usual.probe.kind}{usual.probe.window}",
+        f"seed{cfg.probe.seed}": cfg.probe.seed == usual.probe.seed,
+        f"context{cfg.context}": cfg.context == usual.context,
+        f"steps{cfg.steps}": cfg.steps == usual.steps,
+    }
+    return "-".join(part for part, as_usual in parts.items() if not as_usual)
+
+
+def named(*parts: str) -> str:
+    """A folder's name of those parts that are there."""
+    return "-".join(part for part in parts if part)
+
+
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
-    """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
+    """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
+    usual, so that evaluations with other settings stand side by side. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    place = folder / run_folder.EVALUATIONS / f"{dataset.path.name}-{split}"
+    differs = not_usual(cfg, dataset.settings.world)
+    place = folder / run_folder.EVALUATIONS / named(dataset.path.name, split, differs)
     settings = {
         "config": config.to_dict(cfg),
         "model": files.digest(folder / run_folder.MODEL),
@@ -63,14 +85,13 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
     }
     if run_folder.kept(place / run_folder.EVALUATION, settings):
         return place
+    run_folder.require_free(place / run_folder.EVALUATION, settings, "move it away to evaluate anew")
+    output.check(place, MADE_BY, FILES)
     found = measure(folder, run, model, dataset, cfg, split)
-    place.mkdir(parents=True, exist_ok=True)
-    for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
-        old.unlink()
-    write_table(place / run_folder.EPISODES, found.errors)
-    write_table(place / run_folder.STATES, found.states)
     about = {
         "run": folder.name,
+        "dataset": dataset.path.name,
+        "differs": differs,
         "name": run.name,
         "seed": run.seed,
         "encoder": model.frozen_encoder,
@@ -87,9 +108,12 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         "scores": found.scores,
         "provenance": files.provenance(),
     }
-    if split == "test":
-        write_strips(folder, place, run, model, dataset, cfg.context)
-    files.write_json(place / run_folder.EVALUATION, about)
+    with output.output_folder(place, MADE_BY, run_folder.EVALUATION, FILES) as staged:
+        write_table(staged / run_folder.EPISODES, found.errors)
+        write_table(staged / run_folder.STATES, found.states)
+        if split == "test":
+            write_strips(folder, staged, run, model, dataset, cfg.context)
+        files.write_json(staged / run_folder.EVALUATION, about)
     return place
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, output, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
@@ -29,7 +29,7 @@ from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights, save_weights
 
 Kind: TypeAlias = Literal["mlp", "linear"]
-_SETTINGS, _WEIGHTS = "probe.json", "probe.safetensors"
+_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,13 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
 
 def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     """As `fit_probe`, for a model that is loaded already."""
-    place = _place(folder, dataset, cfg)
+    place = probe_folder(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
     if there := run_folder.kept(place / _SETTINGS, settings):
         return _load(place, there, model, dataset, cfg)
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
+    output.check(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
     targets = targets_in(dataset)
     latents, state = latents_of(model, dataset.train, folder), dataset.train.state
     if not cfg.window <= state.shape[1]:
@@ -163,9 +164,9 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
         "epochs": curve,
         "seconds": round(time.perf_counter() - began, 2),
     }
-    place.mkdir(parents=True, exist_ok=True)
-    save_weights(place / _WEIGHTS, probe)
-    files.write_json(place / _SETTINGS, {"settings": settings, "scores": scores, "provenance": files.provenance()})
+    with output.output_folder(place, _MADE_BY, _SETTINGS, (_SETTINGS, _WEIGHTS)) as staged:
+        save_weights(staged / _WEIGHTS, probe)
+        files.write_json(staged / _SETTINGS, {"settings": settings, "scores": scores, "provenance": files.provenance()})
     return Fitted(probe, cfg, targets, scores)
 
 
@@ -244,7 +245,8 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-def _place(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+    """Where a run's probe lies."""
     return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
 
 

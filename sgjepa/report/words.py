@@ -12,6 +12,8 @@ from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Results, unit
 
 _MINUS = "\N{MINUS SIGN}"
+FEW = 10  # episodes; an interval from fewer is marked
+DAGGER = "\N{DAGGER}"
 DECIMALS = {"angle_deg": 1}  # of a table's numbers; 3 otherwise, as in the paper
 
 
@@ -61,6 +63,13 @@ def _with_unit(number: str, metric: str) -> str:
 def count(number: int, noun: str) -> str:
     """1 episode, 1,250 episodes."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def few(episodes: int) -> str:
+    """What a caption must add where intervals rest on so few episodes; nothing where they do not."""
+    if episodes >= FEW:
+        return ""
+    return f" {DAGGER} From fewer than {FEW} episodes: such an interval covers the truth less often than 95 %."
 
 
 def join(parts: Sequence[str]) -> str:
@@ -195,5 +204,7 @@ def cautions(results: Results) -> list[str]:
         found.append(
             f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread."
         )
+    if thin := [name for name, n in ((place(results, r), results.episodes(r)) for r in results.regions) if few(n)]:
+        found.append(f"Intervals from fewer than {FEW} episodes cover less often than 95 %: that concerns {join(thin)}.")
     found.append("Intervals are for one comparison at a time; of twenty, about one misses.")
     return found

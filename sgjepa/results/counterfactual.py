@@ -87,11 +87,13 @@ def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
 
 
 def _same(one: Evaluation, path: Path) -> bool:
-    """Whether the file is of the very model and data that were evaluated."""
+    """Whether the file is of the very model and data that were evaluated, read by the same probe."""
     if not path.with_name(COUNTERFACTUAL).is_file():
         return False
     there = files.read_json(path.with_name(COUNTERFACTUAL)).get("settings", {})
-    return all(there.get(key) == one.about["settings"][key] for key in ("model", "data"))
+    mine = one.about["settings"]
+    forecast = there.get("config", {}).get("forecast", mine["config"])
+    return forecast == mine["config"] and all(there.get(key) == mine[key] for key in ("model", "data"))
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

@@ -10,7 +10,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from sgjepa.core import output
 from sgjepa.core.errors import InputError
+from sgjepa.data import preview as looks
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.preview import preview
@@ -22,8 +24,22 @@ from sgjepa.studies.study import Cell, Study
 from sgjepa.training.run import Run
 
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
+PREVIEW = "preview"
 QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each
+
+
+def check(out: Path, length: str, methods: tuple[str, ...]) -> None:
+    """Refuse, before any work, a method that is not there and folders that the demo did not make."""
+    asked = study(methods)
+    asked.cells(length)
+    output.check(out / page(length), asked.command)
+    output.check(out / PREVIEW, looks.MADE_BY, looks.FILES)
+
+
+def page(length: str) -> str:
+    """The report's folder."""
+    return f"report-{length}"
 
 
 def make_data(out: Path, length: str, workers: int | None) -> Dataset:
@@ -35,7 +51,7 @@ def make_data(out: Path, length: str, workers: int | None) -> Dataset:
         )
         settings = replace(settings, train=train, test=test)
     made = open_dataset(collect(settings, out / "datasets" / _data(length), workers))
-    preview(made, out / "preview")
+    preview(made, out / PREVIEW)
     return made
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sgjepa.core import config, files
+from sgjepa.core import config, files, output
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.recipes.datasets import named
@@ -39,7 +39,6 @@ class Done:
     chains: Sequence[Chain]
     results: Results
     datasets: Path
-    out: Path
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,11 @@ class Study:
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
     split: str = "test"
+
+    @property
+    def command(self) -> str:
+        """What makes its report's folder."""
+        return f"sgjepa study {self.name}"
 
 
 def run_study(
@@ -81,16 +85,18 @@ def run_study(
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = study.cells(size)
+    output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
     run_chains(chains, datasets, workers)
 
     def finding(results: Results) -> Finding:
         assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets, out))
+        return study.analyse(Done(chains, results, datasets))
 
     folders = [chain.folder for chain in chains]
-    written = report(folders, out / page, note=note, study=finding if study.analyse else None, named=study.labels)
+    analyse = finding if study.analyse else None
+    written = report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
     about = {
         "study": study.name,
         "question": study.question,
@@ -103,7 +109,7 @@ def run_study(
         "answer": (written.parent / ANSWER).read_text().splitlines(),
         "provenance": files.provenance(),
     }
-    files.write_json(written.parent / ABOUT, about)
+    output.add(written.parent, ABOUT, files.to_json(about).encode())
     return written
 
 
