@@ -86,9 +86,18 @@ def print_or_write(place: Path | None, found: Any, text: str) -> None:
     if place == STDOUT:
         sys.stdout.write(files.to_json(found))
         return
+    if place is not None and place.exists():
+        _require_ours(place, found)
     print(text)
     if place is not None:
         files.write_json(place, found)
+
+
+def _require_ours(place: Path, found: Any) -> None:
+    """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
+    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
+    if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
+        raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
 
 def evaluation_flags(parser: ArgumentParser) -> None:

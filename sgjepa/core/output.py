@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import shutil
 import sys
@@ -54,8 +55,10 @@ def output_folder(path: Path, made_by: str, whole: str, known: Sequence[str] = (
     """
     check(path, made_by, known)
     # inside a folder that exists: its parent may be another disk, or not ours to write to
-    staged = files.temporary(path / "sgjepa" if path.is_dir() else path.absolute())
-    _clear(staged)
+    beside, inside = path.absolute(), path / "sgjepa"
+    staged = files.temporary(inside if path.is_dir() else beside)
+    _clear(beside)
+    _clear(inside)
     staged.mkdir(parents=True)
     try:
         with _held(staged):
@@ -109,6 +112,8 @@ def _listed(path: Path, made_by: str) -> Written:
 def _replace(staged: Path, path: Path, made_by: str, made: Written, whole: str, known: Sequence[str]) -> None:
     """Put what was made in the places of what we had made before, by renames alone."""
     ours = check(path, made_by, known)  # again: hours may have passed
+    for left in path.glob(f".{MARKER}.*.tmp"):  # of one that was killed: we hold the folder
+        left.unlink()
     for name in made:
         _make_room(path, name, ours)
     stale = [name for name in ours if name not in made and _unchanged(path / name, ours[name])]
@@ -160,10 +165,9 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _clear(staged: Path) -> None:
-    """Remove hidden folders that killed processes left where this one is about to be."""
-    ended = staged.name.rsplit(".", 2)[0]
-    for left in staged.parent.glob(f"{ended}.*.tmp"):
+def _clear(path: Path) -> None:
+    """Remove hidden folders beside the path that killed processes left."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         if not (left / MARKER).is_file():
             continue
         handle = os.open(left, os.O_RDONLY)

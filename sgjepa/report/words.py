@@ -185,7 +185,9 @@ def counterfactual(found: Counterfactual) -> str:
         parts.append(f"at true {join(undecided)} the error with some other value is not certainly larger")
     if wrong:
         parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
-    return f"{found.label}: {'; '.join(parts)}."
+    least = min(one.count for one in found.area.values())
+    caution = f" That rests on {count(least, 'episode')} for each value, too few to be certain." if few(least) else ""
+    return f"{found.label}: {'; '.join(parts)}.{caution}"
 
 
 def cautions(results: Results) -> list[str]:
@@ -205,6 +207,8 @@ def cautions(results: Results) -> list[str]:
             f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread."
         )
     if thin := [name for name, n in ((place(results, r), results.episodes(r)) for r in results.regions) if few(n)]:
-        found.append(f"Intervals from fewer than {FEW} episodes cover less often than 95 %: that concerns {join(thin)}.")
+        where = join(thin)
+        less = f"intervals cover the truth less often than 95 %: they rest on fewer than {FEW} episodes"
+        found.append(f"{where[0].upper()}{where[1:]}, {less}.")
     found.append("Intervals are for one comparison at a time; of twenty, about one misses.")
     return found
