@@ -141,7 +141,7 @@ def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_pa
     (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
     arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
-    with (tmp_path / "study/linear_surrogate.csv").open() as file:
+    with (tmp_path / "study/report/tables/linear_surrogate.csv").open() as file:
         records = list(csv.DictReader(file))
     home = [r for r in records if r["split"] == "train" and r["run"].startswith("square_gru")]
     assert {float(r["gravity"]) for r in home} <= {2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0}

@@ -64,6 +64,7 @@ def names() -> str:
 def run(options: Namespace) -> None:
     """The recipe of the world and size, changed as the flags say."""
     from sgjepa.data.collect import collect
+    from sgjepa.data.manifest import MANIFEST
     from sgjepa.data.store import open_dataset
     from sgjepa.recipes.datasets import dataset
 
@@ -78,7 +79,7 @@ def run(options: Namespace) -> None:
     changes["env"] = shared.pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or DATASETS / f"{options.world}-{options.size}"
-    there = out.exists()
+    there = (out / MANIFEST).exists()
     made = open_dataset(collect(settings, out, options.workers))
     if there:
         print(f"{out} was there already; every file is as it was written")

@@ -42,10 +42,10 @@ def run(options: Namespace) -> None:
     length = "quick" if options.quick else "long" if options.long else "short"
     methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
     world = options.world or demo.WORLD
-    demo.study(world, methods).cells(length)  # a wrong world or method is found before any work
+    demo.check(options.out, world, length, methods)
     print(f"1. Data: {world.replace('_', ' ')}; a narrow band of gravity for training, many gravities for the test.")
     made = demo.make_data(options.out, world, length, options.workers)
-    data.say_made(made, [options.out / "preview" / "contact_sheet.png"])
+    data.say_made(made, [options.out / demo.preview_folder(world) / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
@@ -59,7 +59,7 @@ def run(options: Namespace) -> None:
         options.out / "datasets",
         seeds=options.seeds,
         workers=options.workers,
-        page=f"report-{length}" if world == demo.WORLD else f"report-{world}-{length}",
+        page=demo.page(world, length),
         note=demo.shortened(world, length),
     )
     print(f"3. What it says, with intervals and pictures: {page}")

@@ -100,6 +100,8 @@ def print_or_write(place: Path | None, found: Any, text: str) -> None:
     if place == STDOUT:
         sys.stdout.write(files.to_json(found))
         return
+    if place is not None and place.exists():
+        _require_ours(place, found)
     print(text)
     if place is not None and _is_device(place):
         place.write_text(files.to_json(found), encoding="utf-8")
@@ -110,6 +112,13 @@ def print_or_write(place: Path | None, found: Any, text: str) -> None:
 def _is_device(place: Path) -> bool:
     """/dev/null, /dev/stdout, a pipe: to write a new file and rename it would put a file in their place."""
     return place.exists() and (place.absolute().parent in _STREAMS or not (place.is_file() or place.is_dir()))
+
+
+def _require_ours(place: Path, found: Any) -> None:
+    """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
+    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
+    if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
+        raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
 
 def evaluation_flags(parser: ArgumentParser) -> None:

@@ -50,7 +50,7 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     check(settings)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if out.exists() or out.is_symlink():
+    if (out.exists() or out.is_symlink()) and not _empty(out):
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
         _require_same(config.to_dict(read_manifest(out).config), settings, f"{out} is finished")
@@ -77,6 +77,11 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
         partial.rename(out)
         (out / lock.LOCK).unlink()
     return out
+
+
+def _empty(out: Path) -> bool:
+    """Whether it is a folder in whose place the finished dataset can be put; not the one we stand in, nor a link."""
+    return out.is_dir() and not out.is_symlink() and not any(out.iterdir()) and out.resolve() != Path.cwd()
 
 
 def _require_same(there: Any, settings: DatasetConfig, place: str) -> None:

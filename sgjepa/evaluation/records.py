@@ -94,6 +94,8 @@ class EvaluationRecord:
     settings: Settings
     scores: Scores
     provenance: dict[str, Any]
+    dataset: str = ""  # its name
+    differs: str = ""  # what sets it apart from the usual evaluation, as in its folder's name
     files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:

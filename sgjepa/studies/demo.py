@@ -10,10 +10,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from sgjepa.core import output
 from sgjepa.core.errors import InputError
+from sgjepa.data import preview as looks
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
-from sgjepa.data.preview import preview
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
 from sgjepa.models.encoders.frozen import MobileNetV2
@@ -28,6 +29,24 @@ QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each
 
 
+def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
+    """Refuse, before any work, a world or method that is not there and folders that the demo did not make."""
+    asked = study(world, methods)
+    asked.cells(length)
+    output.check(out / page(world, length), asked.command)
+    output.check(out / preview_folder(world), looks.MADE_BY, looks.FILES)
+
+
+def page(world: str, length: str) -> str:
+    """The report's folder."""
+    return f"report-{length}" if world == WORLD else f"report-{world}-{length}"
+
+
+def preview_folder(world: str) -> str:
+    """The contact sheet's and the film's."""
+    return "preview" if world == WORLD else f"preview-{world}"
+
+
 def settings(world: str, length: str) -> DatasetConfig:
     """The world's mini dataset, or a part of it."""
     usual = dataset(world, "mini")
@@ -40,7 +59,7 @@ def settings(world: str, length: str) -> DatasetConfig:
 def make_data(out: Path, world: str, length: str, workers: int | None) -> Dataset:
     """The world under all its test laws, in `out/datasets`, with a contact sheet and a film."""
     made = open_dataset(collect(settings(world, length), out / "datasets" / _data(world, length), workers))
-    preview(made, out / "preview")
+    looks.preview(made, out / preview_folder(world))
     return made
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, records
+from sgjepa.core import files, output, records
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.evaluation.probe import Kind
@@ -41,7 +41,6 @@ class Done:
     chains: Sequence[Chain]
     results: Results
     datasets: Path
-    out: Path
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,11 @@ class Study:
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
+
+    @property
+    def command(self) -> str:
+        """What makes its report's folder."""
+        return f"sgjepa study {self.name}"
 
 
 @dataclass(frozen=True)
@@ -100,16 +104,18 @@ def run_study(
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = study.cells(size)
+    output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
     run_chains(chains, datasets, workers)
 
     def finding(results: Results) -> Finding:
         assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets, out))
+        return study.analyse(Done(chains, results, datasets))
 
     folders = [chain.folder for chain in chains]
-    written = report(folders, out / page, note=note, study=finding if study.analyse else None, named=study.labels)
+    analyse = finding if study.analyse else None
+    written = report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -122,7 +128,7 @@ def run_study(
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
     )
-    records.write(written.parent / ABOUT, about)
+    output.add(written.parent, ABOUT, records.to_bytes(about))
     return written
 
 
