@@ -1,7 +1,20 @@
-"""`python -m sgjepa` is the command `sgjepa`."""
+"""`python -m sgjepa` is the command `sgjepa`. Ready for Ctrl-C before anything else is imported."""
 
 import sys
 
-from sgjepa.cli import main
+from sgjepa.core import interrupts
 
-sys.exit(main())
+
+def main() -> int:
+    """The command; returns its exit code."""
+    interrupts.catch()
+    from sgjepa import cli
+
+    try:
+        return cli.main()
+    finally:
+        interrupts.leave()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

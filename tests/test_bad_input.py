@@ -1,9 +1,10 @@
-"""Everything a person can get wrong: one clear line, exit 2, and what was there is untouched."""
+"""Everything a person can get wrong: one clear line, an exit code by whose fault it was, and what was there is untouched."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ import pytest
 from conftest import small
 
 from sgjepa import cli
+from sgjepa.cli import faults
 from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
@@ -24,14 +26,21 @@ from sgjepa.data.store import open_dataset
 FEW = ["--train-episodes", "2", "--test-episodes", "2", "--image-size", "16", "--workers", "1"]
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of the machine leaves a log in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = faults.INPUT) -> str:
     """Run the command, expect failure, return its single line."""
     try:
-        code = cli.main([str(a) for a in arguments])
+        ended = cli.main([str(a) for a in arguments])
     except SystemExit as stop:  # argparse
-        code = stop.code
-    lines = [line for line in capsys.readouterr().err.splitlines() if line and "episodes/s" not in line]
-    assert code == 2
+        ended = stop.code
+    said = capsys.readouterr().err.splitlines()
+    lines = [line for line in said if line and not re.search("episodes per s|s per episode", line)]
+    assert ended == code
     assert len(lines) == 1, lines
     assert lines[0].startswith("sgjepa: error: ")
     return lines[0]
@@ -62,19 +71,29 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["data", "square", "--image-size", "3"], "image_size must be a whole number from 8"),
         (["data", "square", "--workers", "0"], "workers must be at least 1"),
         (["data", "square", "--seed", "-1"], "seed must not be negative"),
-        (["data", "square", "--seed", "one"], "invalid int value: 'one'"),
         (["data", "square", "--train-episodes", "0"], "at least one train episode"),
-        (["data"], "the following arguments are required: world"),
-        (["dta"], "invalid choice: 'dta'"),
         (["preview", "nowhere"], "nowhere does not exist"),
     ],
 )
 def test_a_wrong_argument_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert words in fails(capsys, *arguments)
     assert not list(tmp_path.iterdir()), "a refused command left something behind"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["data", "square", "--seed", "one"], "invalid int value: 'one'"),
+        (["data"], "the following arguments are required: world"),
+        (["dta"], "invalid choice: 'dta'"),
+    ],
+)
+def test_wrong_usage_is_one_line_with_a_code_of_its_own(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in fails(capsys, *arguments, code=faults.USAGE)
 
 
 def test_a_folder_that_is_not_a_dataset_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -266,7 +285,7 @@ def test_a_full_disk_keeps_what_was_finished_and_the_command_goes_on(
     disk = mount({"episodes": "size=900k", "lance": "size=1800k"}[phase])  # type: ignore[operator]
     out = disk / "square"
     arguments = ["data", "square", "--train-episodes", "30", "--test-episodes", "50", "--image-size", "32", "--workers", "1"]
-    line = fails(capsys, *arguments, "--out", out)
+    line = fails(capsys, *arguments, "--out", out, code=faults.MACHINE)
     assert "No space left on device" in line
     assert not out.exists()
     kept = sorted(p.name for p in disk.glob("square.partial/*.arrow"))
@@ -283,7 +302,7 @@ def test_a_read_only_folder_is_said(
 ) -> None:
     _, mount = mounted
     disk = mount("ro")  # type: ignore[operator]
-    line = fails(capsys, *command, disk / "deep" / "square")
+    line = fails(capsys, *command, disk / "deep" / "square", code=faults.MACHINE)
     assert "Read-only file system" in line
     assert str(disk) in line
 
@@ -293,12 +312,12 @@ def test_a_preview_to_a_full_disk_leaves_no_half_picture(
 ) -> None:
     _, mount = mounted
     disk = mount("size=8k")  # type: ignore[operator]
-    assert "No space left on device" in fails(capsys, "preview", finished, "--out", disk / "pictures")
+    assert "No space left on device" in fails(capsys, "preview", finished, "--out", disk / "pictures", code=faults.MACHINE)
     assert not [p for p in disk.rglob("*") if p.is_file()]
 
 
 def test_the_console_command_prints_no_traceback() -> None:
     done = subprocess.run([sys.executable, "-m", "sgjepa", "data", "circle"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert done.returncode == faults.INPUT
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1

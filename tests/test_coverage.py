@@ -65,29 +65,49 @@ def test_verdict_grows_with_distance(finished: Path, gravity: float, verdict: st
         (["--gravity", "nan"], "law 'gravity' must be a finite number in m/s^2, got nan"),
         (["--gravity", "4", "inf"], "must be a finite number"),
         (["--gravity", "1e9"], "must lie within ±1000"),
-        (["--gravity", "strong"], "invalid float value: 'strong'"),
-        (["--gravity"], "expected at least one argument"),
         (["--basis", "afine"], "unknown basis 'afine' (did you mean affine?); choose from affine, quadratic"),
-        (["--json", "no/such/folder/c.json"], "No such file or directory"),
+        (["--json", "no/such/folder/c.json"], "no/such/folder does not exist"),
+        (["--json", "/"], "--json / is a folder; name a file in it"),
     ],
 )
 def test_bad_options_are_one_line(
     finished: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    try:
-        code = cli.main(["coverage", str(finished), *arguments])
-    except SystemExit as stop:
-        code = stop.code
-    lines = capsys.readouterr().err.splitlines()
-    assert code == 2
-    assert len(lines) == 1
-    assert words in lines[0]
+    assert cli.main(["coverage", str(finished), *arguments]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gravity", "strong"], "invalid float value: 'strong'"),
+        (["--gravity", "-strong"], "expected at least one argument"),
+        (["--gravity"], "expected at least one argument"),
+    ],
+)
+def test_what_is_no_number_is_wrong_usage(
+    finished: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["coverage", str(finished), *arguments])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize("written", ["-1e-3", "-1E+1", "-.5e1", "-2.", "-7"])
+def test_a_negative_number_is_no_flag_however_it_is_written(
+    finished: Path, capsys: pytest.CaptureFixture[str], written: str
+) -> None:
+    assert cli.main(["coverage", str(finished), "--gravity", written, "--json"]) == 0
+    (law,) = json.loads(capsys.readouterr().out)["laws"]
+    assert law["law"] == {"gravity": float(written)}
 
 
 def test_a_folder_that_is_no_dataset_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["coverage", str(tmp_path), "--gravity", "12"]) == 2
+    assert cli.main(["coverage", str(tmp_path), "--gravity", "12"]) == 3
     assert "is not a dataset (no manifest.json)" in capsys.readouterr().err
-    assert cli.main(["coverage", str(tmp_path / "nowhere"), "--gravity", "12"]) == 2
+    assert cli.main(["coverage", str(tmp_path / "nowhere"), "--gravity", "12"]) == 3
     assert "does not exist" in capsys.readouterr().err
 
 
@@ -98,10 +118,10 @@ def test_training_laws_that_do_not_vary_are_refused(tmp_path: Path, capsys: pyte
         few = Part(episodes=2, laws={"gravity": laws.Grid(values)})
         return collect(replace(small(image_size=16), train=few, test=few), tmp_path / name, workers=1)
 
-    assert cli.main(["coverage", str(made("one", (4.0,))), "--gravity", "12"]) == 2
+    assert cli.main(["coverage", str(made("one", (4.0,))), "--gravity", "12"]) == 3
     assert "do not vary (all 4 m/s^2)" in capsys.readouterr().err
     two = made("two", (3.0, 5.0))
-    assert cli.main(["coverage", str(two), "--gravity", "12", "--basis", "quadratic"]) == 2
+    assert cli.main(["coverage", str(two), "--gravity", "12", "--basis", "quadratic"]) == 3
     assert "2 different training gravities cannot cover the quadratic basis" in capsys.readouterr().err
     (found,) = examine(open_dataset(two), {"gravity": [12.0]})["laws"]
     assert found["L_law"] == pytest.approx(1 + 8**2)

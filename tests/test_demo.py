@@ -141,7 +141,7 @@ def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_pa
     (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
     arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
-    with (tmp_path / "study/linear_surrogate.csv").open() as file:
+    with (tmp_path / "study/report/tables/linear_surrogate.csv").open() as file:
         records = list(csv.DictReader(file))
     home = [r for r in records if r["split"] == "train" and r["run"].startswith("square_gru")]
     assert {float(r["gravity"]) for r in home} <= {2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0}
@@ -194,10 +194,10 @@ def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Pat
 
 
 def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 2
+    assert cli.main(["demo", "--seeds", "0", "--out", str(tmp_path)]) == 3
     assert "--seeds must be at least 1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cli.main(["demo", "--quick", "--long"])
     assert "not allowed with" in capsys.readouterr().err
-    assert cli.main(["study", "astrology"]) == 2
+    assert cli.main(["study", "astrology"]) == 3
     assert "unknown study 'astrology'" in capsys.readouterr().err

@@ -124,7 +124,7 @@ def test_missing_weights_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stage", ["describe", "train"])
 @pytest.mark.parametrize("words", [["square_gro"], ["square_gru", "--size", "huge"]])
 def test_a_wrong_name_is_one_line(stage: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([stage, *words]) == 2
+    assert cli.main([stage, *words]) == 3
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "unknown" in error

@@ -43,7 +43,7 @@ def test_without_any_library_planar_worlds_still_run(asked: str) -> None:
 def test_without_any_library_mujocos_renderer_names_the_packages() -> None:
     done = run(HIDE + "from sgjepa.envs import ENVS\nENVS['square'](renderer='mujoco').reset(seed=0)")
     last = done.stderr.strip().splitlines()[-1]
-    assert "InputError: MuJoCo cannot draw with MUJOCO_GL=off" in last
+    assert "MachineError: MuJoCo cannot draw with MUJOCO_GL=off" in last
     assert "install libegl1 libgl1-mesa-dri (or libosmesa6)" in last
 
 

@@ -429,7 +429,7 @@ def test_training_seeds_widen_an_interval() -> None:
 
 
 def refuse(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main([*arguments]) == 2
+    assert cli.main([*arguments]) == 3
     text = capsys.readouterr().err.strip()
     assert "\n" not in text
     assert text.startswith("sgjepa: error: ")
@@ -474,7 +474,8 @@ def test_the_command_prints_what_its_file_holds(
     arguments = ["predict", str(folder), "--dataset", str(finished), "--probe", "linear"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    place = folder / "predict" / "square-test"
+    place = folder / "predict" / "square-test-linear4"
+    assert text.startswith(f"{place}:\n"), "the place is said first"
     rows = [line.split(",") for line in (place / "summary.csv").read_text().splitlines()]
     head = rows[0]
     (row,) = (

@@ -27,6 +27,7 @@ from sgjepa.evaluation.probe import ProbeConfig
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.report import page as page_policy
 from sgjepa.report import words
 from sgjepa.report.write import report
 from sgjepa.results.compare import Method, marks, verdict
@@ -44,15 +45,25 @@ BROWSER = browser()
 
 @pytest.fixture(scope="session")
 def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals."""
+    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals.
+
+    LeWM is validated three times, which makes a curve, SG-JEPA once, which makes none.
+    """
     folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
     probe = ProbeConfig(hidden=(16,), epochs=1, windows=300)
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
+    longer = replace(short.train, epochs=3)
     one_step = replace(short.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16))
     recipes = [
         replace(short, name="square_gru"),
         replace(short, name="square_gru", seed=1),
-        replace(short, name="square_lewm", model=one_step, loss=OneStepLoss(windows="dense", flatten=True, sigreg=0.05)),
+        replace(
+            short,
+            name="square_lewm",
+            model=one_step,
+            loss=OneStepLoss(windows="dense", flatten=True, sigreg=0.05),
+            train=longer,
+        ),
     ]
     found = []
     for recipe in recipes:
@@ -179,12 +190,15 @@ def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None
 @pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
 def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
     """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""
+    watching = page_policy.POLICY.replace("default-src", "script-src 'unsafe-inline'; default-src")
     probe = """<script>addEventListener("load", () => { const images = [...document.images];
       document.title = "loaded " + images.filter(i => i.complete && i.naturalWidth > 0).length + " of " + images.length
         + ", requests " + performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length
         + ", wider than the window " + (document.documentElement.scrollWidth > innerWidth); })</script>"""
     watched = tmp_path / "watched.html"
-    watched.write_text((made / "index.html").read_text().replace("</head>", probe + "</head>"))
+    text = (made / "index.html").read_text().replace(page_policy.POLICY, watching)
+    assert watching in text, "the page forbids scripts, also the one that watches"
+    watched.write_text(text.replace("</head>", probe + "</head>"))
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--disable-background-networking", "--no-first-run"]
     command += ["--enable-logging=stderr", "--window-size=500,900", "--dump-dom", watched.as_uri()]
@@ -374,7 +388,7 @@ def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_pa
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert cli.main(["report", *map(str, arguments)]) == 2
+    assert cli.main(["report", *map(str, arguments)]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]

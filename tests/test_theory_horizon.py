@@ -12,6 +12,7 @@ from systems import System, close, holds, horizons, seeds, systems
 
 from sgjepa.theory import horizon, linear, reversal
 from sgjepa.theory.algebra import act, vec
+from sgjepa.training import losses
 
 profiles = st.tuples(st.integers(1, 5), st.floats(0.2, 1.0)).map(lambda kg: horizon.rollout_weights(*kg))
 
@@ -22,7 +23,6 @@ def second_moment(rng: np.random.Generator, F: int) -> np.ndarray:
 
 
 def test_weights_are_those_of_the_training_loss() -> None:
-    losses = pytest.importorskip("sgjepa.losses")
     close(horizon.rollout_weights(5, 0.95), losses.rollout_weights(0.95, 5).numpy(), 1e-7)  # theirs are fp32
     assert horizon.rollout_weights(4, 0.5) @ np.ones(4) == pytest.approx(1)
 

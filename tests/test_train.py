@@ -569,8 +569,11 @@ def test_the_command_line_trains_on_the_datasets_it_is_given(
 ) -> None:
     asked: list[Run] = []
     monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
-    monkeypatch.setattr("sgjepa.core.files.read_json", lambda _: {})
-    assert cli.main(["train", "square_gru", "--data", "a", "--data", "b", "--out", str(tmp_path)]) == 0
+    monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda _: None)
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(finished)
+    arguments = ["--data", "a", "--data", "b", "--datasets", str(tmp_path), "--out", str(tmp_path / "run")]
+    assert cli.main(["train", "square_gru", *arguments]) == 0
     assert asked[0].data == ("a", "b")
 
 

@@ -164,7 +164,7 @@ def test_two_laws_need_nothing_but_the_command_line(
 def test_laws_that_make_no_sense_are_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    assert cli.main(["data", "square", "--out", str(tmp_path / "d"), *arguments]) == 2
+    assert cli.main(["data", "square", "--out", str(tmp_path / "d"), *arguments]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
 

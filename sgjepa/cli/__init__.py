@@ -1,17 +1,31 @@
-"""The command line: one module per stage. Here are the table of stages, the parser, exit codes and signals."""
+"""The command line: one module per stage. Here are the table of stages, the parser, and what becomes of a failure."""
 
 from __future__ import annotations
 
 import argparse
-import io
-import signal
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from sgjepa import __version__
-from sgjepa.cli import coverage, data, demo, describe, doctor, predict, preview, probe, report, study, train
-from sgjepa.core.errors import InputError, one_line
+from sgjepa.cli import (
+    coverage,
+    data,
+    demo,
+    describe,
+    doctor,
+    faults,
+    predict,
+    preview,
+    probe,
+    report,
+    study,
+    terminal,
+    train,
+)
+from sgjepa.core import interrupts
+from sgjepa.core.errors import one_line
 
 
 class Stage(Protocol):
@@ -43,13 +57,20 @@ STAGES: dict[str, Stage] = {
 }
 
 
+_NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-(inf|nan)", re.IGNORECASE)
+
+
 class Parser(argparse.ArgumentParser):
     """One line for a wrong argument, and where to read more. The help of a stage ends with its names and an example."""
 
     stage: Stage | None = None
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._negative_number_matcher = _NEGATIVE  # argparse's own takes -1e-3 for a flag
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
+        self.exit(faults.USAGE, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
     def format_help(self) -> str:
         if self.stage is not None:
@@ -69,7 +90,7 @@ def parser() -> Parser:
     stages = top.add_subparsers(title="stages", metavar="STAGE", required=True)
     for name, stage in STAGES.items():
         about = stage.ABOUT
-        added = stages.add_parser(name, help=about, description=about, formatter_class=argparse.RawTextHelpFormatter)
+        added = stages.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
         added.stage = stage
         stage.flags(added)
         added.set_defaults(run=stage.run)
@@ -77,31 +98,16 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 2 for bad input, 130 when interrupted."""
-    options = parser().parse_args(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        options.run(options)
-    except InputError as error:
-        return _fail(str(error))
-    except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stdout = None
-    except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
-        return _fail(one_line(error.strerror or error) + place + "; mend it and run the same command again")
-    except KeyboardInterrupt:
-        print("\nsgjepa: stopped; run the same command again to go on", file=sys.stderr)
-        return 130
+    """Run a command; returns the exit code: 0, one of cli/faults.py, or 130. Help and wrong usage leave as argparse does."""
+    terminal.prepare()
+    options = None
+    with interrupts.caught():
+        try:
+            options = parser().parse_args(arguments)
+            options.run(options)
+            sys.stdout.flush()  # a full disk behind it is found here, not when Python has gone
+        except SystemExit:
+            raise
+        except BaseException as error:
+            return faults.answer(error, options)
     return 0
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _fail(message: str) -> int:
-    print(f"sgjepa: error: {message}", file=sys.stderr)
-    return 2

@@ -22,7 +22,7 @@ def flags(parser: ArgumentParser) -> None:
         help="m/s^2, one or several (default: the dataset's test laws)",
     )
     shared.law_flag(
-        parser, "values of any law, such as gravity_x=0,2; repeat for several laws, of which all\ncombinations are taken"
+        parser, "values of any law, such as gravity_x=0,2; repeat for several laws, of which all combinations are taken"
     )
     parser.add_argument(
         "--basis", default="affine", metavar="NAME", help="affine: (1, g), exact for free flight (default); or quadratic"
@@ -32,14 +32,17 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """A table for a person, and its numbers in a file."""
+    shared.check_json(options.json)
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.coverage import as_text, examine
 
     asked = shared.law_values(options.law or [], "--law")
     if options.gravity:
         asked["gravity"] = options.gravity
-    found = examine(open_dataset(options.dataset), asked or None, options.basis)
+    dataset = open_dataset(options.dataset)
     place = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
+    shared.check_json(place)
+    found = examine(dataset, asked or None, options.basis)
     shared.print_or_write(place, found, as_text(found))
     if place != shared.STDOUT:
         print(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.cli import shared
+from sgjepa.cli import shared, terminal
 from sgjepa.cli.shared import DATASETS
 from sgjepa.core.errors import InputError
 
@@ -24,7 +25,7 @@ def flags(parser: ArgumentParser) -> None:
         "--size",
         default="mini",
         metavar="SIZE",
-        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or\n"
+        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or "
         "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
@@ -36,21 +37,19 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument("--test-episodes", type=int, metavar="N", help="instead of the size's own number")
     parser.add_argument("--image-size", type=int, metavar="PX", help="instead of the size's own")
     parser.add_argument("--codec", metavar="NAME", help="lz4 (lossless, default) or jpeg (quality 95, 4:4:4)")
-    shared.law_flag(
-        parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10;\nrepeat for several laws"
-    )
+    shared.law_flag(parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10; repeat for several laws")
     parser.add_argument(
         "--train-law",
         action="append",
         metavar="NAME=MEAN:STD",
-        help="training law instead of the size's own, or one more: a normal such as gravity_x=0:0.5,\n"
+        help="training law instead of the size's own, or one more: a normal such as gravity_x=0:0.5, "
         "or a list of values such as gravity=3,4,5; repeat for several laws",
     )
     parser.add_argument(
         "--env",
         action="append",
         metavar="KEY=VALUE",
-        help="option of the world, such as contact=reference or renderer=mujoco;\nrepeat for several",
+        help="option of the world, such as contact=reference or renderer=mujoco; repeat for several",
     )
 
 
@@ -58,12 +57,14 @@ def names() -> str:
     """The worlds. Their registry starts the simulator, so it is asked only when the help is shown."""
     from sgjepa.envs import ENVS
 
-    return textwrap.fill(f"worlds: {', '.join(ENVS)}", 100, subsequent_indent="  ")
+    width = min(100, shutil.get_terminal_size().columns)
+    return textwrap.fill(f"worlds: {', '.join(ENVS)}", width, subsequent_indent="  ")
 
 
 def run(options: Namespace) -> None:
     """The recipe of the world and size, changed as the flags say."""
     from sgjepa.data.collect import collect
+    from sgjepa.data.manifest import MANIFEST
     from sgjepa.data.store import open_dataset
     from sgjepa.recipes.datasets import dataset
 
@@ -78,7 +79,7 @@ def run(options: Namespace) -> None:
     changes["env"] = shared.pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or DATASETS / f"{options.world}-{options.size}"
-    there = out.exists()
+    there = (out / MANIFEST).exists()
     made = open_dataset(collect(settings, out, options.workers))
     if there:
         print(f"{out} was there already; every file is as it was written")
@@ -136,5 +137,5 @@ def _counts(words: dict[str, int]) -> str:
 
 def _bars(counts: Sequence[int]) -> str:
     """A histogram as one line of text."""
-    top = max(counts)
-    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (top + 1))] if count else " " for count in counts)
+    top, steps = max(counts), "▁▂▃▄▅▆▇█" if terminal.shows("▁") else "12345678"
+    return "".join(steps[8 * count // (top + 1)] if count else " " for count in counts)

@@ -19,12 +19,13 @@ def flags(parser: ArgumentParser) -> None:
         "--quick", action="store_true", help="about 3 minutes: a fifth of the data, 40 updates; the page says how many"
     )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
+    parser.add_argument("--world", metavar="NAME", help="another world than the usual one, such as approach_ball or house")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
     parser.add_argument(
         "--methods",
         nargs="+",
         metavar="NAME",
-        help="methods of the square's recipes, such as gru ssm lewm (default: gru lewm dino)",
+        help="methods of the world's recipes, such as gru ssm lewm (default: gru lewm dino)",
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where everything goes (default: %(default)s)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
@@ -40,9 +41,11 @@ def run(options: Namespace) -> None:
     shared.need_seeds(options)
     length = "quick" if options.quick else "long" if options.long else "short"
     methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
-    demo.study(methods).cells(length)  # a wrong method is found before any work
-    print("1. Data: a square in a box, kicked once; narrow gravity for training, 25 gravities from -2 to 10 for the test.")
-    data.say_made(demo.make_data(options.out, length, options.workers), [options.out / "preview" / "contact_sheet.png"])
+    world = options.world or demo.WORLD
+    demo.check(options.out, world, length, methods)
+    print(f"1. Data: {world.replace('_', ' ')}; a narrow band of gravity for training, many gravities for the test.")
+    made = demo.make_data(options.out, world, length, options.workers)
+    data.say_made(made, [options.out / demo.preview_folder(world) / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
@@ -50,14 +53,14 @@ def run(options: Namespace) -> None:
     print(f"2. {len(methods) * options.seeds} trainings ({', '.join(methods)}), equal data and updates, each evaluated.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
     page = run_study(
-        demo.study(methods),
+        demo.study(world, methods),
         length,
         options.out,
         options.out / "datasets",
         seeds=options.seeds,
         workers=options.workers,
-        page=f"report-{length}",
-        note=demo.shortened(length),
+        page=demo.page(world, length),
+        note=demo.shortened(world, length),
     )
     print(f"3. What it says, with intervals and pictures: {page}")
     shared.say_verdict(page.parent)

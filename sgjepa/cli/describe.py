@@ -19,6 +19,7 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Builds the model and times a little of its work; trains nothing."""
+    shared.check_json(options.json)
     shared.prepare_for_torch()
     from sgjepa.recipes.datasets import named
     from sgjepa.recipes.training import recipe

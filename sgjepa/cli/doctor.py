@@ -19,13 +19,14 @@ def flags(parser: ArgumentParser) -> None:
         nargs="*",
         choices=FIXES,
         metavar="WHAT",
-        help="install what is missing, where root or sudo allows: opengl (default), or\n"
+        help="install what is missing, where root or sudo allows: opengl (default), or "
         "browser (chromium, with which the tests open a report)",
     )
 
 
 def run(options: Namespace) -> None:
     """Install what was asked for, then report."""
+    shared.check_json(options.json)
     from sgjepa.cli import examination, install
 
     if options.fix is not None:

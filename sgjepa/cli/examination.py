@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,8 +22,6 @@ from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.envs.render import gl
 from sgjepa.envs.robots.robot import MENAGERIE
 
-_EXTRAS = {"video": "imageio-ffmpeg"}
-
 
 def examine() -> dict[str, Any]:
     """Everything `sgjepa doctor` shows, as one JSON value."""
@@ -34,9 +32,12 @@ def examine() -> dict[str, Any]:
         missing.append(f"nothing, but MUJOCO_GL={gl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
     elif not working:
         missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
-    for extra, package in _EXTRAS.items():
-        if _version(package) is None:
-            missing.append(f"extra `{extra}`: pip install 'sgjepa[{extra}]'")
+    packages, extras = installed()
+    if lacking := [name for name, number in packages.items() if number is None]:
+        missing.append(f"{', '.join(lacking)}: pip install sgjepa")
+    for extra, found in extras.items():
+        if lacking := [name for name, number in found.items() if number is None]:
+            missing.append(f"{', '.join(lacking)} (extra `{extra}`): pip install 'sgjepa[{extra}]'")
     return {
         "sgjepa": __version__,
         "python": platform.python_version(),
@@ -44,10 +45,11 @@ def examine() -> dict[str, Any]:
         "cores": machine.cores(),
         "compute": machine.prepare(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
-        "packages": {name: _version(name) for name in _dependencies()},
+        "disk_free_gib": _disk_free(),
+        "packages": packages,
+        "extras": extras,
         "opengl": drawing,
-        "opengl_chosen": gl.asked or (working[0] if working else "none"),
+        "opengl_chosen": "none" if not gl.known() else gl.asked or (working[0] if working else "none"),
         "missing": missing,
         **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
     }
@@ -86,7 +88,7 @@ def drawing_backends() -> dict[str, str]:
         report[name] = (
             "works"
             if done.returncode == 0 and done.stdout.strip() == name
-            else one_line(lines[-1].removeprefix("sgjepa.core.errors.InputError: "), 120)
+            else one_line(re.sub(r"^[\w.]+: ", "", lines[-1]), 120)
         )
     return report
 
@@ -102,15 +104,30 @@ def apt_line(packages: Sequence[str]) -> str:
     return " ".join([*root, "apt-get", "install", "-y", *packages])
 
 
-def _dependencies() -> list[str]:
-    names = []
-    for line in requires("sgjepa") or []:
-        name = line.split(";")[0]
-        for sign in "<>=!~[ ":
-            name = name.split(sign)[0]
-        if "extra ==" not in line:
-            names.append(name)
-    return names
+def installed() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """Versions of what sgjepa needs, and of what each of its extras adds, as its own metadata list them."""
+    packages: dict[str, str | None] = {}
+    extras: dict[str, dict[str, str | None]] = {}
+    for line in _requirements():
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"extra == ['\"]([\w.-]+)['\"]", line)
+        if name and name[0] != "sgjepa":  # an extra may name others of ours: they are listed themselves
+            (packages if extra is None else extras.setdefault(extra[1], {}))[name[0]] = _version(name[0])
+    return packages, extras
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("sgjepa") or []
+    except PackageNotFoundError:  # run from its source, without an installation
+        return []
+
+
+def _disk_free() -> float | None:
+    try:
+        return round(shutil.disk_usage(".").free / 2**30, 1)
+    except OSError:  # the current folder was deleted
+        return None
 
 
 def _version(package: str) -> str | None:
@@ -120,13 +137,19 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _with_versions(packages: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {number or 'MISSING'}" for name, number in packages.items())
+
+
 def as_text(found: dict[str, Any]) -> str:
     """The report for a person."""
+    free = "?" if found["disk_free_gib"] is None else found["disk_free_gib"]
     lines = [
         f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
-        f"{found['cores']} cores, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
+        f"{machine.counted(found['cores'], 'core')}, {found['memory_gib']} GiB of memory, {free} GiB of disk free here",
         "compute:  " + machine.as_text(found["compute"]),
-        "packages: " + ", ".join(f"{name} {number or 'MISSING'}" for name, number in found["packages"].items()),
+        "packages: " + _with_versions(found["packages"]),
+        *(f"  {extra + ':':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
     ]

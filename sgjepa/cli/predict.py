@@ -23,15 +23,17 @@ def run(options: Namespace) -> None:
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
     from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
     from sgjepa.results.compare import methods
-    from sgjepa.results.load import load_evaluations
+    from sgjepa.results.load import load_evaluation
     from sgjepa.results.summary import write_summary
 
     dataset = shared.dataset_of(options)
     settings = ForecastConfig(context=options.context, probe=shared.probe_config(options, dataset))
     place = evaluate(options.run_folder, dataset, settings)
     if options.counterfactual:
-        counterfactual(options.run_folder, dataset, CounterfactualConfig(forecast=settings))
-    (found,) = (one for one in load_evaluations(options.run_folder) if one.folder == place)
+        told = counterfactual(options.run_folder, dataset, CounterfactualConfig(forecast=settings))
+    found = load_evaluation(place)
     for line in write_summary(methods([found])[0], place):
         print(line)
-    print(f"next: sgjepa report {options.run_folder}")
+    if options.counterfactual:
+        print(f"counterfactual laws: {told}")
+    print(f"next: sgjepa report {options.run_folder}" + (f" --data {place.name}" if found.differs else ""))

@@ -18,10 +18,11 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Fits it, or finds the one that was fitted; prints its errors."""
     shared.prepare_for_torch()
-    from sgjepa.evaluation.probe import fit_probe
+    from sgjepa.evaluation.probe import fit_probe, probe_folder
 
     dataset = shared.dataset_of(options)
-    fitted = fit_probe(options.run_folder, dataset, shared.probe_config(options, dataset))
-    print(f"{options.run_folder / 'probes'}: validation NMSE {fitted.scores['validation_nmse']:.4f}")
+    settings = shared.probe_config(options, dataset)
+    fitted = fit_probe(options.run_folder, dataset, settings)
+    print(f"{probe_folder(options.run_folder, dataset, settings)}: validation NMSE {fitted.scores['validation_nmse']:.4f}")
     for name, value in fitted.scores["validation_nmse_by_target"].items():
         print(f"  {name:12s} {value:.4f}")

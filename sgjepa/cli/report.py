@@ -19,7 +19,7 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar="LABEL",
-        help="the method that others are compared with, such as LeWM\n(default: LeWM, DINO-WM or the first)",
+        help="the method that others are compared with, such as LeWM (default: LeWM, DINO-WM or the first)",
     )
     parser.add_argument(
         "--data", metavar="NAME", help="which evaluation, such as square-mini-test, if the runs have several"

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.core import files
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, MachineError
 
 DATASETS = Path("datasets")
 STDOUT = Path("-")
+_STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # /dev/stdout may lead to an ordinary file
 
 
 def recipe_flag(parser: ArgumentParser) -> None:
     """The recipe's name."""
     parser.add_argument(
         "recipe",
-        help="WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer,\n"
+        help="WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer, "
         "lewm, dino, and more in docs/train.md",
     )
 
@@ -81,21 +82,55 @@ def json_flag(parser: ArgumentParser, about: str) -> None:
     parser.add_argument("--json", type=Path, nargs="?", const=STDOUT, metavar="FILE", help=about)
 
 
+def check_json(place: Path | None) -> None:
+    """Refuse a file that could not be written, before the work and not after it."""
+    if place is None or place == STDOUT or _is_device(place):
+        return
+    if place.is_dir():
+        raise InputError(f"--json {place} is a folder; name a file in it")
+    if not place.parent.is_dir():
+        raise InputError(f"--json {place}: the folder {place.parent} does not exist")
+    trial = files.temporary(place)
+    trial.touch()
+    trial.unlink()
+
+
 def print_or_write(place: Path | None, found: Any, text: str) -> None:
     """The text for a person, with the JSON in its file if one is named; or the JSON alone, for a pipe."""
     if place == STDOUT:
         sys.stdout.write(files.to_json(found))
         return
+    if place is not None and place.exists():
+        _require_ours(place, found)
     print(text)
-    if place is not None:
+    if place is not None and _is_device(place):
+        place.write_text(files.to_json(found), encoding="utf-8")
+    elif place is not None:
         files.write_json(place, found)
+
+
+def _is_device(place: Path) -> bool:
+    """/dev/null, /dev/stdout, a pipe: to write a new file and rename it would put a file in their place."""
+    return place.exists() and (place.absolute().parent in _STREAMS or not (place.is_file() or place.is_dir()))
+
+
+def _require_ours(place: Path, found: Any) -> None:
+    """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
+    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
+    if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
+        raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
 
 def evaluation_flags(parser: ArgumentParser) -> None:
     """A finished run, the dataset it is evaluated on, and the probe that reads its latents."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `sgjepa train` made")
-    parser.add_argument(
-        "--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first (default: datasets/NAME)"
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first")
+    place.add_argument(
+        "--datasets",
+        type=Path,
+        metavar="DIR",
+        help="where the run's own dataset is (default: the folder datasets that lies beside the run's own folder, or here)",
     )
     parser.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
     parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
@@ -112,9 +147,9 @@ def dataset_of(options: Namespace) -> Any:
     folder = options.run_folder
     about = run_folder.about(folder)
     if options.dataset is None:
-        run = read_config(folder)
-        beside = folder.parent.parent / DATASETS / run.data[0]  # as the demo keeps them
-        found = open_dataset(beside if beside.exists() else DATASETS / run.data[0])
+        name = read_config(folder).data[0]
+        beside = folder.parent.parent / DATASETS  # as the demo keeps them
+        found = open_dataset((options.datasets or (beside if (beside / name).exists() else DATASETS)) / name)
     else:
         found = open_dataset(options.dataset)
     run_folder.check_data(folder, about, found.path, found.manifest.digest, found.settings.world, options.transfer)
@@ -134,14 +169,14 @@ def prepare_for_torch() -> None:
     from sgjepa.core import machine
 
     if importlib.util.find_spec("torch") is None:
-        raise InputError("world models need torch: pip install 'sgjepa[train]'")
+        raise MachineError("world models need torch: pip install 'sgjepa[train]'")
     machine.prepare()
 
 
 def need_matplotlib() -> None:
     """One line if what draws the report is not installed; called before hours of training, not after."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise InputError("a report draws with matplotlib: pip install 'sgjepa[report]'")
+        raise MachineError("a report draws with matplotlib: pip install 'sgjepa[report]'")
 
 
 def need_seeds(options: Namespace) -> None:
@@ -154,5 +189,5 @@ def say_verdict(folder: Path) -> None:
     """The report's own sentences, on the terminal."""
     from sgjepa.report.write import ANSWER
 
-    for line in (folder / ANSWER).read_text().splitlines():
+    for line in (folder / ANSWER).read_text(encoding="utf-8").splitlines():
         print(f"   {line}")

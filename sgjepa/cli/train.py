@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sgjepa.cli import shared
+from sgjepa.core.errors import InputError
 
 ABOUT = "train a world model; interrupted, the same command goes on"
 EXAMPLE = "sgjepa train square_gru --size mini"
@@ -27,7 +28,17 @@ def flags(parser: ArgumentParser) -> None:
         help="a dataset's folder in --datasets, instead of the recipe's own; repeat to train on several together",
     )
     parser.add_argument("--init", type=Path, metavar="RUN", help="a run whose weights to start from; it must be finished")
-    parser.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    length.add_argument(
+        "--updates",
+        type=int,
+        metavar="N",
+        help="in all, instead of the recipe's epochs; rounded up to equal epochs",
+    )
+    parser.add_argument(
+        "--save-every", type=int, metavar="N", help="updates between checkpoints (default: the recipe's own)"
+    )
     parser.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
     )
@@ -38,16 +49,20 @@ def run(options: Namespace) -> None:
     shared.prepare_for_torch()
     from sgjepa.recipes.training import recipe
     from sgjepa.training import parallel
+    from sgjepa.training.budget import with_updates
     from sgjepa.training.data import with_laws
     from sgjepa.training.loop import train
 
     init = None if options.init is None else str(options.init)
     chosen = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
     if options.data:
+        _check_different(options.datasets, options.data)
         chosen = with_laws(replace(chosen, data=tuple(options.data)), options.datasets)
-    given = {"epochs": options.epochs, "chunk": options.chunk}
+    given = {"epochs": options.epochs, "chunk": options.chunk, "save_every": options.save_every}
     changes = {key: value for key, value in given.items() if value is not None}
     chosen = replace(chosen, train=replace(chosen.train, **changes))
+    if options.updates is not None:
+        chosen = with_updates(chosen, options.updates, options.datasets)
     out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
     try:
         folder = train(chosen, out, options.datasets)
@@ -56,6 +71,17 @@ def run(options: Namespace) -> None:
         parallel.stop()
     if first:
         _say_trained(folder)
+
+
+def _check_different(datasets: Path, names: list[str]) -> None:
+    """A dataset given twice would count double, in silence."""
+    places: dict[Path, str] = {}
+    for name in names:
+        place = (datasets / name).resolve()
+        if place in places:
+            same = "is given twice" if places[place] == name else f"and --data {places[place]} are the same dataset"
+            raise InputError(f"--data {name} {same}; name each dataset once")
+        places[place] = name
 
 
 def _say_trained(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The one exception a user is meant to read: a single line that says what was wrong, where, and what to do."""
+"""The exceptions a user is meant to read: a single line that says what was wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Bad input. The command line prints the message as one line and exits with 2."""
+    """Bad input. The command line prints the message as one line and exits with 3."""
+
+
+class MachineError(InputError):
+    """The input is fine and the machine is not: its disk, memory, a device or a package. The command line exits with 4."""
 
 
 def unknown(kind: str, name: object, choices: Iterable[str]) -> InputError:

@@ -90,15 +90,17 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file that a person can read, whole or not at all. What carries a seal gets the right one."""
-    if isinstance(value, dict) and SEAL in value:
-        value = {**value, SEAL: seal_of(value)}
+    """Write a JSON file that a person can read, whole or not at all."""
     write_bytes(path, to_json(value).encode("utf-8"))
 
 
 def to_json(value: Any) -> str:
-    """The text of such a file."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    """The text of such a file. What carries a seal gets the right one."""
+    if isinstance(value, dict) and SEAL in value:
+        value = {**value, SEAL: seal_of(value)}
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    # a path that is no UTF-8 has surrogates: nothing can write them, but JSON can spell them
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_json(path: Path, cure: str = "") -> Any:

@@ -58,13 +58,18 @@ def _keep_memory() -> dict[str, int]:
 
 
 def _number(text: str) -> int:
-    """OMP_NUM_THREADS may be a list, one number a nesting level."""
+    """OMP_NUM_THREADS may be a list, one number per nesting level."""
     first = text.split(",")[0].strip()
     return int(first) if first.isdecimal() else cores()
+
+
+def counted(number: int, name: str) -> str:
+    """So many of them: one thread, two threads."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(found: dict[str, Any]) -> str:
     """One line for a person."""
     source = {"cores": "one per core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
     memory = "freed memory is kept" if found["malloc"] else "memory allocation as it comes (no glibc)"
-    return f"{found['threads']} threads ({source[found['threads_from']]}), {memory}"
+    return f"{counted(found['threads'], 'thread')} ({source[found['threads_from']]}), {memory}"

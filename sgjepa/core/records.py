@@ -20,7 +20,12 @@ Digests = dict[str, str]  # SHA-256 by the name of a file beside the record
 
 def write(path: Path, record: Any) -> None:
     """Write a record, whole or not at all, with its seal."""
-    files.write_json(path, {**config.to_dict(record), files.SEAL: ""})
+    files.write_bytes(path, to_bytes(record))
+
+
+def to_bytes(record: Any) -> bytes:
+    """What `write` writes."""
+    return files.to_json({**config.to_dict(record), files.SEAL: ""}).encode("utf-8")
 
 
 def read(cls: type[T], path: Path, cure: str, renamed: Mapping[str, str] | None = None) -> T:

@@ -8,8 +8,8 @@ runs/<name>/
   decoder.safetensors       its picture decoder, if it has one
   latents/                  of every frame of a dataset, encoded once
   probes/<probe>/           fitted probes
-  predict/<evaluation>/     errors and states of every episode, decoded strips
-  counterfactual/<dataset>/ errors under laws that do not hold
+  predict/<evaluation>/     errors and states of every episode, decoded strips: <dataset>-<split>, and what is not usual
+  counterfactual/<dataset>/ errors under laws that do not hold; what is not usual is added to the name
 """
 
 from __future__ import annotations
@@ -91,6 +91,22 @@ def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world
             f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
             "if that is what you want, add --transfer"
         )
+
+
+def require_free(path: Path, settings: Any, cure: str) -> None:
+    """Refuse to put another result in the place of one that is there; what an earlier version measured is measured anew."""
+    there = files.read_json(path).get("settings", {}) if path.is_file() else {}
+    same_meaning = there.get("meaning") == settings.get("meaning")
+    if there and same_meaning and (found := config.difference(_where_both(there, settings), _where_both(settings, there))):
+        key, old, new = found
+        raise InputError(f"{path.parent} holds one with {key} = {one_line(old, 60)}, not {one_line(new, 60)}; {cure}")
+
+
+def _where_both(one: Any, other: Any) -> Any:
+    """The part of settings that others have too: one that was added since makes no difference."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return one
+    return {key: _where_both(value, other[key]) for key, value in one.items() if key in other}
 
 
 def create(folder: Path, record: RunRecord) -> None:

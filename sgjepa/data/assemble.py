@@ -19,6 +19,7 @@ from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.manifest import LawSummary, Manifest, PartSummary, write_manifest
 from sgjepa.data.seeds import episode_law
 from sgjepa.envs import find
+from sgjepa.laws import Grid
 
 
 def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
@@ -62,16 +63,16 @@ def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
         episodes=part.episodes,
         frames=part.episodes * find(settings.world).world.frames,
         bytes=sum(p.stat().st_size for p in target.rglob("*") if p.is_file()),
-        laws={name: _describe([law[name] for law in drawn]) for name in part.laws},
+        laws={name: _describe([law[name] for law in drawn], isinstance(part.laws[name], Grid)) for name in part.laws},
         sha256=files.digests(target),
         successes=sum(note["success"] for note in notes),
         labels={name: dict(counts.most_common()) for name, counts in words.items()},
     )
 
 
-def _describe(values: list[float]) -> LawSummary:
+def _describe(values: list[float], grid: bool) -> LawSummary:
     different = sorted(set(values))
-    if len(different) <= 32 and len(values) > len(different):  # a grid: count each value
+    if grid and len(different) <= 32:  # count each value: bins would hold one here and two there
         counts, places = [values.count(value) for value in different], different
     else:
         bins, edges = np.histogram(values, bins=16)

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from sgjepa.core import config, files, lock, machine
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, MachineError
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
@@ -50,7 +50,7 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     check(settings)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if out.exists() or out.is_symlink():
+    if (out.exists() or out.is_symlink()) and not _empty(out):
         if not (out / MANIFEST).is_file():
             raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
         _require_same(config.to_dict(read_manifest(out).config), settings, f"{out} is finished")
@@ -79,6 +79,11 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     return out
 
 
+def _empty(out: Path) -> bool:
+    """Whether it is a folder in whose place the finished dataset can be put; not the one we stand in, nor a link."""
+    return out.is_dir() and not out.is_symlink() and not any(out.iterdir()) and out.resolve() != Path.cwd()
+
+
 def _require_same(there: Any, settings: DatasetConfig, place: str) -> None:
     """Refuse to go on with other settings, or with the robot in another look."""
     dressed = isinstance(there, dict) and MENAGERIE in (there.get("env") or {})
@@ -104,7 +109,7 @@ def _make(chunks: list[_Chunk], workers: int) -> float | None:
     total = sum(len(chunk.numbers) for chunk in chunks)
     made = sum(len(chunk.numbers) for chunk in missing)
     began = time.perf_counter()
-    with progress(total, total - made, chunks[0].settings.world, " episodes") as bar:
+    with progress(total, total - made, chunks[0].settings.world, "episodes") as bar:
         for chunk in _finished(missing, min(workers, len(missing))):
             bar.update(len(chunk.numbers))
     frames = made * find(chunks[0].settings.world).world.frames
@@ -143,7 +148,7 @@ def _finished(chunks: list[_Chunk], workers: int) -> Iterator[_Chunk]:
                 future.result()
                 yield futures.pop(future)
     except BrokenProcessPool as error:
-        raise InputError("a worker process was killed (out of memory?); run the same command again to go on") from error
+        raise MachineError("a worker process was killed (out of memory?); run the same command again to go on") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sgjepa.core import files
-from sgjepa.core.errors import InputError, unknown
+from sgjepa.core import files, output
+from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
 from sgjepa.laws import find
 
 SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
 MOST_ROWS = 50
+MADE_BY, _SHEET = "sgjepa preview", "contact_sheet.png"
+FILES = (_SHEET, *(f"preview.{kind}" for kind in FORMATS))
 _TILE, _GAP, _LABEL, _TOP = 128, 6, 108, 26
 _INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
 
@@ -27,16 +29,16 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:
         raise InputError(f"a preview shows 1 to {MOST_ROWS} laws, got {rows}")
+    output.check(out, MADE_BY, FILES)
     numbers = spread(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
     labels = [_law_text(dataset.test, number) for number in numbers]
-    out.mkdir(parents=True, exist_ok=True)
-    sheet = out / "contact_sheet.png"
-    _save(contact_sheet(frames, labels, dataset.settings.world), sheet, "PNG", optimize=True)
-    film = out / f"preview.{video}"
     pictures = [_side_by_side(frames[:, t], labels, t / dataset.test.about["fps"]) for t in range(frames.shape[1])]
-    save_film(pictures, film, dataset.test.about["fps"])
-    return [sheet, film]
+    film = f"preview.{video}"
+    with output.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
+        _save(contact_sheet(frames, labels, dataset.settings.world), staged / _SHEET, "PNG", optimize=True)
+        save_film(pictures, staged / film, dataset.test.about["fps"])
+    return [out / _SHEET, out / film]
 
 
 def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
@@ -118,7 +120,7 @@ def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise InputError("MP4 needs the extra `video`: pip install -e '.[video]', or use --video webp") from error
+        raise MachineError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
     temporary = files.temporary(path)
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
     quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]

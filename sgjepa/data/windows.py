@@ -140,7 +140,7 @@ def _fill(split: Split, episodes: np.ndarray, frames: np.ndarray) -> None:
         split.pixels(episodes[block], out=frames[block])
         return int(block.stop - block.start)
 
-    with progress(len(episodes), 0, f"decode {split.name}", " episodes") as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with progress(len(episodes), 0, f"decode {split.name}", "episodes") as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
         for count in pool.map(work, blocks):
             bar.update(count)
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, lock, records, run_folder
+from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, training_samplers
-from sgjepa.evaluation.evaluate import ForecastConfig
+from sgjepa.evaluation.evaluate import MADE_BY, ForecastConfig, named, not_usual
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probe import fit_to
 from sgjepa.evaluation.records import CounterfactualRecord, cure
@@ -27,6 +27,7 @@ from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
 
+FILES = (run_folder.COUNTERFACTUAL, run_folder.COUNTERFACTUAL_ROWS)
 PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
 
 
@@ -45,9 +46,11 @@ def varying(split: Split) -> tuple[str, ...]:
 
 
 def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) -> Path:
-    """Write `folder/counterfactual/<dataset>`: a row per law, episode, given value and horizon. Done before: kept."""
+    """A row per law, episode, given value and horizon, in `folder/counterfactual/<dataset>`, to whose name is added what is
+    not usual. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    place = folder / run_folder.COUNTERFACTUALS / dataset.path.name
+    differs = not_usual(cfg.forecast, dataset.settings.world)
+    place = folder / run_folder.COUNTERFACTUALS / named(dataset.path.name, differs)
     settings = {
         "config": config.to_dict(cfg),
         "model": files.digest(folder / run_folder.MODEL),
@@ -80,6 +83,8 @@ def _counterfactual(
     settings: dict[str, Any],
 ) -> None:
     about = place / run_folder.COUNTERFACTUAL
+    run_folder.require_free(about, settings, "move it away to do it anew")
+    output.check(place, MADE_BY, FILES)
     part, names = dataset.test, varying(dataset.test)
     if not names:
         raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
@@ -89,7 +94,7 @@ def _counterfactual(
     steps = cfg.forecast.steps or part.frames - context
     pairs = [(name, *pair) for name in names for pair in _pairs(dataset, name, cfg)]
     tables: list[Table] = []
-    with progress(len(pairs), 0, f"counterfactual {folder.name}", " pairs") as bar:
+    with progress(len(pairs), 0, f"counterfactual {folder.name}", "pairs") as bar:
         for name, true, given in pairs:
             column = part.laws.index(name)
             numbers = np.flatnonzero(np.isclose(part.law[:, column], true))
@@ -114,11 +119,11 @@ def _counterfactual(
                 }
             )
             bar.update(1)
-    place.mkdir(parents=True, exist_ok=True)
-    about.unlink(missing_ok=True)
-    write_table(place / run_folder.COUNTERFACTUAL_ROWS, join(tables))
-    digests = {run_folder.COUNTERFACTUAL_ROWS: files.digest(place / run_folder.COUNTERFACTUAL_ROWS)}
-    records.write(about, CounterfactualRecord(settings, names, provenance=files.provenance(), files=digests))
+    with output.output_folder(place, MADE_BY, about.name, FILES) as staged:
+        table = staged / run_folder.COUNTERFACTUAL_ROWS
+        write_table(table, join(tables))
+        said = CounterfactualRecord(settings, names, provenance=files.provenance(), files={table.name: files.digest(table)})
+        records.write(staged / about.name, said)
 
 
 def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:

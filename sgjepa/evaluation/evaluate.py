@@ -12,24 +12,24 @@ Sources:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, lock, records, run_folder
+from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import ProbeConfig, fit_to
+from sgjepa.evaluation.probe import ProbeConfig, fit_to, usual_window
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.strips import load_decoder, write_strips
+from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
 from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -38,6 +38,8 @@ from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
 SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
+MADE_BY = "sgjepa predict"
+FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
 _MEANING = 2  # raise it when the rows come to mean something else: evaluations made before are then done anew
@@ -55,10 +57,30 @@ class ForecastConfig:
         config.check_bounds(self, context=(1, 1e6), steps=(1, 1e6))
 
 
+def not_usual(cfg: ForecastConfig, world: str) -> str:
+    """What sets an evaluation apart from the usual one, for its folder's name: "linear4-context30"; nothing if it is."""
+    usual = ForecastConfig(probe=ProbeConfig(window=usual_window(world)))
+    probe = f"{cfg.probe.kind}{cfg.probe.window}"
+    parts = {
+        probe: probe == f"{usual.probe.kind}{usual.probe.window}",
+        f"seed{cfg.probe.seed}": cfg.probe.seed == usual.probe.seed,
+        f"context{cfg.context}": cfg.context == usual.context,
+        f"steps{cfg.steps}": cfg.steps == usual.steps,
+    }
+    return "-".join(part for part, as_usual in parts.items() if not as_usual)
+
+
+def named(*parts: str) -> str:
+    """A folder's name of those parts that are there."""
+    return "-".join(part for part in parts if part)
+
+
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
-    """Evaluate the finished run in `folder`; writes `folder/predict/<dataset>-<split>` and returns it. Done before: kept."""
+    """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
+    usual, so that evaluations with other settings stand side by side. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    place = folder / run_folder.EVALUATIONS / f"{dataset.path.name}-{split}"
+    differs = not_usual(cfg, dataset.settings.world)
+    place = folder / run_folder.EVALUATIONS / named(dataset.path.name, split, differs)
     settings = Settings(
         config=config.to_dict(cfg),
         model=files.digest(folder / run_folder.MODEL),
@@ -70,7 +92,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         return place
     with lock.alone(folder):
         if not _kept(folder, place, settings):  # perhaps since we looked
-            _evaluate(folder, place, run, model, dataset, cfg, settings)
+            _evaluate(folder, place, run, model, dataset, cfg, settings, differs)
     return place
 
 
@@ -91,22 +113,26 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 
 def _evaluate(
-    folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, settings: Settings
+    folder: Path,
+    place: Path,
+    run: Run,
+    model: WorldModel,
+    dataset: Dataset,
+    cfg: ForecastConfig,
+    settings: Settings,
+    differs: str,
 ) -> None:
-    """Measure and write; what is there of other settings goes."""
+    """Measure, and write all files at once."""
     split = settings.split
     load_decoder(folder, run, model)  # a damaged one is found before the work
+    run_folder.require_free(place / run_folder.EVALUATION, _plain(settings), "move it away to evaluate anew")
+    output.check(place, MADE_BY, FILES)
     found = measure(folder, run, model, dataset, cfg, split)
-    place.mkdir(parents=True, exist_ok=True)
-    for old in place.iterdir():  # of other settings; killed from here on, nothing half remains that looks whole
-        old.unlink()
-    write_table(place / run_folder.EPISODES, found.errors)
-    write_table(place / run_folder.STATES, found.states)
-    if split == "test":
-        write_strips(folder, place, run, model, dataset, cfg.context)
     coverage = coverage_of(dataset)
     about = EvaluationRecord(
         run=folder.name,
+        dataset=dataset.path.name,
+        differs=differs,
         name=run.name,
         seed=run.seed,
         encoder=model.frozen_encoder,
@@ -122,9 +148,14 @@ def _evaluate(
         settings=settings,
         scores=found.scores,
         provenance=files.provenance(),
-        files={name: files.digest(place / name) for name in _CHECKED if (place / name).is_file()},
     )
-    records.write(place / run_folder.EVALUATION, about)
+    with output.output_folder(place, MADE_BY, run_folder.EVALUATION, FILES) as staged:
+        write_table(staged / run_folder.EPISODES, found.errors)
+        write_table(staged / run_folder.STATES, found.states)
+        if split == "test":
+            write_strips(folder, staged, run, model, dataset, cfg.context)
+        digests = {name: files.digest(staged / name) for name in _CHECKED if (staged / name).is_file()}
+        records.write(staged / run_folder.EVALUATION, replace(about, files=digests))
 
 
 @dataclass(frozen=True)
@@ -153,7 +184,7 @@ def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Fo
     errors: list[Table] = []
     states: list[Table] = []
     final, moved = [], 0
-    with progress(len(numbers), 0, f"predict {folder.name}", " episodes") as bar:
+    with progress(len(numbers), 0, f"predict {folder.name}", "episodes") as bar:
         for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
             law, control = part.law[numbers[rows]], part.control[numbers[rows]]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, lock, records, run_folder
+from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
@@ -30,7 +30,7 @@ from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights, save_weights
 
 Kind: TypeAlias = Literal["mlp", "linear"]
-_SETTINGS, _WEIGHTS = "probe.json", "probe.safetensors"
+_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
 
 def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     """As `fit_probe`, for a model that is loaded already."""
-    place = _place(folder, dataset, cfg)
+    place = probe_folder(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
     if there := _kept(place, settings):
         return _load(place, there, model, dataset, cfg)
@@ -154,9 +154,10 @@ def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
 
 
 def _fit_new(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    place, settings = _place(folder, dataset, cfg), _settings(folder, run, dataset, cfg)
+    place, settings = probe_folder(folder, dataset, cfg), _settings(folder, run, dataset, cfg)
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
+    output.check(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
     targets = targets_in(dataset)
     latents, state = latents_of(model, dataset.train, folder), dataset.train.state
     if not cfg.window <= state.shape[1]:
@@ -177,10 +178,10 @@ def _fit_new(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: P
         "epochs": curve,
         "seconds": round(time.perf_counter() - began, 2),
     }
-    place.mkdir(parents=True, exist_ok=True)
-    save_weights(place / _WEIGHTS, probe)
-    digests = {_WEIGHTS: files.digest(place / _WEIGHTS)}
-    records.write(place / _SETTINGS, ProbeRecord(settings, scores, files.provenance(), digests))
+    with output.output_folder(place, _MADE_BY, _SETTINGS, (_SETTINGS, _WEIGHTS)) as staged:
+        save_weights(staged / _WEIGHTS, probe)
+        digests = {_WEIGHTS: files.digest(staged / _WEIGHTS)}
+        records.write(staged / _SETTINGS, ProbeRecord(settings, scores, files.provenance(), digests))
     return Fitted(probe, cfg, targets, scores)
 
 
@@ -199,7 +200,7 @@ def _fit(
         return probe.eval(), []
     optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
     best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
-    with progress(cfg.epochs, 0, name, " epochs") as bar:
+    with progress(cfg.epochs, 0, name, "epochs") as bar:
         for epoch in range(cfg.epochs):
             order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
             probe.train()
@@ -218,6 +219,7 @@ def _fit(
             if nmse < best:
                 best, kept = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
             if waited >= cfg.patience:
+                bar.set_postfix_str(f"nmse={nmse:.4g}, stopped: no better for {cfg.patience} epochs")
                 break
     probe.load_state_dict(kept)
     return probe.eval(), curve
@@ -259,7 +261,8 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-def _place(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+    """Where a run's probe lies."""
     return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
 
 

@@ -22,6 +22,8 @@ from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights
 
 _SHOWN = 11  # pictures of a strip
+_SHEET, _MP4, _WEBP = "strips.png", "strips.mp4", "strips.webp"
+STRIPS = (run_folder.STRIPS, _SHEET, _MP4, _WEBP)
 
 
 def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
@@ -63,11 +65,11 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
         inside=laws.inside(training_samplers(dataset), part.law[numbers]),
     )
     files.write_bytes(place / run_folder.STRIPS, buffer.getvalue())
-    sheet = place / "strips.png"
+    sheet = place / _SHEET
     picture = io.BytesIO()
     Image.fromarray(_sheet(truth[:, shown], decoded[:, shown])).save(picture, format="PNG", optimize=True)
     files.write_bytes(sheet, picture.getvalue())
-    film = place / ("strips.mp4" if importlib.util.find_spec("imageio_ffmpeg") else "strips.webp")
+    film = place / (_MP4 if importlib.util.find_spec("imageio_ffmpeg") else _WEBP)
     frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
     save_film(frames, film, part.about["fps"])
     return [place / run_folder.STRIPS, sheet, film]

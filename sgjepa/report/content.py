@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sgjepa.report.panels import Picture
@@ -13,13 +14,14 @@ from sgjepa.results.training import Cost
 
 @dataclass(frozen=True)
 class Finding:
-    """A study's own section: sentences, and a table with a line for each row of cells."""
+    """A study's own section: sentences, and a table with a line for each row of cells. more: files beside it, by name."""
 
     title: str
     words: tuple[str, ...]
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    more: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
-from sgjepa.report.panels import GREY, INK, Picture, axis_name, capital, legend, line, panel, styles
+from sgjepa.report.panels import GREY, INK, Picture, axis_name, capital, legend, line, panel, plain_log, styles
 from sgjepa.report.words import place, table_number
 from sgjepa.results.compare import Method, ratio
 from sgjepa.results.gather import METRICS, REFERENCES, Results, unit
@@ -136,10 +136,7 @@ def training_curves(methods: Sequence[Method]) -> list[Picture]:
             if term == "rank":
                 axis.set_ylim(bottom=0)
             else:
-                axis.set_yscale("log")
-                plain = FuncFormatter(lambda value, _: f"{value:g}")
-                axis.yaxis.set_major_formatter(plain)
-                axis.yaxis.set_minor_formatter(plain if np.ptp(np.log10(axis.get_ylim())) < 1 else NullFormatter())
+                plain_log(axis)
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set(title=capital(title), xlabel="update")
             legend(axis)

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from sgjepa.report.panels import GREY, TRAINING, Picture, axis_name, capital, legend, line, panel, styles
+from sgjepa.report.panels import GREY, TRAINING, Picture, axis_name, capital, legend, line, panel, plain_log, styles
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, METRICS, REFERENCES, Axis, Results
 
@@ -51,7 +51,8 @@ def error_by_law(results: Results, metric: str, law: Axis) -> list[Picture]:
             right = axis.twinx()
             far = {point[column]: value for point, value in results.coverage.items()}
             right.plot(list(far), list(far.values()), color="#333333", linewidth=1, linestyle="-.")
-            right.set(ylabel="coverage L_law (log scale)", yscale="log")
+            right.set(ylabel="coverage L_law (log scale)")
+            plain_log(right)
             right.spines["right"].set_visible(True)
             handles.append(Line2D([], [], color="#333333", linewidth=1, linestyle="-.", label="coverage L_law, right axis"))
         legend(axis, handles)

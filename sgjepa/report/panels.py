@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from sgjepa.core.stats import Interval
 from sgjepa.results.gather import METRICS, unit
@@ -45,6 +46,7 @@ _RC: dict[Any, Any] = {
     "ytick.color": "#555a60",
     "legend.frameon": False,
     "legend.fontsize": 8.5,
+    "text.parse_math": False,  # a name may hold a dollar sign
     "svg.hashsalt": "sgjepa",  # the same numbers give the same bytes
 }
 
@@ -97,6 +99,14 @@ def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: s
     mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
     axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
     axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic scale whose numbers are written out; those between powers of ten only where there is no room for two."""
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(plain)
+    axis.yaxis.set_minor_formatter(plain if np.ptp(np.log10(axis.get_ylim())) < 1 else NullFormatter())
 
 
 def axis_name(metric: str) -> str:

@@ -8,15 +8,32 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from sgjepa.core.stats import Interval
-from sgjepa.report.panels import Picture
+from sgjepa.report.panels import Picture, styles
 from sgjepa.report.tables import TITLES, Cell
-from sgjepa.report.words import fixed, table_number
-from sgjepa.results.gather import unit
+from sgjepa.report.words import DAGGER, few, fixed, table_number
+from sgjepa.results.compare import Method
+from sgjepa.results.gather import Results, unit
 
 
 def text(sentence: str) -> str:
     """Escaped; a number stays with its unit."""
     return re.sub(r"(?<=\d) (?=(%|m|m/s|turns)\b|%)", "&nbsp;", escape(sentence))
+
+
+def number(value: object, form: str = "") -> str:
+    """As it is written; what is not a number, in a file that somebody edited, as text."""
+    return f"{value:{form}}" if isinstance(value, (int, float)) else escape(str(value))
+
+
+def dot(results: Results, method: Method) -> str:
+    """A method's colour."""
+    colour = styles([one.label for one in results.methods])[method.label][0]
+    return f'<span class="dot" style="--colour: {colour}"></span>'
+
+
+def _ends(low: str, high: str, episodes: int) -> str:
+    """An interval below a number, marked where it rests on few episodes."""
+    return f"<small>{low} to {high}{f' {DAGGER}' if few(episodes) else ''}</small>"
 
 
 def card(title: str, items: Iterable[str], colour: str) -> str:
@@ -52,13 +69,13 @@ def percent(one: Interval) -> str:
         number = fixed(100 * (value - 1), 0)
         return number if number.startswith("\N{MINUS SIGN}") or number == "0" else f"+{number}"
 
-    return f"{change(one.mean)} %<small>{change(one.low)} to {change(one.high)}</small>"
+    return f"{change(one.mean)} %{_ends(change(one.low), change(one.high), one.count)}"
 
 
 def rise(one: Interval) -> str:
     """A difference with its sign, and its interval."""
     plus = "+" if one.mean > 0 else ""
-    return f"{plus}{fixed(one.mean, 3)}<small>{fixed(one.low, 3)} to {fixed(one.high, 3)}</small>"
+    return f"{plus}{fixed(one.mean, 3)}{_ends(fixed(one.low, 3), fixed(one.high, 3), one.count)}"
 
 
 def cell(found: Cell | None, metric: str) -> str:
@@ -66,10 +83,10 @@ def cell(found: Cell | None, metric: str) -> str:
     if found is None:
         return "<td>–</td>"
     one = found.interval
-    number = table_number(one.mean, metric)
-    wrapped = {"best": f"<b>{number}</b>", "second": f"<u>{number}</u>", "": number}[found.mark]
+    mean = table_number(one.mean, metric)
+    wrapped = {"best": f"<b>{mean}</b>", "second": f"<u>{mean}</u>", "": mean}[found.mark]
     known = one.low == one.low  # the paper gives no intervals
-    small = f"<small>{table_number(one.low, metric)} to {table_number(one.high, metric)}</small>" if known else ""
+    small = _ends(table_number(one.low, metric), table_number(one.high, metric), one.count) if known else ""
     return f'<td class="{found.mark}">{wrapped}{small}</td>' if found.mark else f"<td>{wrapped}{small}</td>"
 
 

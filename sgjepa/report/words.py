@@ -12,6 +12,8 @@ from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Results, unit
 
 _MINUS = "\N{MINUS SIGN}"
+FEW = 10  # episodes; an interval from fewer is marked
+DAGGER = "\N{DAGGER}"
 DECIMALS = {"angle_deg": 1}  # of a table's numbers; 3 otherwise, as in the paper
 
 
@@ -61,6 +63,13 @@ def _with_unit(number: str, metric: str) -> str:
 def count(number: int, noun: str) -> str:
     """1 episode, 1,250 episodes."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def few(episodes: int) -> str:
+    """What a caption must add where intervals rest on so few episodes; nothing where they do not."""
+    if episodes >= FEW:
+        return ""
+    return f" {DAGGER} From fewer than {FEW} episodes: such an interval covers the truth less often than 95 %."
 
 
 def join(parts: Sequence[str]) -> str:
@@ -176,7 +185,9 @@ def counterfactual(found: Counterfactual) -> str:
         parts.append(f"at true {join(undecided)} the error with some other value is not certainly larger")
     if wrong:
         parts.append(f"at true {join(wrong)} a wrong value gives a smaller error than the true one")
-    return f"{found.label}: {'; '.join(parts)}."
+    least = min(one.count for one in found.area.values())
+    caution = f" That rests on {count(least, 'episode')} for each value, too few to be certain." if few(least) else ""
+    return f"{found.label}: {'; '.join(parts)}.{caution}"
 
 
 def cautions(results: Results) -> list[str]:
@@ -195,5 +206,9 @@ def cautions(results: Results) -> list[str]:
         found.append(
             f"Where a method was trained {number} times, trainings are drawn too; so few say little about their spread."
         )
+    if thin := [name for name, n in ((place(results, r), results.episodes(r)) for r in results.regions) if few(n)]:
+        where = join(thin)
+        less = f"intervals cover the truth less often than 95 %: they rest on fewer than {FEW} episodes"
+        found.append(f"{where[0].upper()}{where[1:]}, {less}.")
     found.append("Intervals are for one comparison at a time; of twenty, about one misses.")
     return found

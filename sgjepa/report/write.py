@@ -1,7 +1,8 @@
-"""From runs to a folder: index.html, figures/ and tables/. Made again from scratch each time; it takes seconds."""
+"""From runs to a folder: index.html, figures/ and tables/. Made again from scratch each time, and swapped in whole."""
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,19 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import files
+from sgjepa.core import files, output
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
 from sgjepa.report import figures, law_figures, tables, words
 from sgjepa.report.content import Content, Finding
-from sgjepa.report.html import page
+from sgjepa.report.page import page
 from sgjepa.report.panels import Picture
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.gather import MAIN, Results, gather
 from sgjepa.results.training import cost
 
 FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
+MADE_BY = "sgjepa report"
 
 
 def report(
@@ -32,12 +34,14 @@ def report(
     note: str = "",
     study: Callable[[Results], Finding] | None = None,
     named: Mapping[str, str] | None = None,
+    made_by: str = MADE_BY,
 ) -> Path:
     """Write the report of these runs to the folder `out`; returns the page.
 
     note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
-    named: what to call runs of certain names, instead of the paper's names.
+    named: what to call runs of certain names, instead of the paper's names. made_by: the command, for a folder's marker.
     """
+    output.check(out, made_by)
     results = gather(runs, baseline, data, named)
     finding = study(results) if study else None
     compared = tables.comparisons(results)
@@ -55,22 +59,25 @@ def report(
         "counterfactual": tables.counterfactual_records(changed),
         "finding": [dict(zip(finding.head, row, strict=True)) for row in finding.rows] if finding else [],
     }
-    for folder in (FIGURES, TABLES):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-        for old in (out / folder).glob("*.*"):
-            if old.suffix in (".csv", ".png", ".svg"):
-                old.unlink()
-    for name, rows in records.items():
-        if rows:
-            files.write_bytes(out / TABLES / f"{name}.csv", to_csv(rows).encode())
-    for pictures in content.pictures.values():
-        for picture in pictures:
-            files.write_bytes(out / FIGURES / f"{picture.name}.svg", picture.svg)
-            files.write_bytes(out / FIGURES / f"{picture.name}.png", picture.png)
     said = [*words.answer(results), *(finding.words if finding else ())]
-    files.write_bytes(out / ANSWER, "".join(f"{line}\n" for line in said).encode())
-    files.write_bytes(out / PAGE, page(content).encode())
+    written = {
+        PAGE: page(content).encode(),
+        ANSWER: "".join(f"{line}\n" for line in said).encode(),
+        **{f"{TABLES}/{_plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
+        **{name: text.encode() for name, text in (finding.more if finding else {}).items()},
+    }
+    for picture in (picture for pictures in drawn.values() for picture in pictures):
+        written |= {f"{FIGURES}/{_plain(picture.name)}.{kind}": getattr(picture, kind) for kind in ("svg", "png")}
+    with output.output_folder(out, made_by, PAGE) as staged:
+        for name, data_ in written.items():
+            (staged / name).parent.mkdir(exist_ok=True)
+            files.write_bytes(staged / name, data_)
     return out / PAGE
+
+
+def _plain(name: str) -> str:
+    """As a file's name: a law may be called anything, also something that leads elsewhere."""
+    return re.sub(r"[^\w-]+", "_", name)
 
 
 def _pictures(results: Results, changed: Sequence[Counterfactual]) -> dict[str, list[Picture]]:

@@ -91,11 +91,12 @@ def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
 
 
 def _same(one: Evaluation, path: Path) -> bool:
-    """Whether the file is of the very model and data that were evaluated."""
+    """Whether the file is of the very model and data that were evaluated, read by the same probe."""
     if not path.with_name(COUNTERFACTUAL).is_file():
         return False
-    there = _record(one, path).settings
-    return (there.get("model"), there.get("data")) == (one.about.settings.model, one.about.settings.data)
+    there, mine = _record(one, path).settings, one.about.settings
+    forecast = there.get("config", {}).get("forecast", mine.config)
+    return forecast == mine.config and (there.get("model"), there.get("data")) == (mine.model, mine.data)
 
 
 def _record(one: Evaluation, path: Path) -> CounterfactualRecord:

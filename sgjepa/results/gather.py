@@ -176,7 +176,10 @@ def gather(
 
 
 def _same_data(evaluations: list[list[Evaluation]], runs: Sequence[Path], data: str | None) -> list[Evaluation]:
-    """One evaluation of each run, all of the same dataset: the one asked for, or the only test split they share."""
+    """One evaluation of each run, all of the same dataset, probe and context.
+
+    The one asked for; or else the usual one on the only test split they share; or the only one they share.
+    """
     names = [{one.folder.name for one in found} for found in evaluations]
     common = set.intersection(*names)
     for run, mine in zip(runs, names, strict=True):
@@ -187,17 +190,18 @@ def _same_data(evaluations: list[list[Evaluation]], runs: Sequence[Path], data: 
             raise InputError(f"{runs[0]} was evaluated on {theirs}, {run} on {ours}; report different datasets apart")
     if not common:
         raise InputError("these runs share no dataset they were all evaluated on; report different datasets apart")
-    chosen = {data} if data is not None else {name for name in common if name.endswith("-test")} or common
-    if len(chosen) > 1:
-        raise InputError(f"these runs were evaluated on {', '.join(sorted(chosen))}; choose one with --data")
-    name = chosen.pop()
+    shared = [one for one in evaluations[0] if one.folder.name in common and data in (None, one.folder.name)]
+    shared = [one for one in shared if one.split == "test"] or shared
+    shared = [one for one in shared if not one.differs] or shared
+    name, *others = (one.folder.name for one in shared)
+    if others:
+        raise InputError(f"these runs were evaluated as {', '.join([name, *others])}; choose one with --data")
     return [one for found in evaluations for one in found if one.folder.name == name]
 
 
 def beside(one: Evaluation, stage: str, name: str) -> Path | None:
-    """A file that another stage left for this run and dataset, if it is there."""
-    dataset = one.folder.name
-    for folder in (dataset, dataset.rpartition("-")[0]):
+    """A file that another stage left for this run, dataset and probe, if it is there."""
+    for folder in (one.folder.name, f"{one.dataset}-{one.differs}".removesuffix("-")):
         path = one.run / stage / folder / name
         if path.is_file():
             return path

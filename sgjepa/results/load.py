@@ -29,7 +29,7 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run on one dataset: what `sgjepa predict` wrote."""
+    """One run on one dataset, with one probe and context: what `sgjepa predict` wrote."""
 
     folder: Path
     about: EvaluationRecord
@@ -46,6 +46,20 @@ class Evaluation:
     def run(self) -> Path:
         """The run's folder."""
         return self.folder.parents[1]
+
+    @property
+    def differs(self) -> str:
+        """What sets it apart from the usual evaluation, as in its folder's name; empty for the usual one."""
+        return self.about.differs
+
+    @property
+    def split(self) -> str:
+        return self.about.settings.split
+
+    @property
+    def dataset(self) -> str:
+        """Its name."""
+        return self.about.dataset or self.folder.name.removesuffix(f"-{self.split}")
 
     @property
     def laws(self) -> tuple[str, ...]:
@@ -123,14 +137,17 @@ def needed(about: EvaluationRecord) -> tuple[str, ...]:
 
 
 def load_evaluations(folder: Path) -> list[Evaluation]:
-    """What was evaluated of a run, one for each dataset."""
+    """What was evaluated of a run: one for each dataset, and for each probe and context that are not the usual ones."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a run")
-    found = []
-    for place in sorted((folder / EVALUATIONS).glob("*")):
-        if (place / EVALUATION).is_file():
-            about = read_evaluation(place)
-            found.append(Evaluation(place, about, read_checked(place / EPISODES, about.files, needed(about))))
+    places = sorted((folder / EVALUATIONS).glob("[!.]*"))
+    found = [load_evaluation(place) for place in places if (place / EVALUATION).is_file()]
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
     return found
+
+
+def load_evaluation(place: Path) -> Evaluation:
+    """The one in that folder."""
+    about = read_evaluation(place)
+    return Evaluation(place, about, read_checked(place / EPISODES, about.files, needed(about)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import files
+from sgjepa.core import output
 from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
 from sgjepa.evaluation.targets import UNITS
@@ -29,7 +29,7 @@ def write_summary(method: Method, place: Path) -> list[str]:
                 if np.isfinite(found[-1].mean):
                     head = {"source": source, "metric": metric, "unit": UNITS[metric], "region": region}
                     records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(found, start=1)]
-    files.write_bytes(place / SUMMARY, to_csv(records).encode())
+    output.add(place, SUMMARY, to_csv(records).encode())
     shown = [h for h in HORIZONS if h <= method.first.horizons]
     lines = [f"{method.label}: error at horizon {' / '.join(map(str, shown))}, mean and 95 % interval at the last"]
     for metric in metrics:
@@ -39,4 +39,4 @@ def write_summary(method: Method, place: Path) -> list[str]:
             values = " / ".join(f"{found[h - 1].mean:.3f}" for h in shown)
             where = f"{region} ({last.count} episodes)"
             lines.append(f"  {metric:15s} {where:20s} {values} ({last.low:.3f} to {last.high:.3f}) {UNITS[metric]}")
-    return [*lines, f"every number: {place / SUMMARY}; every episode: {place / EPISODES}"]
+    return [f"{place}:", *lines, f"every number: {place / SUMMARY}; every episode: {place / EPISODES}"]

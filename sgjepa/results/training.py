@@ -21,6 +21,9 @@ TERMS = {  # what the curves are called; the first two are the prediction term o
 }
 
 
+LEAST = 3  # points of a curve; fewer are no curve
+
+
 @dataclass(frozen=True)
 class Cost:
     """One run: updates, seconds of training (over all its processes), and its own record of where it came from."""
@@ -39,13 +42,23 @@ def curve(one: Evaluation, term: str, split: str = "validation") -> np.ndarray:
     return np.array(found, dtype=float).reshape(-1, 2)
 
 
-def curves(method: Method, term: str) -> list[np.ndarray]:
-    """One a seed; validation where there is any, else what training noted. A method without the term has none."""
+def curves(method: Method, term: str, least: int = LEAST) -> list[np.ndarray]:
+    """One per seed; validation where there is any, else what training noted. A method without the term has none."""
     found = []
     for one in method.seeds:
         values = curve(one, term)
         found.append(values if len(values) else curve(one, term, "train"))
-    return [values for values in found if len(values) and np.any(values[:, 1] != 0)]
+    return [values for values in found if len(values) >= least and np.any(values[:, 1] != 0)]
+
+
+def too_short(methods: Sequence[Method]) -> list[str]:
+    """What was measured, but too seldom to be drawn as a curve: "SIGReg statistic of LeWM"."""
+    return [
+        f"{name} of {method.label}"
+        for term, name in TERMS.items()
+        for method in methods
+        if len(curves(method, term, least=1)) > len(curves(method, term))
+    ]
 
 
 def cost(one: Evaluation) -> Cost:

@@ -13,11 +13,13 @@ import os
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from sgjepa.core import machine, run_folder
-from sgjepa.core.errors import InputError, one_line
+from sgjepa.core import faults, machine, run_folder
+from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
 from sgjepa.training.run import Run
 
@@ -33,6 +35,7 @@ class Chain:
     updates: int  # of its training, for the progress bar
     counterfactual: bool = False
     split: str = "test"  # or "validation", for what chooses settings
+    probe: Literal["mlp", "linear"] = "mlp"
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -49,7 +52,7 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
     try:
         left, working = list(chains), _submit(chains, chains, pool, datasets)
         done = _steps(chains)
-        with progress(total, done, f"{len(chains)} runs", " steps") as bar:
+        with progress(total, done, f"{len(chains)} runs", "steps") as bar:
             while left:
                 finished, _ = wait(working, timeout=_POLL, return_when=FIRST_COMPLETED)
                 now = _steps(chains)
@@ -105,7 +108,7 @@ def _work(chain: Chain, datasets: Path) -> None:
         try:
             train(chain.run, chain.folder, datasets)
             dataset = open_dataset(datasets / chain.run.data[0])
-            settings = ForecastConfig(probe=ProbeConfig(window=usual_window(dataset.settings.world)))
+            settings = ForecastConfig(probe=ProbeConfig(kind=chain.probe, window=usual_window(dataset.settings.world)))
             evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
@@ -115,15 +118,18 @@ def _work(chain: Chain, datasets: Path) -> None:
             os._exit(1)  # a training has saved its last update; a pool's process would take up the next run
         except Exception as error:  # a process pool loses the traceback's text
             traceback.print_exc(file=log)
-            raise InputError(f"{one_line(error, 160)} (the whole story: {log_of(chain.folder)})") from None
+            kind = type(faults.expected(error) or RuntimeError())
+            raise kind(f"{one_line(error, 160)} (the whole story: {log_of(chain.folder)})") from None
 
 
 def _raise(future: Future[None], chain: Chain) -> None:
     error = future.exception()
-    if isinstance(error, InputError):
-        raise InputError(f"{chain.folder.name}: {error}")
+    if isinstance(error, BrokenProcessPool):
+        error = MachineError(f"the process ended early ({one_line(error, 80)}); see {log_of(chain.folder)}")
+    if isinstance(error, InputError | RuntimeError):
+        raise type(error)(f"{chain.folder.name}: {error}")
     if error is not None:
-        raise InputError(f"{chain.folder.name}: the process ended early ({one_line(error, 80)}); see {log_of(chain.folder)}")
+        raise error
 
 
 def _steps(chains: Sequence[Chain]) -> int:

@@ -10,32 +10,56 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from sgjepa.core import output
 from sgjepa.core.errors import InputError
+from sgjepa.data import preview as looks
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
-from sgjepa.data.preview import preview
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import find
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 from sgjepa.studies.study import Cell, Study
 from sgjepa.training.run import Run
 
+WORLD = "square"
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each
 
 
-def make_data(out: Path, length: str, workers: int | None) -> Dataset:
-    """The square under 25 gravities, in `out/datasets`, with a contact sheet and a film."""
-    settings: DatasetConfig = dataset("square", "mini")
-    if length == "quick":
-        train, test = (
-            replace(part, episodes=n) for part, n in zip((settings.train, settings.test), QUICK_EPISODES, strict=True)
-        )
-        settings = replace(settings, train=train, test=test)
-    made = open_dataset(collect(settings, out / "datasets" / _data(length), workers))
-    preview(made, out / "preview")
+def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
+    """Refuse, before any work, a world or method that is not there and folders that the demo did not make."""
+    asked = study(world, methods)
+    asked.cells(length)
+    output.check(out / page(world, length), asked.command)
+    output.check(out / preview_folder(world), looks.MADE_BY, looks.FILES)
+
+
+def page(world: str, length: str) -> str:
+    """The report's folder."""
+    return f"report-{length}" if world == WORLD else f"report-{world}-{length}"
+
+
+def preview_folder(world: str) -> str:
+    """The contact sheet's and the film's."""
+    return "preview" if world == WORLD else f"preview-{world}"
+
+
+def settings(world: str, length: str) -> DatasetConfig:
+    """The world's mini dataset, or a part of it."""
+    usual = dataset(world, "mini")
+    if length != "quick":
+        return usual
+    train, test = (replace(part, episodes=n) for part, n in zip((usual.train, usual.test), QUICK_EPISODES, strict=True))
+    return replace(usual, train=train, test=test)
+
+
+def make_data(out: Path, world: str, length: str, workers: int | None) -> Dataset:
+    """The world under all its test laws, in `out/datasets`, with a contact sheet and a film."""
+    made = open_dataset(collect(settings(world, length), out / "datasets" / _data(world, length), workers))
+    looks.preview(made, out / preview_folder(world))
     return made
 
 
@@ -48,20 +72,21 @@ def without_weights() -> str | None:
     return None
 
 
-def study(methods: tuple[str, ...] = METHODS) -> Study:
+def study(world: str = WORLD, methods: tuple[str, ...] = METHODS) -> Study:
     """The demo as a study: every method with the same data and the same number of updates."""
+    find(world)
     return Study(
         name="demo",
         question="Does a world model stay right when gravity changes?",
         claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM over long horizons and at unseen gravities.",
-        cells=lambda length: [Cell(_run(method, length)) for method in methods],
+        cells=lambda length: [Cell(_run(world, method, length)) for method in methods],
         seeds={"quick": 1, "short": 1, "long": 1},  # the budget is minutes
         counterfactual=True,
     )
 
 
-def _run(method: str, length: str) -> Run:
-    run = replace(recipe(f"square_{method}", "mini"), data=(_data(length),))
+def _run(world: str, method: str, length: str) -> Run:
+    run = replace(recipe(f"{world}_{method}", "mini"), data=(_data(world, length),))
     train = replace(run.train, decoder=method != "dino")
     if length != "long":
         epochs, updates = SHORTENED[length]
@@ -69,11 +94,11 @@ def _run(method: str, length: str) -> Run:
     return replace(run, train=train)
 
 
-def shortened(length: str) -> str:
+def shortened(world: str, length: str) -> str:
     """What a reader of the page must know about these runs."""
     if length == "long":
         return ""
-    train, episodes = recipe("square_gru", "mini").train, dataset("square", "mini").train.episodes
+    train, episodes = recipe(f"{world}_gru", "mini").train, dataset(world, "mini").train.episodes
     assert train.updates is not None
     few = f" on {QUICK_EPISODES[0]:,} episodes instead of {episodes:,}" if length == "quick" else ""
     return (
@@ -82,5 +107,5 @@ def shortened(length: str) -> str:
     )
 
 
-def _data(length: str) -> str:
-    return "square-quick" if length == "quick" else "square-mini"
+def _data(world: str, length: str) -> str:
+    return f"{world}-quick" if length == "quick" else f"{world}-mini"

@@ -40,11 +40,11 @@ PARTS = {
     "closure_mse": "closure error",
     "nonlinear": "nonlinear rest",
 }
-TABLE, SUMMARY = "linear_surrogate.csv", "linear_surrogate.json"
+TABLE, SUMMARY = "tables/linear_surrogate.csv", "linear_surrogate.json"
 
 
 def ranks(done: Done) -> Finding:
-    """Fit the surrogates, write a table beside the runs; the section says which part of the error grows with distance."""
+    """Fit the surrogates; the section says which part of the error grows with distance, a table beside it has them all."""
     records: list[dict[str, Any]] = []
     found: dict[str, list[list[float]]] = {}  # by method: one row of correlations per training seed
     for chain in done.chains:
@@ -58,9 +58,9 @@ def ranks(done: Done) -> Finding:
     labels = {method.first.about.name: method.label for method in done.results.methods}
     # one "episode": the spread is that of the training seeds alone
     summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
-    files.write_bytes(done.out / TABLE, to_csv(records).encode())
     about = {label: {part: asdict(one) for part, one in zip(PARTS, row, strict=True)} for label, row in summary.items()}
-    files.write_json(done.out / SUMMARY, {"rank_correlation_with_coverage": about, "provenance": files.provenance()})
+    summarised = {"rank_correlation_with_coverage": about, "provenance": files.provenance()}
+    more = {TABLE: to_csv(records), SUMMARY: files.to_json(summarised)}
     seeds = len(next(iter(found.values())))
     cells = {label: tuple(_correlation(one, seeds) for one in row) for label, row in summary.items()}
     words = tuple(
@@ -76,7 +76,7 @@ def ranks(done: Done) -> Finding:
         f" every band: {TABLE}."
     )
     rows = tuple((label, *row) for label, row in cells.items())
-    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows)
+    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows, more)
 
 
 def _correlation(one: Interval, seeds: int) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, records
+from sgjepa.core import files, output, records
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
+from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.write import ANSWER, report
@@ -40,7 +41,6 @@ class Done:
     chains: Sequence[Chain]
     results: Results
     datasets: Path
-    out: Path
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Study:
     """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
 
     cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
-    split: the episodes it is judged on; what chooses settings must take "validation".
+    split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
     """
 
     name: str
@@ -60,6 +60,12 @@ class Study:
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
     split: str = "test"
+    probe: Kind = "mlp"
+
+    @property
+    def command(self) -> str:
+        """What makes its report's folder."""
+        return f"sgjepa study {self.name}"
 
 
 @dataclass(frozen=True)
@@ -98,16 +104,18 @@ def run_study(
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = study.cells(size)
+    output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
     run_chains(chains, datasets, workers)
 
     def finding(results: Results) -> Finding:
         assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets, out))
+        return study.analyse(Done(chains, results, datasets))
 
     folders = [chain.folder for chain in chains]
-    written = report(folders, out / page, note=note, study=finding if study.analyse else None, named=study.labels)
+    analyse = finding if study.analyse else None
+    written = report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -120,7 +128,7 @@ def run_study(
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
     )
-    records.write(written.parent / ABOUT, about)
+    output.add(written.parent, ABOUT, records.to_bytes(about))
     return written
 
 
@@ -147,5 +155,5 @@ def chains_of(
             if updates is not None:
                 run = with_updates(run, updates, datasets)
             length = updates_there(run, datasets)
-            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split))
+            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split, study.probe))
     return chains

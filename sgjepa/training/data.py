@@ -85,6 +85,7 @@ def digests_there(run: Run, datasets: Path) -> dict[str, str]:
 def open_existing(path: Path, verify: bool) -> Dataset:
     """Open a dataset, or say which command makes it."""
     if not path.exists():
-        world, _, size = path.name.rpartition("-")
-        raise InputError(f"{path} does not exist; make it: sgjepa data {world or 'WORLD'} --size {size or 'SIZE'}")
+        world, dash, size = path.name.rpartition("-")
+        hint = f"; make it: sgjepa data {world} --size {size}" if dash else ""
+        raise InputError(f"{path} does not exist{hint}")
     return open_dataset(path, verify)

@@ -80,7 +80,7 @@ def _encoded(model: WorldModel, split: Split, group: Group) -> Iterator[tuple[np
     device = next(model.parameters()).device
     share = _BLOCK * parallel.world_size(group)
     label = f"encode {split.folder.parent.name}, {split.name}"
-    with _eval_mode(model), progress(split.episodes, 0, label, " episodes") as bar:
+    with _eval_mode(model), progress(split.episodes, 0, label, "episodes") as bar:
         for start in range(0, split.episodes, share):
             numbers = np.arange(start, min(start + share, split.episodes))
             latents = torch.zeros(len(numbers), split.frames, *model.latent_shape, device=device)

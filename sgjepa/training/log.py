@@ -48,7 +48,7 @@ class TrainingLog:
         self._warned: set[str] = set()
         self._seen: dict[str, float] = {}  # the newest value of each term
         if active:
-            self._bar = progress(total, step, name, " steps")
+            self._bar = progress(total, step, name, "steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def __enter__(self) -> TrainingLog:

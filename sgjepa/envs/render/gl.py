@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, MachineError, one_line, unknown
 
 PACKAGES = ("libegl1", "libgl1-mesa-dri")  # Debian's names
 _EGL_PLATFORM_DEVICE = 0x313F
@@ -60,21 +60,25 @@ asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before w
 def choose() -> str:
     """Set MUJOCO_GL for this process and return it: the user's own choice if it can work, else EGL, OSMesa or `off`.
 
-    Outside Linux, and once MuJoCo has been imported, the choice is not ours and nothing is changed.
+    Outside Linux, and once MuJoCo has been imported, the choice is not ours and nothing is changed. A word that MuJoCo does
+    not know would end its import, also for those who draw nothing: it counts as `off` here, and `prove` refuses it.
     """
     global _too_late
     if "mujoco" in sys.modules:
         _too_late = True
     if not sys.platform.startswith("linux") or _too_late or asked in _OTHERS:
         return asked
-    if asked and asked not in PROBES:
-        raise unknown("MUJOCO_GL", asked, [*PROBES, *_OTHERS])
     order = [asked, *(name for name in PROBES if name != asked)] if asked else list(PROBES)
-    backend = next((name for name in order if PROBES[name]()), "off")
+    backend = "off" if not known() else next((name for name in order if PROBES[name]()), "off")
     os.environ["MUJOCO_GL"] = backend
     # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores
     os.environ.setdefault("LP_NUM_THREADS", "0")
     return backend
+
+
+def known() -> bool:
+    """Whether what the user asked for, if anything, means something to MuJoCo."""
+    return asked in ("", *PROBES, *_OTHERS)
 
 
 _drawn_in = 0  # the process that first drew with OpenGL; 0 until one has
@@ -109,6 +113,8 @@ def prove() -> str:
     import mujoco  # after choose(), which importing sgjepa.envs has called
 
     global _drawn_in
+    if not known():
+        raise unknown("MUJOCO_GL", asked, [*PROBES, *_OTHERS])
     check_process()
     _drawn_in = os.getpid()
     backend = os.environ.get("MUJOCO_GL", "") or "default"
@@ -125,7 +131,7 @@ def prove() -> str:
             frame: Any = renderer.render()
     # the backends raise whatever they like: AttributeError, RuntimeError, mujoco.FatalError, OpenGL's own
     except Exception as error:
-        raise InputError(f"MuJoCo cannot draw with MUJOCO_GL={backend} ({one_line(error, 120)}); {remedy}") from error
+        raise MachineError(f"MuJoCo cannot draw with MUJOCO_GL={backend} ({one_line(error, 120)}); {remedy}") from error
     if int(frame.max()) == int(frame.min()):
-        raise InputError(f"MuJoCo draws an empty picture with MUJOCO_GL={backend}; {remedy}")
+        raise MachineError(f"MuJoCo draws an empty picture with MUJOCO_GL={backend}; {remedy}")
     return backend

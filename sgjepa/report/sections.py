@@ -1,94 +1,45 @@
-"""The page: one HTML file with its style and pictures inside, so that it opens from disk and can be sent to somebody."""
+"""The sections of the page, in its order. Each takes what is shown and returns HTML, nothing if it has nothing to show."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 
+from sgjepa.core.stats import Interval
 from sgjepa.report import parts, words
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
-from sgjepa.report.words import against_baseline, answer, cautions, count, fixed, in_scale, place
-from sgjepa.results.compare import Method, paired, verdict
+from sgjepa.report.words import against_baseline, answer, cautions, count, few, fixed, in_scale, join, place
+from sgjepa.results.compare import paired, verdict
 from sgjepa.results.gather import MAIN, METRICS, Results
-from sgjepa.results.training import budget_words
-
-_STYLE = Path(__file__).with_name("page.css")
+from sgjepa.results.training import LEAST, budget_words, too_short
 
 
-def page(content: Content) -> str:
-    """The whole page."""
-    sections = [
-        ("says", "What the numbers say", _says(content)),
-        ("finding", content.finding.title if content.finding else "", _finding(content.finding)),
-        ("horizon", "Error by horizon", _horizon(content)),
-        ("law", f"Error by {content.results.changed}", _law(content)),
-        ("relative", f"Relative to {content.results.baseline.label}", _relative(content)),
-        ("strips", "Decoded rollouts", _strips(content)),
-        ("counterfactual", f"Counterfactual {content.results.changed}", _counterfactual(content)),
-        ("scale", "Each method in scale", _scale(content)),
-        ("tables", "Tables", _tables(content)),
-        ("training", "Training", _training(content)),
-    ]
-    sections = [(name, title, text) for name, title, text in sections if text]
-    links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections)
-    body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, title, text in sections)
+@dataclass(frozen=True)
+class Section:
+    """name: where links to it lead. title: plain text. body: HTML."""
+
+    name: str
+    title: str
+    body: str
+
+
+def sections(content: Content) -> list[Section]:
+    """All of them."""
     results = content.results
-    change = "changes" if len(results.axes) == 1 else "change"
-    question = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
-    title = f"{question} {results.world.replace('_', ' ')}"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
-<style>
-{_STYLE.read_text()}</style>
-</head>
-<body>
-<header>
-<h1>{escape(question)}</h1>
-{_facts(content)}
-<nav aria-label="Sections">{links}<a href="#origin">Where this comes from</a></nav>
-</header>
-<main>
-{body}</main>
-<footer id="origin">
-{_origin(content)}
-</footer>
-</body>
-</html>
-"""
-
-
-def _facts(content: Content) -> str:
-    results = content.results
-    laws = []
-    for axis in results.axes:
-        low, high = axis.values[0], axis.values[-1]
-        tested = f"tested at {len(axis.values)} {axis.several}, {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
-        laws += [f"trained at {axis.trained}", tested]
-    seeds = sorted({len(method.seeds) for method in results.methods})
-    seed_word = "seed" if seeds[-1] == 1 else "seeds"
-    facts = [
-        f"world: {results.world.replace('_', ' ')}",
-        *laws,
-        count(results.episodes("all"), "test episode"),
-        f"{results.last} steps predicted",
-        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} per method",
-        f"dataset {results.baseline.first.folder.name}",
+    return [
+        Section("says", "What the numbers say", _says(content)),
+        Section("finding", content.finding.title if content.finding else "", _finding(content.finding)),
+        Section("horizon", "Error by horizon", _horizon(content)),
+        Section("law", f"Error by {results.changed}", _law(content)),
+        Section("relative", f"Relative to {results.baseline.label}", _relative(content)),
+        Section("strips", "Decoded rollouts", _strips(content)),
+        Section("counterfactual", f"Counterfactual {results.changed}", _counterfactual(content)),
+        Section("scale", "Each method in scale", _scale(content)),
+        Section("tables", "Tables", _tables(content)),
+        Section("training", "Training", _training(content)),
     ]
-    items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
-    narrow = f"trained on a narrow band of {results.changed}, " if results.axes else ""
-    under = " under other laws" if results.axes else ""
-    text = (
-        f"World models were {narrow}shown true frames of episodes{under}, and left to predict {results.last} steps on "
-        "their own. A probe reads where the object is from their latents."
-    )
-    return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
 
 
 def _says(content: Content) -> str:
@@ -118,10 +69,10 @@ def _says(content: Content) -> str:
 def _finding(found: Finding | None) -> str:
     if found is None:
         return ""
-    words = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
+    said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
-    return words + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
+    return said + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
 
 
 def _horizon(content: Content) -> str:
@@ -144,6 +95,8 @@ def _law(content: Content) -> str:
         f"Error at h = {results.last} for each {each}. Yellow: the density of the training {laws}; between the dotted "
         "lines counts as in distribution. Bands are 95 % intervals over the episodes of one value."
     )
+    if few(min(one.count for axis in results.axes for one in _by_value(results, axis.name))):
+        caption += f" Some values have fewer than {words.FEW} episodes: their bands cover less often than 95 %."
     if results.coverage:
         found = [(method.label, *results.follows_coverage(method, MAIN)) for method in results.methods]
         ranks = ", ".join(f"{label} {fixed(rank, 2)}" for label, rank, _ in found)
@@ -156,6 +109,10 @@ def _law(content: Content) -> str:
         names = " and ".join(axis.name for axis in results.axes[:2])
         shown += parts.figures(maps, f"The same over the plane of {names}. White frame: in distribution for both.")
     return shown
+
+
+def _by_value(results: Results, law: str) -> list[Interval]:
+    return list(results.baseline.by_law(MAIN, results.last, [law]).values())
 
 
 def _relative(content: Content) -> str:
@@ -182,12 +139,13 @@ def _verdicts(content: Content) -> str:
                 asked = (method.label, metric, region, results.last)
                 one = next(c for c in content.comparisons if (c.method, c.metric, c.region, c.horizon) == asked)
                 cells.append(f"<td>{parts.chip(one.verdict)}{parts.percent(one.ratio)}</td>")
-            lines.append(f"<tr><td>{_dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
+            lines.append(f"<tr><td>{parts.dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
         rows.append(f"<tbody>{parts.span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")
     caption = (
         f"Change of the error at h = {results.last} against {results.baseline.label}, 95 % interval below. "
         "Better or worse: the interval of the paired difference excludes zero."
     )
+    caption += few(min(results.episodes(region) for region in results.regions))
     return parts.table(caption, f"<tr><th>Method</th>{head}</tr>", "".join(rows))
 
 
@@ -222,7 +180,7 @@ def _counterfactual(content: Content) -> str:
         head = "".join(f"<th>{escape(symbol)} = {g:g} fed in</th>" for g in given)
         n = next(iter(one.area.values())).count
         number = f"{count(n, 'episode')} each, {count(one.seeds, 'seed')}"
-        about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}."
+        about = f"{one.label}: AUC with the value fed in minus AUC with the true one; {number}.{few(n)}"
         rows.append(parts.table(about, f"<tr><th>Episodes</th>{head}</tr>", f"<tbody>{''.join(lines)}</tbody>"))
     return said + parts.figures(content.pictures.get("counterfactual", []), caption) + "".join(rows)
 
@@ -255,9 +213,9 @@ def _tables(content: Content) -> str:
             + "</tbody>"
             for group in groups
         )
-        where = place(results, region)
+        caption = f"Errors {place(results, region)}; lower is better.{few(results.episodes(region))}"
         found.append(f"<h3>{escape(_region_name(region))}</h3>")
-        found.append(parts.table(f"Errors {where}; lower is better.", f"<tr><th>Method</th>{head}</tr>", body))
+        found.append(parts.table(caption, f"<tr><th>Method</th>{head}</tr>", body))
     return "".join(found)
 
 
@@ -266,7 +224,7 @@ def _row(results: Results, group: Group, line: Line) -> str:
     dot, seeds = "", ""
     if line.kind == "method":
         method = next(method for method in results.methods if method.label == line.label)
-        dot, seeds = _dot(results, method), f"<small>{count(line.seeds, 'seed')}</small>"
+        dot, seeds = parts.dot(results, method), f"<small>{count(line.seeds, 'seed')}</small>"
     if line.kind == "paper":
         seeds = "<small>at paper size</small>"
     return f'<tr class="{line.kind}"><td>{dot}{escape(line.label)}{seeds}</td>{cells}</tr>'
@@ -278,49 +236,11 @@ def _training(content: Content) -> str:
         "are different quantities in latents of different scale: compare a curve with itself, not with another "
         "method's."
     )
-    return parts.figures(content.pictures.get("training", []), caption) if content.pictures.get("training") else ""
-
-
-def _origin(content: Content) -> str:
-    results = content.results
-    rows = []
-    for method in results.methods:
-        for one in method.seeds:
-            cost = next(c for c in content.costs if c.folder == one.run)
-            scores = one.about.scores
-            cells = [
-                f'<td class="text">{_dot(results, method)}{escape(method.label)}</td>',
-                f'<td class="text">{escape(str(one.about.run))}</td>',
-                f"<td>{one.about.seed}</td><td>{cost.steps:,}</td><td>{cost.seconds:,.0f} s</td>",
-                f"<td>{scores.effective_rank:.1f}</td>",
-                f"<td>{scores.probe['validation_nmse']:.4f}</td>",
-                f'<td class="text"><code>{escape(parts.commit(cost.provenance))}</code></td>',
-                f'<td class="text"><code>{escape(str(cost.provenance["command"]))}</code></td>',
-            ]
-            rows.append(f"<tr>{''.join(cells)}</tr>")
-    titles = ("Method", "Run", "Seed", "Updates", "Training", "Effective rank", "Probe NMSE", "Commit", "Command")
-    texts = {"Method", "Run", "Commit", "Command"}
-    head = "".join(f'<th class="text">{t}</th>' if t in texts else f"<th>{t}</th>" for t in titles)
-    caption = "The runs. Training: wall time with validation. Probe NMSE: on validation episodes, from true latents."
-    first = results.baseline.first
-    evaluated = first.about.provenance
-    libraries = ", ".join(f"{name} {version}" for name, version in evaluated["libraries"].items())
-    settings = first.about.settings
-    lines = [
-        f"Dataset {first.folder.name}, digest {settings.data}.",
-        f"Evaluated with: {evaluated['command']}, commit {parts.commit(evaluated)}, sgjepa {evaluated['sgjepa']}.",
-        f"Python {evaluated['python']}, {libraries}; {evaluated['platform']}.",
-        f"This page: {content.made['command']}, commit {parts.commit(content.made)}, {content.made['made']}.",
-        "Beside it: figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV).",
-    ]
-    text = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    runs = parts.table(caption, f"<tr>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
-    return f"<h2>Where this comes from</h2>{runs}{text}"
-
-
-def _dot(results: Results, method: Method) -> str:
-    colour = styles([one.label for one in results.methods])[method.label][0]
-    return f'<span class="dot" style="--colour: {colour}"></span>'
+    drawn = content.pictures.get("training")
+    found = parts.figures(drawn, caption) if drawn else ""
+    if short := too_short(content.results.methods):
+        found += f"<p>{escape(f'Measured fewer than {LEAST} times, and not drawn: {join(short)}.')}</p>"
+    return found
 
 
 def _region_name(region: str) -> str:

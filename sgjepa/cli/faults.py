@@ -1,0 +1,89 @@
+"""How a command ends that could not do its work: one line on standard error, and an exit code for scripts.
+
+The traceback of what others raised, and of our own bugs, goes to a file that the line names.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from argparse import Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sgjepa import __version__
+from sgjepa.cli import terminal
+from sgjepa.core import faults, interrupts, run_folder
+from sgjepa.core.errors import InputError, MachineError, one_line
+
+BUG, USAGE, INPUT, MACHINE = 1, 2, 3, 4  # and 130, when interrupted
+LOG = "sgjepa-error.log"
+
+
+def answer(error: BaseException, options: Namespace | None) -> int:
+    """Say it; returns the exit code. options: what was asked for, as far as it was understood."""
+    if isinstance(error, KeyboardInterrupt) or interrupts.came():
+        words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a stage may say what is safe
+        terminal.say(f"sgjepa: {words or 'stopped'}; {interrupts.AGAIN}")
+        return interrupts.CODE
+    if isinstance(error, BrokenPipeError) and not terminal.has_reader():  # they have seen enough
+        terminal.abandon(1, 2)
+        return 0
+    known = faults.expected(error)
+    if known is error:
+        terminal.say(f"sgjepa: error: {' '.join(str(error).splitlines())}")
+    else:
+        kept = _keep(error, options)
+        said = one_line(known or f"a bug in sgjepa ({type(error).__name__}: {one_line(error, 160)}); please report it", 600)
+        with_log = ", with" if known is None else "; the whole story:"
+        terminal.say(f"sgjepa: error: {said}" + (f"{with_log} {kept}" if kept else ""))
+    return code_of(known)
+
+
+def code_of(known: InputError | None) -> int:
+    """By whose fault it was."""
+    return BUG if known is None else MACHINE if isinstance(known, MachineError) else INPUT
+
+
+def _keep(error: BaseException, options: Namespace | None) -> Path | None:
+    """Add the traceback to the log of the run, of this folder or of the machine; returns the first that takes it."""
+    head = f"--- {datetime.now(UTC).isoformat(timespec='seconds')}, sgjepa {__version__}: {shlex.join(sys.argv)}\n"
+    content = (head + "".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace")
+    asked = (getattr(options, name, None) for name in ("run_folder", "out"))
+    # other folders than a run's are not for us to litter: an empty one would then be refused as somebody's own
+    runs = [folder / LOG for folder in asked if folder is not None and (folder / run_folder.CONFIG).is_file()]
+    return next((place for place in [*runs, Path(LOG)] if _appended(place, content)), None) or _temporary(content)
+
+
+def _appended(place: Path, content: bytes) -> bool:
+    """Whether all of it is there now; a log that would be empty or torn is not left behind."""
+    try:
+        before = place.stat().st_size if place.exists() else None
+        with place.open("ab", buffering=0) as file:
+            try:
+                whole = file.write(content) == len(content)
+            except OSError:
+                whole = False
+            if not whole and before is not None:
+                file.truncate(before)
+        if not whole and before is None:
+            place.unlink()
+    except OSError:
+        return False
+    return whole
+
+
+def _temporary(content: bytes) -> Path | None:
+    """A new file for each, which nobody else on the machine can have put there."""
+    try:
+        handle, name = tempfile.mkstemp(prefix="sgjepa-error-", suffix=".log")
+    except OSError:
+        return None
+    os.close(handle)
+    if _appended(Path(name), content):
+        return Path(name)
+    Path(name).unlink()
+    return None

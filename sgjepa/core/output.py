@@ -1,0 +1,177 @@
+"""Output folders: a command writes where nothing is, or where it wrote before, and nowhere else.
+
+A folder is new, empty (but for hidden files) or ours: then `.sgjepa.json` in it names the command that made it and lists the
+files it wrote, with their digests. Any other folder is refused, before the work. New files are written to a hidden folder
+first and take their places together, so that a command that fails or is killed leaves the old ones as they were. What
+others put into a folder of ours stays; so does a file of ours that somebody has changed since, under another name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path, PurePosixPath
+
+from sgjepa.core import files
+from sgjepa.core.errors import InputError
+
+MARKER = ".sgjepa.json"
+Written = dict[str, str | None]  # relative path -> SHA-256 of what we wrote; None: ours, whatever it holds
+
+
+def check(path: Path, made_by: str, known: Sequence[str] = ()) -> Written:
+    """Refuse a folder that this command must not write into; returns the files there that are its own.
+
+    made_by: the command. known: names of its files, for folders made before there were markers: one that holds nothing
+    else is ours.
+    """
+    if not path.exists() and not path.is_symlink():
+        _require_writable(next(place for place in path.absolute().parents if place.exists()), path)
+        return {}
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder; choose another one or move it away")
+    _require_writable(path, path)
+    if (path / MARKER).is_file():
+        return _listed(path, made_by)
+    names = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
+    if set(names) <= set(known):
+        return dict.fromkeys(names)
+    raise InputError(f"{path} is not empty and was not made by `{made_by}`; choose another folder or move it away")
+
+
+@contextmanager
+def output_folder(path: Path, made_by: str, whole: str, known: Sequence[str] = ()) -> Iterator[Path]:
+    """A place to write files to; when the block ends without an error they, and only they, are ours in `path`.
+
+    whole: the file that readers look for. It goes first and comes last, so that it never stands beside files of another
+    making, not even when the process is killed while files take their places.
+    """
+    check(path, made_by, known)
+    # inside a folder that exists: its parent may be another disk, or not ours to write to
+    beside, inside = path.absolute(), path / "sgjepa"
+    staged = files.temporary(inside if path.is_dir() else beside)
+    _clear(beside)
+    _clear(inside)
+    staged.mkdir(parents=True)
+    try:
+        with _held(staged):
+            files.write_json(staged / MARKER, {"made_by": made_by, "files": {}})
+            yield staged
+            made: Written = {name: digest for name, digest in files.digests(staged).items() if name != MARKER}
+            if path.is_dir():
+                with _held(path):
+                    _replace(staged, path, made_by, made, whole, known)
+            else:
+                files.write_json(staged / MARKER, {"made_by": made_by, "files": made})
+                staged.rename(path)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def add(path: Path, name: str, content: bytes) -> None:
+    """One more file for a folder of ours, in place of an earlier one of that name."""
+    if not (path / MARKER).is_file():  # made before there were markers
+        files.write_bytes(path / name, content)
+        return
+    with _held(path):
+        mark = files.read_json(path / MARKER)
+        _make_room(path, name, mark["files"])
+        # ours from before the first byte: a kill between the two must not make it look like somebody else's
+        files.write_json(path / MARKER, mark | {"files": mark["files"] | {name: None}})
+        files.write_bytes(path / name, content)
+        files.write_json(path / MARKER, mark | {"files": mark["files"] | {name: files.digest(path / name)}})
+
+
+def _require_writable(place: Path, path: Path) -> None:
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: {place} is not a folder that we may write to; choose another one")
+
+
+def _listed(path: Path, made_by: str) -> Written:
+    """What the marker lists; a name that leads out of the folder is nobody's of ours."""
+    mark = files.read_json(path / MARKER)
+    maker, listed = (mark.get("made_by"), mark.get("files")) if isinstance(mark, dict) else (None, None)
+    if not isinstance(maker, str) or not isinstance(listed, dict):
+        raise InputError(f"{path / MARKER} was edited; choose another folder or move this one away")
+    if maker != made_by:
+        raise InputError(f"{path} was made by `{maker}`, not by `{made_by}`; choose another folder or move it away")
+    return {
+        name: digest if isinstance(digest, str) else None
+        for name, digest in listed.items()
+        if not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+    }
+
+
+def _replace(staged: Path, path: Path, made_by: str, made: Written, whole: str, known: Sequence[str]) -> None:
+    """Put what was made in the places of what we had made before, by renames alone."""
+    ours = check(path, made_by, known)  # again: hours may have passed
+    for left in path.glob(f".{MARKER}.*.tmp"):  # of one that was killed: we hold the folder
+        left.unlink()
+    for name in made:
+        _make_room(path, name, ours)
+    stale = [name for name in ours if name not in made and _unchanged(path / name, ours[name])]
+    files.write_json(path / MARKER, {"made_by": made_by, "files": dict.fromkeys([*stale, *made])})
+    for name in sorted([*stale, *({whole} & set(ours))], key=lambda name: name != whole):
+        (path / name).unlink(missing_ok=True)
+    for name in sorted(made, key=lambda name: name == whole):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (staged / name).replace(path / name)
+    for folder in {(path / name).parent for name in stale} - {path}:
+        with contextlib.suppress(OSError):  # not empty
+            folder.rmdir()
+    files.write_json(path / MARKER, {"made_by": made_by, "files": made})
+
+
+def _make_room(path: Path, name: str, ours: Written) -> None:
+    """Set aside what stands where a file of ours must go, if it is not ours."""
+    for parent in reversed((path / name).relative_to(path).parents):
+        if (path / parent).exists() and not (path / parent).is_dir():
+            _set_aside(path / parent)
+    place = path / name
+    if (place.exists() or place.is_symlink()) and not (name in ours and _unchanged(place, ours[name])):
+        _set_aside(place)
+
+
+def _unchanged(place: Path, digest: str | None) -> bool:
+    """Whether a file is as we wrote it, or gone."""
+    if not place.exists():
+        return not place.is_symlink()
+    return place.is_file() and (digest is None or files.digest(place) == digest)
+
+
+def _set_aside(place: Path) -> None:
+    free = (place.with_name(f"{place.stem}.yours{number or ''}{place.suffix}") for number in count())
+    kept = next(path for path in free if not path.exists())
+    place.rename(kept)
+    print(f"sgjepa: {place} is not as we left it; it is kept as {kept.name}", file=sys.stderr)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder while something is done to it; the lock goes with the process, however it ends."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clear(path: Path) -> None:
+    """Remove hidden folders beside the path that killed processes left."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if not (left / MARKER).is_file():
+            continue
+        handle = os.open(left, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # held by a process that is still writing
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+        os.close(handle)

@@ -1,0 +1,81 @@
+"""The page: one HTML file with its style and pictures inside, so that it opens from disk and can be sent to somebody.
+
+What it shows comes from files that somebody may have sent, too: every text is escaped, and the page forbids its reader's
+browser to run a script or to fetch anything.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from sgjepa.report import origin, sections
+from sgjepa.report.content import Content
+from sgjepa.report.words import count
+
+_STYLE = Path(__file__).with_name("page.css")
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(content: Content) -> str:
+    """The whole page."""
+    shown = [one for one in sections.sections(content) if one.body]
+    links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in shown)
+    body = "".join(f'<section id="{one.name}"><h2>{escape(one.title)}</h2>{one.body}</section>\n' for one in shown)
+    results = content.results
+    change = "changes" if len(results.axes) == 1 else "change"
+    question = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
+    title = f"{question} {results.world.replace('_', ' ')}"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{_STYLE.read_text()}</style>
+</head>
+<body>
+<header>
+<h1>{escape(question)}</h1>
+{_facts(content)}
+<nav aria-label="Sections">{links}<a href="#origin">Where this comes from</a></nav>
+</header>
+<main>
+{body}</main>
+<footer id="origin">
+{origin.origin(content)}
+</footer>
+</body>
+</html>
+"""
+
+
+def _facts(content: Content) -> str:
+    results = content.results
+    laws = []
+    for axis in results.axes:
+        low, high = axis.values[0], axis.values[-1]
+        tested = f"tested at {len(axis.values)} {axis.several}, {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
+        laws += [f"trained at {axis.trained}", tested]
+    seeds = sorted({len(method.seeds) for method in results.methods})
+    seed_word = "seed" if seeds[-1] == 1 else "seeds"
+    facts = [
+        f"world: {results.world.replace('_', ' ')}",
+        *laws,
+        count(results.episodes("all"), "test episode"),
+        f"{results.last} steps predicted",
+        f"{'–'.join(str(n) for n in sorted({seeds[0], seeds[-1]}))} training {seed_word} per method",
+        f"dataset {results.baseline.first.folder.name}",
+    ]
+    items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
+    narrow = f"trained on a narrow band of {results.changed}, " if results.axes else ""
+    under = " under other laws" if results.axes else ""
+    text = (
+        f"World models were {narrow}shown true frames of episodes{under}, and left to predict {results.last} steps on "
+        "their own. A probe reads where the object is from their latents."
+    )
+    return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
