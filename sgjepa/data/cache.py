@@ -42,7 +42,7 @@ def memory_map(
     cure = "delete that file, it will be made again"
     try:
         array = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError, SyntaxError, KeyError, TypeError, OverflowError) as error:
+    except Exception as error:  # NumPy parses the header as Python, and lets through whatever fails there
         raise InputError(f"{path} is damaged ({one_line(error, 80)}); {cure}") from error
     if not isinstance(array, np.memmap) or array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
         raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
