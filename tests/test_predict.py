@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -486,4 +487,15 @@ def test_the_command_prints_what_its_file_holds(
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["probe", str(folder), "--dataset", str(finished), "--probe", "linear"]) == 0
     scores = files.read_json(folder / "probes" / "square-linear4-seed42" / "probe.json")["scores"]
-    assert f"validation NMSE {scores['validation_nmse']:.4f}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
+    assert cli.main(["probe", str(folder), "--datasets", str(finished.parent), "--probe", "linear"]) == 0
+    assert capsys.readouterr().out == said, "a run's own dataset is found by its name"
+    assert f"{tmp_path / 'square'} does not exist" in refuse(capsys, "predict", str(folder), "--datasets", str(tmp_path))
+
+
+def test_a_probe_that_stops_early_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = torch.randn(2, 64, 4, generator=torch.Generator().manual_seed(0))  # nothing to learn
+    _, curve = _fit(ProbeConfig(window=1, hidden=(64,), epochs=200, patience=2, lr=0.1), x, y, x[:9].flip(0), y[:9], "probe")
+    assert len(curve) < 200
+    assert re.search(rf"{len(curve)}/200 .*, stopped: no better for 2 epochs\]\s*$", capsys.readouterr().err)
