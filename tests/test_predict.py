@@ -19,7 +19,7 @@ from torch import Tensor
 from sgjepa import cli, laws
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL, about
+from sgjepa.core.run_folder import MODEL, about, require_free
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -27,7 +27,7 @@ from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
 from sgjepa.evaluation.references import references, simulate
@@ -347,6 +347,35 @@ def test_an_evaluation_is_kept_and_says_what_it_is_of(evaluated: Path, run_folde
     (found,) = load_evaluations(run_folder)
     assert (found.label, found.horizons, len(found.episodes)) == ("SG-JEPA (GRU)", 44, 50)
     assert 1 <= found.about.scores.effective_rank <= RUN.model.latent
+
+
+def test_evaluations_with_other_settings_stand_side_by_side(
+    evaluated: Path, run_folder: Path, data: Dataset, tmp_path: Path
+) -> None:
+    """Named by what is not usual; nothing is replaced, and notes beside an evaluation stay."""
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    (folder / "predict" / "square-test" / "notes.txt").write_text("mine")
+    before = files.digests(folder / "predict" / "square-test")
+    linear = replace(PROBE, kind="linear", window=2)
+    other = ForecastConfig(context=30, steps=3, probe=linear)
+    place = evaluate(folder, data, other)
+    assert place == folder / "predict" / "square-test-linear2-context30-steps3"
+    told = counterfactual(folder, data, CounterfactualConfig(forecast=other, true=(4.0,), given=(2.0,)))
+    assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
+    assert files.digests(folder / "predict" / "square-test") == before
+    assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
+    assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), "square") == "seed7"
+    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), "approach_ball") == ""
+    with pytest.raises(InputError, match=r"holds one with config.true = \[4.0\], not None; move it away"):
+        counterfactual(folder, data, CounterfactualConfig(forecast=other))
+
+
+def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
+    settings = files.read_json(evaluated / "predict.json")["settings"]
+    require_free(evaluated / "predict.json", settings | {"added since": 1}, "")
+    require_free(evaluated / "predict.json", settings | {"meaning": 99, "data": "another"}, "")
+    with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
+        require_free(evaluated / "predict.json", settings | {"data": "another"}, "move it away")
 
 
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:
