@@ -29,7 +29,7 @@ from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probe import ProbeConfig, fit_to, usual_window
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.strips import STRIPS, write_strips
+from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
 from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -124,6 +124,7 @@ def _evaluate(
 ) -> None:
     """Measure, and write all files at once."""
     split = settings.split
+    load_decoder(folder, run, model)  # a damaged one is found before the work
     run_folder.require_free(place / run_folder.EVALUATION, _plain(settings), "move it away to evaluate anew")
     output.check(place, MADE_BY, FILES)
     found = measure(folder, run, model, dataset, cfg, split)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,14 @@ from sgjepa.evaluation.targets import Targets
 from sgjepa.laws import Sampler
 
 
+def _check_scores(found: Mapping[str, Any]) -> None:
+    """The numbers of a probe that are shown; the rest of them is for a person who opens the file."""
+    by_target = found.get("validation_nmse_by_target")
+    shown = [found.get("validation_nmse"), *(by_target.values() if isinstance(by_target, dict) else [None])]
+    if not all(isinstance(value, float) for value in shown):
+        raise InputError("a probe's scores should be numbers: validation_nmse, and one for each target")
+
+
 @dataclass(frozen=True)
 class ProbeRecord:
     """probe.json. settings: all that decides the probe."""
@@ -25,9 +34,7 @@ class ProbeRecord:
     files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        by_target = self.scores.get("validation_nmse_by_target")
-        if not isinstance(self.scores.get("validation_nmse"), float) or not isinstance(by_target, dict):
-            raise InputError("ProbeRecord.scores lacks the errors on validation windows")
+        _check_scores(self.scores)
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,7 @@ class Scores:
 
     def __post_init__(self) -> None:
         config.check_bounds(self, episodes=(1, 1e8), horizons=(1, 1e6), simulator_starts_moved=(0, 1e8))
-        if not isinstance(self.probe.get("validation_nmse"), float):
-            raise InputError("Scores.probe lacks validation_nmse")
+        _check_scores(self.probe)
 
 
 @dataclass(frozen=True)

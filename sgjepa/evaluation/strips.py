@@ -15,8 +15,8 @@ from sgjepa.core import files, run_folder
 from sgjepa.data.preview import save_film
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.models.base import WorldModel
+from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
-from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights
@@ -26,23 +26,32 @@ _SHEET, _MP4, _WEBP = "strips.png", "strips.mp4", "strips.webp"
 STRIPS = (run_folder.STRIPS, _SHEET, _MP4, _WEBP)
 
 
+def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
+    """The run's picture decoder, in eval mode, if it has one. Call it before hours of work that end in strips."""
+    path = folder / run_folder.DECODER
+    if not path.is_file():
+        return None
+    decoder = model.build_decoder(run.train.decoder_width)
+    cure = f"delete {path} and {folder / run_folder.MODEL}, and run its `sgjepa train` command again"
+    load_weights(files.verify(path, run_folder.about(folder).files, cure), decoder, cure)
+    return decoder.eval()
+
+
 @torch.no_grad()
 def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
     """Strips of three test episodes (see `_shown`); nothing if the run has no picture decoder.
 
     Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
     """
-    if not (folder / run_folder.DECODER).is_file():
+    decoder = load_decoder(folder, run, model)
+    if decoder is None:
         return []
     part = dataset.test
-    decoder = model.build_decoder(run.train.decoder_width)
-    cure = f"delete {folder / run_folder.DECODER} and {checkpoint.cure_of(folder)}"
-    load_weights(files.verify(folder / run_folder.DECODER, run_folder.about(folder).files, cure), decoder, cure)
     numbers = _shown(part.law, dataset.train.law)
     z = torch.from_numpy(np.array(latents_of(model, part, folder)[numbers]))
     c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
-    decoded = (decoder.eval()(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
+    decoded = (decoder(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
     truth = part.pixels(numbers)[:, context:]
     shown = np.linspace(0, truth.shape[1] - 1, _SHOWN).round().astype(int)
     buffer = io.BytesIO()

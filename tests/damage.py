@@ -1,0 +1,181 @@
+"""A tiny world on disk with one file of every kind, ways to damage a file, and the command that reads it. For two tests."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import small
+from test_train import RUN, train_until
+
+from sgjepa import cli
+from sgjepa.core import files
+from sgjepa.data.collect import collect
+
+ABSURD = (-1, 0, 10**7, 10**12, 1e300, float("nan"), "x", "", None, True, [], {}, [1, "a"], 10**400)
+
+
+@dataclass(frozen=True)
+class World:
+    """A dataset, a finished run with probe, evaluation and counterfactual, and a run that stopped at a checkpoint."""
+
+    root: Path
+    out: Path  # where commands may write
+
+    @property
+    def data(self) -> Path:
+        return self.root / "square"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def halted(self) -> Path:
+        return self.root / "halted"
+
+    def evaluate(self, *more: str) -> list[str]:
+        return ["predict", str(self.run), "--dataset", str(self.data), "--probe", "linear", *more]
+
+    def command(self, path: Path) -> list[str]:
+        """The one that reads the file."""
+        name = path.relative_to(self.root).as_posix()
+        if name.startswith("square/"):
+            return ["coverage", str(self.data), "--json", str(self.out / "coverage.json")]
+        if name.startswith("halted/"):
+            return ["train", "square_gru", "--datasets", str(self.root), "--out", str(self.halted)]
+        if "/probes/" in name:
+            return ["probe", str(self.run), "--dataset", str(self.data), "--probe", "linear"]
+        if "/latents/" in name:  # a probe reads training episodes, a forecast those of the test
+            probe = ["probe", str(self.run), "--dataset", str(self.data), "--probe", "linear", "--seed", "7"]
+            return probe if "-train-" in name else self.evaluate("--context", "30")
+        if name.endswith("decoder.safetensors"):
+            return self.evaluate("--context", "30")
+        return self.evaluate("--counterfactual")
+
+    def files(self) -> dict[str, list[Path]]:
+        """What is read again, by kind."""
+        checkpoint = max((self.halted / "checkpoints").iterdir())
+        found = {
+            "manifest": [self.data / "manifest.json"],
+            "lance": sorted(path for path in self.data.glob("*.lance/**/*") if path.is_file()),
+            "run.json": [self.run / "run.json"],
+            "model": [self.run / "model.safetensors"],
+            "decoder": [self.run / "decoder.safetensors"],
+            "checkpoint": [checkpoint / name for name in ("learner.safetensors", "optimiser.safetensors", "state.json")],
+            "probe": sorted(self.run.glob("probes/*/probe.*")),
+            "latents": sorted(self.run.glob("latents/*.npy")),
+            "predict.json": sorted(self.run.glob("predict/*/predict.json")),
+            "counterfactual.json": sorted(self.run.glob("counterfactual/*/counterfactual.json")),
+            "tables": sorted(self.run.glob("*/*/*.parquet")),
+            "strips": sorted(self.run.glob("predict/*/strips.npz")),
+        }
+        assert all(found.values()), found
+        return found
+
+
+def build(root: Path) -> World:
+    """Seconds: 20 training episodes of 16 pixels, a few updates."""
+    base = small(image_size=16)
+    few = replace(base, train=replace(base.train, episodes=20), test=replace(base.test, episodes=25))
+    data = collect(few, root / "square", workers=1)
+    world = World(root, root.parent / "out")
+    world.out.mkdir(exist_ok=True)
+    encoder = replace(RUN.model.encoder, image_size=16)
+    train = replace(RUN.train, epochs=1, frames=64, save_every=2)
+    run = replace(RUN, name="square_gru", data=(data.name,), model=replace(RUN.model, encoder=encoder), train=train)
+    with commands(run):
+        train_until(5, run, world.halted, root)
+    with commands(replace(run, train=replace(train, decoder=True, decoder_width=8))):
+        assert cli.main(["train", "square_gru", "--datasets", str(root), "--out", str(world.run)]) == 0
+        assert cli.main(world.evaluate("--counterfactual")) == 0
+    return world
+
+
+@contextmanager
+def commands(run: Any) -> Iterator[None]:
+    """The command line with a recipe that is small enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sgjepa.recipes.training.recipe", lambda *_: run)
+        yield
+
+
+def recipe_of(world: World) -> Any:
+    """What the halted run trains."""
+    from sgjepa.training.checkpoint import read_config
+
+    return read_config(world.halted)
+
+
+# --- damages: each returns what it did, in words --------------------------------------------------------------------
+
+
+def flip(path: Path, rng: random.Random) -> str:
+    content = bytearray(path.read_bytes())
+    place = rng.randrange(len(content))
+    content[place] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+    return f"a bit of byte {place} flipped"
+
+
+def truncate(path: Path, rng: random.Random) -> str:
+    size = rng.randrange(path.stat().st_size)
+    path.write_bytes(path.read_bytes()[:size])
+    return f"cut after {size} bytes"
+
+
+def overwrite(path: Path, rng: random.Random) -> str:
+    """A hole, as a disk that lost a block leaves it."""
+    content = bytearray(path.read_bytes())
+    start = rng.randrange(len(content))
+    stop = min(len(content), start + rng.randrange(1, 4096))
+    content[start:stop] = bytes(1 if byte == 0 else 0 for byte in content[start:stop])
+    path.write_bytes(content)
+    return f"bytes {start} to {stop} lost"
+
+
+def edit(path: Path, rng: random.Random, seal: bool = True) -> str:
+    """A value or key of a JSON file changed; without its seal it is what an earlier version could have written."""
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    place, key = rng.choice([*_places(whole)])
+    before = place[key]
+    action = rng.choice(("set", "set", "remove", "add"))
+    if action == "add" and isinstance(place, dict):
+        place["stray"] = 1
+    elif action == "remove" and not isinstance(place, list):
+        del place[key]
+    else:
+        place[key] = rng.choice([value for value in ABSURD if value != before or type(value) is not type(before)])
+    if not seal:
+        whole.pop(files.SEAL, None)
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    return f"{action} at {key}, which was {str(before)[:40]}{'' if seal else ', without a seal'}"
+
+
+def edit_unsealed(path: Path, rng: random.Random) -> str:
+    return edit(path, rng, seal=False)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container with every key in it; what is said of machines and commands is free."""
+    items = list(value.items() if isinstance(value, dict) else enumerate(value)) if isinstance(value, (dict, list)) else []
+    for key, item in items:
+        if key not in ("provenance", files.SEAL):
+            yield value, key
+            yield from _places(item)
+
+
+BYTES: tuple[Callable[[Path, random.Random], str], ...] = (flip, truncate, overwrite)
+
+
+def copy(world: World, root: Path) -> World:
+    shutil.copytree(world.root, root)
+    (root.parent / "out").mkdir(exist_ok=True)
+    return World(root, root.parent / "out")
