@@ -101,7 +101,7 @@ def test_a_negative_number_is_no_flag_however_it_is_written(
 ) -> None:
     assert cli.main(["coverage", str(finished), "--gravity", written, "--json"]) == 0
     (law,) = json.loads(capsys.readouterr().out)["laws"]
-    assert law["law"] == {"gravity": float(written)}
+    assert law["gravity"] == float(written)
 
 
 def test_a_folder_that_is_no_dataset_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor
 from sgjepa import cli, laws
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL, about
+from sgjepa.core.run_folder import MODEL, about, require_free
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -26,7 +27,7 @@ from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
 from sgjepa.evaluation.references import references, simulate
@@ -348,6 +349,35 @@ def test_an_evaluation_is_kept_and_says_what_it_is_of(evaluated: Path, run_folde
     assert 1 <= found.about.scores.effective_rank <= RUN.model.latent
 
 
+def test_evaluations_with_other_settings_stand_side_by_side(
+    evaluated: Path, run_folder: Path, data: Dataset, tmp_path: Path
+) -> None:
+    """Named by what is not usual; nothing is replaced, and notes beside an evaluation stay."""
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    (folder / "predict" / "square-test" / "notes.txt").write_text("mine")
+    before = files.digests(folder / "predict" / "square-test")
+    linear = replace(PROBE, kind="linear", window=2)
+    other = ForecastConfig(context=30, steps=3, probe=linear)
+    place = evaluate(folder, data, other)
+    assert place == folder / "predict" / "square-test-linear2-context30-steps3"
+    told = counterfactual(folder, data, CounterfactualConfig(forecast=other, true=(4.0,), given=(2.0,)))
+    assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
+    assert files.digests(folder / "predict" / "square-test") == before
+    assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
+    assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), "square") == "seed7"
+    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), "approach_ball") == ""
+    with pytest.raises(InputError, match=r"holds one with config.true = \[4.0\], not None; move it away"):
+        counterfactual(folder, data, CounterfactualConfig(forecast=other))
+
+
+def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
+    settings = files.read_json(evaluated / "predict.json")["settings"]
+    require_free(evaluated / "predict.json", settings | {"added since": 1}, "")
+    require_free(evaluated / "predict.json", settings | {"meaning": 99, "data": "another"}, "")
+    with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
+        require_free(evaluated / "predict.json", settings | {"data": "another"}, "move it away")
+
+
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:
     (found,) = load_evaluations(run_folder)
     inside = np.unique(found.law[found.region("in")])
@@ -486,4 +516,15 @@ def test_the_command_prints_what_its_file_holds(
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["probe", str(folder), "--dataset", str(finished), "--probe", "linear"]) == 0
     scores = files.read_json(folder / "probes" / "square-linear4-seed42" / "probe.json")["scores"]
-    assert f"validation NMSE {scores['validation_nmse']:.4f}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
+    assert cli.main(["probe", str(folder), "--datasets", str(finished.parent), "--probe", "linear"]) == 0
+    assert capsys.readouterr().out == said, "a run's own dataset is found by its name"
+    assert f"{tmp_path / 'square'} does not exist" in refuse(capsys, "predict", str(folder), "--datasets", str(tmp_path))
+
+
+def test_a_probe_that_stops_early_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = torch.randn(2, 64, 4, generator=torch.Generator().manual_seed(0))  # nothing to learn
+    _, curve = _fit(ProbeConfig(window=1, hidden=(64,), epochs=200, patience=2, lr=0.1), x, y, x[:9].flip(0), y[:9], "probe")
+    assert len(curve) < 200
+    assert re.search(rf"{len(curve)}/200 .*, stopped: no better for 2 epochs\]\s*$", capsys.readouterr().err)

@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import page as page_policy
 from sgjepa.report import words
+from sgjepa.report.content import Finding
 from sgjepa.report.write import report
 from sgjepa.results.compare import Method, marks, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
@@ -127,11 +130,15 @@ class Page(HTMLParser):
         self.addresses: list[str] = []
         self.images: list[dict[str, str | None]] = []
         self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
         self.words = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
+        self.tags.append(tag)
+        self.attributes += found
         self.ids += [str(found["id"])] if "id" in found else []
         self.addresses += [str(found[name]) for name in ("src", "href") if name in found]
         self.images += [found] if tag == "img" else []
@@ -208,6 +215,76 @@ def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -
     assert title
     assert title[1] == f"loaded {count} of {count}, requests 0, wider than the window false"
     assert "CONSOLE" not in done.stderr
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
+def test_a_script_that_got_into_the_page_would_not_run(made: Path, tmp_path: Path) -> None:
+    spoiled = tmp_path / "spoiled.html"
+    script = '<script>document.title = "taken"</script><img src="data:," onerror="document.title = \'taken\'">'
+    spoiled.write_text((made / "index.html").read_text().replace("<main>", f"<main>{script}"))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--disable-background-networking", "--no-first-run", "--dump-dom", spoiled.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "<title>Does it stay right when gravity changes? square</title>" in done.stdout
+
+
+# --- texts from files ----------------------------------------------------------------------------------------------
+
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'& $\\frac$ ../../x"
+
+
+def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
+    """The same JSON with markup for every text and every number, but what the places in `keep` hold."""
+    if place in keep:
+        return value
+    if isinstance(value, dict):
+        return {key: _spoil(one, keep, f"{place}.{key}" if place else key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_spoil(one, keep, place) for one in value]
+    return MARKUP
+
+
+def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
+    """Evaluation, run.json, the table's columns, the folders' names: markup in every field arrives as the text it is."""
+    keep = {"seed", "settings.split", "settings.config", "coverage", "targets", "laws.gravity.training"}
+    name = MARKUP.replace("/", "")
+    spoiled = []
+    for number, run in enumerate(runs):
+        copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
+        about = files.read_json(copy / "run.json")
+        config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
+        files.write_json(copy / "run.json", _spoil(about, {"config"}) | {"config": config_})
+        place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
+        said = _spoil(files.read_json(place / "predict.json"), keep)
+        said["laws"] = {MARKUP: said["laws"]["gravity"]}
+        said["name"] += str(number // 2)  # as before: two seeds of one method, and another
+        files.write_json(place / "predict.json", said)
+        table = read_table(place / "episodes.parquet")
+        write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
+        if (copy / "counterfactual").exists():
+            (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
+            told = copy / "counterfactual" / name / "counterfactual.json"
+            files.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+        spoiled.append(copy)
+    study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
+    page_ = report(spoiled, tmp_path / "out", note=MARKUP, study=lambda _: study)
+    found = Page(page_.read_text())
+    assert "script" not in found.tags
+    assert set(found.attributes) <= {"src", "alt", "class", "id", "style", "href", "colspan", "aria-label", "lang"} | {
+        "charset",
+        "content",
+        "http-equiv",
+        "name",
+        "rel",
+    }
+    assert all(address.startswith(("data:", "#")) for address in found.addresses)
+    assert found.words.count("<script>alert(1)</script>") > 20
+    assert {"counterfactual", "strips", "law", "finding"} <= set(found.ids)
+    assert not found.open
+    for picture in (tmp_path / "out" / "figures").glob("*.svg"):
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(picture).iter()}
+        assert not tags & {"script", "img", "foreignObject", "a"}, picture
+    assert {p.name for p in tmp_path.iterdir()} == {"out", *(copy.name for copy in spoiled)}, "a name led elsewhere"
 
 
 # --- the numbers ---------------------------------------------------------------------------------------------------
@@ -384,11 +461,107 @@ def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_pa
     assert counterfactuals(gather([copy])) == []
 
 
+def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
+    """The test split has 50 episodes, 10 of them in distribution, 2 for each gravity."""
+    assert page.words.count("That rests on 2 episodes for each value, too few to be certain.") == 1
+    assert "Some values have fewer than 10 episodes: their bands cover less often" in page.words
+    assert "true one; 2 episodes each, 2 seeds. † From fewer than 10 episodes" in page.words
+    assert "Errors in distribution (g from 3 to 5, 10 episodes); lower is better. †" not in page.words
+
+
+def test_a_region_with_few_episodes_is_cautioned_about(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = gather(runs)
+    said = "In distribution (g from 3 to 5, 9 episodes), intervals cover the truth less often than 95 %"
+    assert said not in " ".join(words.cautions(results))
+    monkeypatch.setattr(type(results), "episodes", lambda _, region: 9 if region == "in" else 40)
+    assert said in " ".join(words.cautions(results))
+
+
+def test_an_interval_from_five_episodes_does_cover_less_often_than_it_says() -> None:
+    columns = np.random.default_rng(0).normal(size=(5, 500))  # 500 experiments of 5 episodes with mean 0
+    assert np.mean([one.low <= 0 <= one.high for one in bootstrap(columns, resamples=1000)]) < 0.9
+
+
+def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
+    assert "Measured fewer than 3 times, and not drawn: prediction term: rollout of SG-JEPA (GRU)" in page.words
+    assert not (made / "figures" / "training_rollout.svg").exists()
+    assert (made / "figures" / "training_one_step.svg").is_file()
+
+
+# --- which evaluation ----------------------------------------------------------------------------------------------
+
+
+def _another(run: Path, differs: str) -> None:
+    """A second evaluation of the run, with settings that are not the usual ones."""
+    place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
+    about = files.read_json(place / "predict.json")
+    files.write_json(place / "predict.json", about | {"differs": differs})
+
+
+def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
+    for copy in copies:
+        _another(copy, "linear4")
+        _another(copy, "context30")
+    assert {one.folder.name for m in gather(copies).methods for one in m.seeds} == {"square-test"}
+    asked = gather(copies, data="square-test-linear4")
+    assert {one.folder.name for m in asked.methods for one in m.seeds} == {"square-test-linear4"}
+    assert counterfactuals(gather(copies))
+    assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
+    shutil.rmtree(copies[0] / "predict" / "square-test")
+    said = fails(capsys, *copies, "--out", tmp_path / "out")
+    assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
+    shutil.rmtree(copies[1] / "predict" / "square-test-context30")
+    assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+
+
+# --- what is there already -----------------------------------------------------------------------------------------
+
+
+def test_a_report_over_somebody_elses_files_is_refused(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = [tmp_path / name for name in ("index.html", "figures/mine.svg", "tables/mine.csv")]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sgjepa.report.write.gather", lambda *_: pytest.fail("it read the runs first"))
+    assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
+    assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
+    assert "was made by `sgjepa predict`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
+
+
+def test_a_second_report_replaces_the_first_whole_or_not_at_all(
+    made: Path, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "report"))
+    (out / "notes.txt").write_text("mine")
+    before = files.digests(out)
+    with monkeypatch.context() as patched:
+        patched.setattr("sgjepa.report.write.page", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            report(runs[2:], out)
+        patched.undo()
+        patched.setattr("sgjepa.report.write.to_csv", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            report(runs[2:], out)
+    assert files.digests(out) == before
+    report(runs[2:], out)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not list((out / "figures").glob("relative_*")), "one method alone has no such figure"
+    assert (out / "figures" / "position_l2_by_gravity.svg").is_file()
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert cli.main(["report", *map(str, arguments)]) == 3
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 3) -> str:
+    assert cli.main(["report", *map(str, arguments)]) == code
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]
@@ -420,7 +593,7 @@ def test_what_cannot_be_reported_is_one_line(
     assert not (tmp_path / "out").exists(), "a refused report left something behind"
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out)
+    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out, code=4), "the machine lacks something"
 
 
 def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Path], tmp_path: Path) -> None:

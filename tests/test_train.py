@@ -33,6 +33,7 @@ from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.training import RECIPES, recipe
 from sgjepa.training import checkpoint, losses
+from sgjepa.training.budget import updates_there
 from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
@@ -570,11 +571,25 @@ def test_the_command_line_trains_on_the_datasets_it_is_given(
     asked: list[Run] = []
     monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
     monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda _: None)
-    for name in ("a", "b"):
-        (tmp_path / name).symlink_to(finished)
-    arguments = ["--data", "a", "--data", "b", "--datasets", str(tmp_path), "--out", str(tmp_path / "run")]
-    assert cli.main(["train", "square_gru", *arguments]) == 0
+    for name in "ab":
+        shutil.copytree(finished, tmp_path / name)
+    names = ["--data", "a", "--data", "b", "--datasets", str(tmp_path)]
+    assert cli.main(["train", "square_gru", *names, "--out", str(tmp_path / "run")]) == 0
     assert asked[0].data == ("a", "b")
+
+
+def test_the_command_line_takes_updates_in_all_and_how_often_to_save(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Run] = []
+    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda _: None)
+    usual = recipe("square_gru", "mini").train
+    data = ["--data", finished.name, "--datasets", str(finished.parent), "--out", str(tmp_path)]
+    assert cli.main(["train", "square_gru", *data, "--updates", "30", "--save-every", "7"]) == 0
+    assert updates_there(asked[0], finished.parent) == 30
+    assert (asked[0].train.save_every, asked[0].train.batch) == (7, usual.batch)
+    assert cli.main(["train", "square_gru", *data, "--updates", "0"]) == 3
 
 
 def test_an_unknown_recipe_is_told_the_worlds_and_methods() -> None:

@@ -175,7 +175,7 @@ def test_laws_that_make_no_sense_are_one_line(
 def test_the_errors_follow_from_the_states(run: Path) -> None:
     """states.parquet holds what every source said and what was recorded, so nobody has to run the model again."""
     (found,) = load_evaluations(run)
-    truth, std = found.states("recorded").astype(float), found.about["target_std"]
+    truth, std = found.states("recorded").astype(float), found.about.target_std
     for source in ("predicted", "one_step", "simulator", "stay"):
         errors = found.targets.errors(found.states(source).astype(float), truth, std)
         for metric, values in errors.items():

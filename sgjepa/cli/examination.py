@@ -45,7 +45,7 @@ def examine() -> dict[str, Any]:
         "cores": machine.cores(),
         "compute": machine.prepare(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "disk_free_gib": _disk_free(),
+        "disk_free_gib": round(shutil.disk_usage(".").free / 2**30, 1),  # "." also where the folder was deleted
         "packages": packages,
         "extras": extras,
         "opengl": drawing,
@@ -123,13 +123,6 @@ def _requirements() -> list[str]:
         return []
 
 
-def _disk_free() -> float | None:
-    try:
-        return round(shutil.disk_usage(".").free / 2**30, 1)
-    except OSError:  # the current folder was deleted
-        return None
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -143,10 +136,10 @@ def _with_versions(packages: dict[str, str | None]) -> str:
 
 def as_text(found: dict[str, Any]) -> str:
     """The report for a person."""
-    free = "?" if found["disk_free_gib"] is None else found["disk_free_gib"]
+    cores = machine.counted(found["cores"], "core")
     lines = [
         f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
-        f"{machine.counted(found['cores'], 'core')}, {found['memory_gib']} GiB of memory, {free} GiB of disk free here",
+        f"{cores}, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
         "compute:  " + machine.as_text(found["compute"]),
         "packages: " + _with_versions(found["packages"]),
         *(f"  {extra + ':':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
