@@ -76,6 +76,7 @@ class World:
             "counterfactual.json": sorted(self.run.glob("counterfactual/*/counterfactual.json")),
             "tables": sorted(self.run.glob("*/*/*.parquet")),
             "strips": sorted(self.run.glob("predict/*/strips.npz")),
+            "marker": sorted(self.run.glob("predict/*/.sgjepa.json")),
         }
         assert all(found.values()), found
         return found

@@ -391,10 +391,12 @@ def test_a_training_that_is_stopped_saves_its_last_update_and_ends_in_the_same_w
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     with monkeypatch.context() as patch:
         patch.setattr(losses, "compute", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            train(run, tmp_path / "stopped", world.root)
+        with commands(run):
+            command = ["train", "square_gru", "--datasets", str(world.root), "--out", str(tmp_path / "stopped")]
+            assert cli.main(command) == 130
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert f"{tmp_path / 'stopped'}: stopped after step 3 of 6, which is saved" in capsys.readouterr().err
+    said = f"{tmp_path / 'stopped'}: stopped after step 3 of 6, which is saved; run the same command again to go on"
+    assert capsys.readouterr().err.count(said) == 1
     newest = checkpoint.newest(tmp_path / "stopped")
     assert newest is not None
     assert newest.name == "step-0000003"

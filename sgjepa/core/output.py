@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
+from sgjepa.core.records import check_seal
 
 MARKER = ".sgjepa.json"
 Written = dict[str, str | None]  # relative path -> SHA-256 of what we wrote; None: ours, whatever it holds
@@ -62,14 +63,14 @@ def output_folder(path: Path, made_by: str, whole: str, known: Sequence[str] = (
     staged.mkdir(parents=True)
     try:
         with _held(staged):
-            files.write_json(staged / MARKER, {"made_by": made_by, "files": {}})
+            _mark(staged, made_by, {})
             yield staged
             made: Written = {name: digest for name, digest in files.digests(staged).items() if name != MARKER}
             if path.is_dir():
                 with _held(path):
                     _replace(staged, path, made_by, made, whole, known)
             else:
-                files.write_json(staged / MARKER, {"made_by": made_by, "files": made})
+                _mark(staged, made_by, made)
                 staged.rename(path)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
@@ -81,12 +82,12 @@ def add(path: Path, name: str, content: bytes) -> None:
         files.write_bytes(path / name, content)
         return
     with _held(path):
-        mark = files.read_json(path / MARKER)
-        _make_room(path, name, mark["files"])
+        maker, ours = _marked(path)
+        _make_room(path, name, ours)
         # ours from before the first byte: a kill between the two must not make it look like somebody else's
-        files.write_json(path / MARKER, mark | {"files": mark["files"] | {name: None}})
+        _mark(path, maker, ours | {name: None})
         files.write_bytes(path / name, content)
-        files.write_json(path / MARKER, mark | {"files": mark["files"] | {name: files.digest(path / name)}})
+        _mark(path, maker, ours | {name: files.digest(path / name)})
 
 
 def _require_writable(place: Path, path: Path) -> None:
@@ -95,14 +96,27 @@ def _require_writable(place: Path, path: Path) -> None:
 
 
 def _listed(path: Path, made_by: str) -> Written:
-    """What the marker lists; a name that leads out of the folder is nobody's of ours."""
-    mark = files.read_json(path / MARKER)
-    maker, listed = (mark.get("made_by"), mark.get("files")) if isinstance(mark, dict) else (None, None)
-    if not isinstance(maker, str) or not isinstance(listed, dict):
-        raise InputError(f"{path / MARKER} was edited; choose another folder or move this one away")
+    """What the marker of this command lists."""
+    maker, ours = _marked(path)
     if maker != made_by:
         raise InputError(f"{path} was made by `{maker}`, not by `{made_by}`; choose another folder or move it away")
-    return {
+    return ours
+
+
+def _mark(path: Path, made_by: str, ours: Written) -> None:
+    """With a seal: an edited list must not make somebody's file ours, nor ours somebody's."""
+    files.write_json(path / MARKER, {"made_by": made_by, "files": ours, files.SEAL: ""})
+
+
+def _marked(path: Path) -> tuple[str, Written]:
+    """Who made the folder, and what is listed; a name that leads out of the folder is nobody's of ours."""
+    cure = "choose another folder or move this one away"
+    mark = files.read_json(path / MARKER, cure)
+    maker, listed = (mark.get("made_by"), mark.get("files")) if isinstance(mark, dict) else (None, None)
+    if not isinstance(maker, str) or not isinstance(listed, dict):
+        raise InputError(f"{path / MARKER} was edited; {cure}")
+    check_seal(mark, path / MARKER, cure)
+    return maker, {
         name: digest if isinstance(digest, str) else None
         for name, digest in listed.items()
         if not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
@@ -117,7 +131,7 @@ def _replace(staged: Path, path: Path, made_by: str, made: Written, whole: str, 
     for name in made:
         _make_room(path, name, ours)
     stale = [name for name in ours if name not in made and _unchanged(path / name, ours[name])]
-    files.write_json(path / MARKER, {"made_by": made_by, "files": dict.fromkeys([*stale, *made])})
+    _mark(path, made_by, dict.fromkeys([*stale, *made]))
     for name in sorted([*stale, *({whole} & set(ours))], key=lambda name: name != whole):
         (path / name).unlink(missing_ok=True)
     for name in sorted(made, key=lambda name: name == whole):
@@ -126,7 +140,7 @@ def _replace(staged: Path, path: Path, made_by: str, made: Written, whole: str, 
     for folder in {(path / name).parent for name in stale} - {path}:
         with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
-    files.write_json(path / MARKER, {"made_by": made_by, "files": made})
+    _mark(path, made_by, made)
 
 
 def _make_room(path: Path, name: str, ours: Written) -> None:

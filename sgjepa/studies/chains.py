@@ -114,7 +114,8 @@ def _work(chain: Chain, datasets: Path) -> None:
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
         except InputError:
             raise
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            print(stop, file=log, flush=True)
             os._exit(1)  # a training has saved its last update; a pool's process would take up the next run
         except Exception as error:  # a process pool loses the traceback's text
             traceback.print_exc(file=log)

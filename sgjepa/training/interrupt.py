@@ -34,9 +34,12 @@ def at_the_end_of_an_update() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]  # what is ignored (nohup) stays so
+    for number in heard:
+        signal.signal(number, note)
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for number in heard:
+            signal.signal(number, before[number] or signal.SIG_DFL)

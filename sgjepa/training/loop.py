@@ -7,7 +7,6 @@ been (on a CPU with the same number of threads).
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +97,7 @@ def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Gr
             if stops:
                 break
     if stops and state.step < total:
-        raise _stopped(folder, state, total, first)
+        raise KeyboardInterrupt(f"{folder}: stopped after step {state.step} of {total}, which is saved")
     if first:
         decoder = {} if learner.decoder is None else {run_folder.DECODER: learner.decoder}
         checkpoint.finish(folder, about, {**decoder, run_folder.MODEL: learner.model})
@@ -190,14 +189,6 @@ def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
         worlds=tuple(data.worlds),
         frozen_encoder=frozen,
     )
-
-
-def _stopped(folder: Path, state: State, total: int, first: bool) -> KeyboardInterrupt:
-    """What to raise when a training was asked to stop; says what is safe."""
-    words = f"{folder}: stopped after step {state.step} of {total}, which is saved"
-    if first:
-        print(words, file=sys.stderr)
-    return KeyboardInterrupt(words)
 
 
 def _log(run: Run, folder: Path, state: State, total: int, about: RunRecord, active: bool) -> TrainingLog:
