@@ -34,6 +34,8 @@ from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.probe import ProbeConfig, fit_probe
 from sgjepa.evaluation.records import read_evaluation
 from sgjepa.models.jepa import JEPAConfig
+from sgjepa.results.counterfactual import counterfactuals
+from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.loop import train
@@ -271,6 +273,27 @@ def test_an_absurd_dataset_is_refused_before_any_work(tmp_path: Path) -> None:
         replace(small().train, episodes=10**12)
     with pytest.raises(InputError, match=r"DatasetConfig.image_size must be at least 1, got -3"):
         config.from_dict(DatasetConfig, {**config.to_dict(small()), "image_size": -3})
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("episodes.parquet", lambda run: load_evaluations(run)),
+        ("states.parquet", lambda run: load_evaluations(run)[0].states()),
+        ("strips.npz", lambda run: load_evaluations(run)[0].checked("strips.npz")),
+        ("counterfactual.parquet", lambda run: counterfactuals(gather([run]))),
+    ],
+)
+def test_a_report_believes_no_damaged_table(world: World, name: str, read: Callable[[Path], object]) -> None:
+    (path,) = world.run.glob(f"*/*/{name}")
+    read(world.run)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        InputError, match=rf"{name} is damaged: .*; delete {path.parent} and run: sgjepa predict {world.run}"
+    ):
+        read(world.run)
 
 
 def test_an_evaluation_lacks_no_column(world: World) -> None:
