@@ -455,6 +455,45 @@ def test_a_stop_in_the_last_update_finishes_the_run(world: World, tmp_path: Path
     checkpoint.load_run(tmp_path / "late")
 
 
+STOPPED = """
+import json, os, signal, sys
+from pathlib import Path
+from sgjepa.core import config
+from sgjepa.training import losses
+from sgjepa.training.loop import train
+from sgjepa.training.run import Run
+real, calls = losses.compute, []
+def compute(*arguments, **keywords):
+    calls.append(1)
+    if len(calls) == 3 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return real(*arguments, **keywords)
+losses.compute = compute
+run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
+train(run, Path(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+def test_processes_of_one_training_stop_together_whichever_is_asked(world: World, tmp_path: Path) -> None:
+    run = replace(recipe_of(world), train=replace(recipe_of(world).train, batch=2, save_every=1000))
+    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(run)))
+    (tmp_path / "go.py").write_text(STOPPED)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launch, *map(str, (tmp_path / "go.py", tmp_path / "run.json", tmp_path / "two", world.root))],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode != 0
+    assert "stopped after step 3 of 9, which is saved" in done.stderr
+    newest = checkpoint.newest(tmp_path / "two")
+    assert newest is not None
+    assert newest.name == "step-0000003"
+
+
 # --- modes and letters ---------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ def page(content: Content) -> str:
 <link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>
-{_STYLE.read_text()}</style>
+{_STYLE.read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <header>
