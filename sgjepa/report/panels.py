@@ -54,7 +54,7 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """name: of its files. alt: what it shows, in words. raster: the page shows the PNG, not the SVG. wide: in all its width."""
+    """name: of its files. alt: what it shows, in words. raster: shown as PNG, not as SVG. wide: in full width."""
 
     name: str
     alt: str
