@@ -69,7 +69,7 @@ def test_a_folder_of_somebody_elses_is_refused_and_left_as_it_is(tmp_path: Path)
     assert content(tmp_path / "out") == mine
     with pytest.raises(InputError, match="is not a folder"):
         write(tmp_path / "out" / "index.html", FIRST)
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be made"):
         write(tmp_path / "out" / "index.html" / "report", FIRST)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is not a folder"):

@@ -9,6 +9,7 @@ others put into a folder of ours stays; so does a file of ours that somebody has
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
@@ -91,8 +92,11 @@ def add(path: Path, name: str, content: bytes) -> None:
 
 
 def _require_writable(place: Path, path: Path) -> None:
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: {place} is not a folder that we may write to; choose another one")
+    if not place.is_dir():
+        raise InputError(f"{path} cannot be made: {place} is not a folder; choose another one")
+    if not os.access(place, os.W_OK | os.X_OK):  # what writing would say, before the work
+        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+        raise OSError(why, os.strerror(why), str(path))
 
 
 def _listed(path: Path, made_by: str) -> Written:

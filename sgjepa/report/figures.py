@@ -21,14 +21,16 @@ def error_by_horizon(results: Results, metric: str) -> list[Picture]:
     look = styles([method.label for method in results.methods])
     steps = np.arange(1, results.last + 1)
     shown = [region for region in results.regions if region != "all"] or ["all"]
-    top = max(
-        one.high
+    drawn = [
+        one
         for region in shown
         for method in results.methods
         for source in ("predicted", "stay")
         for one in method.by_horizon(metric, source, region)
         if np.isfinite(one.high)
-    )
+    ]
+    top = max(one.high for one in drawn)
+    bottom = min(0.0, *(one.low for one in drawn))  # an excess over the probe's own error may be below zero
     for region in shown:
         where = place(results, region)
         alt = f"{axis_name(metric)} by horizon, {where}, for {', '.join(m.label for m in results.methods)}"
@@ -47,7 +49,8 @@ def error_by_horizon(results: Results, metric: str) -> list[Picture]:
                 handles.append(
                     Line2D([], [], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.4)), label="simulator, same colour")
                 )
-            axis.set(title=capital(where), xlabel="horizon h (steps)", ylabel=axis_name(metric), ylim=(0, top * 1.04))
+            axis.set(title=capital(where), xlabel="horizon h (steps)", ylabel=axis_name(metric))
+            axis.set_ylim(bottom * 1.04, top * 1.04)
             axis.set_xlim(1, results.last)
             axis.set_xticks(results.horizons)
             legend(axis, handles)
@@ -161,7 +164,7 @@ def strips(results: Results, label: str, number: int, arrays: dict[str, np.ndarr
         names.append(_beside(results, np.atleast_1d(arrays["law"][s]).tolist(), bool(arrays["inside"][s])))
     alt = f"Decoded rollouts of {label}: truth above, prediction below, at h = {', '.join(str(h) for h in horizon)}"
     size = (1.9 + 0.95 * n, 0.7 + 2.1 * count)
-    with panel(found, f"strips_{number}", alt, size, raster=True) as axis:
+    with panel(found, f"strips_{number}", alt, size, raster=True, wide=True) as axis:
         axis.imshow(sheet, interpolation="nearest")
         axis.set_xticks([i * (width + gap) + width / 2 for i in range(n)], [f"h = {h}" for h in horizon])
         axis.set_yticks(middles, names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,13 +54,14 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """name: of its files. alt: what it shows, in words. raster: the page shows the PNG, not the SVG."""
+    """name: of its files. alt: what it shows, in words. raster: shown as PNG, not as SVG. wide: in full width."""
 
     name: str
     alt: str
     svg: bytes
     png: bytes
     raster: bool = False
+    wide: bool = False
 
 
 def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -78,7 +80,9 @@ def panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=size, dpi=144, layout="constrained")
         canvas: Any = FigureCanvasAgg(figure)
-        yield figure.add_subplot()
+        axis = figure.add_subplot()
+        yield axis
+        axis.set_title(textwrap.fill(axis.get_title(loc="left"), int(8.8 * size[0])))  # so many letters fit into an inch
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once; savefig would do it again for each file
         png, svg = io.BytesIO(), io.BytesIO()

@@ -58,7 +58,7 @@ def figure(picture: Picture) -> str:
     """One picture, inside the page."""
     kind, data = ("png", picture.png) if picture.raster else ("svg+xml", picture.svg)
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    wide = ' class="wide"' if picture.raster else ""
+    wide = ' class="wide"' if picture.wide else ""
     return f'<figure{wide}><img src="{source}" alt="{escape(picture.alt)}"></figure>'
 
 

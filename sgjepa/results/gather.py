@@ -70,7 +70,8 @@ class Axis:
     def inside(self) -> str:
         """Which values count as in distribution: "g from 3 to 5"."""
         low, high = self.training.bounds
-        return f"{self.symbol} from {low:g} to {high:g}"
+        ends = f"from {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
+        return f"{self.symbol} {ends}"
 
 
 @dataclass(frozen=True)
