@@ -371,8 +371,8 @@ def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_pa
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert cli.main(["report", *map(str, arguments)]) == 3
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 3) -> str:
+    assert cli.main(["report", *map(str, arguments)]) == code
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]
@@ -404,7 +404,7 @@ def test_what_cannot_be_reported_is_one_line(
     assert not (tmp_path / "out").exists(), "a refused report left something behind"
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out)
+    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out, code=4)
 
 
 def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Path], tmp_path: Path) -> None:
