@@ -12,6 +12,9 @@ def main() -> int:
 
     try:
         return cli.main()
+    except KeyboardInterrupt:  # before it could listen, or a second one while it answered
+        interrupts.say()
+        return interrupts.CODE
     finally:
         interrupts.leave()
 

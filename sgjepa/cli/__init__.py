@@ -57,7 +57,7 @@ STAGES: dict[str, Stage] = {
 }
 
 
-_NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-(inf|nan)", re.IGNORECASE)
+_NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-(inf|nan)$", re.IGNORECASE)
 
 
 class Parser(argparse.ArgumentParser):

@@ -53,12 +53,18 @@ def caught() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+def say() -> None:
+    """The line, past Python's own streams, which may be in use."""
+    with contextlib.suppress(OSError):
+        os.write(2, ("\n" * os.isatty(2) + f"sgjepa: stopped; {AGAIN}\n").encode())
+
+
 def _handle(_: int, frame: FrameType | None) -> None:
     global _came
     if _importing(frame) and not _children():
-        # nothing has begun, and libraries in the middle of their import turn the exception into tracebacks of their own
-        with contextlib.suppress(OSError):
-            os.write(2, ("\n" * os.isatty(2) + f"sgjepa: stopped; {AGAIN}\n").encode())
+        # libraries in the middle of their import turn the exception into tracebacks of their own; and a command may be
+        # killed at any moment, so nothing is lost
+        say()
         os._exit(CODE)
     _came = True
     raise KeyboardInterrupt

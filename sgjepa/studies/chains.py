@@ -119,8 +119,8 @@ def _work(chain: Chain, datasets: Path) -> None:
             os._exit(1)  # a training has saved its last update; a pool's process would take up the next run
         except Exception as error:  # a process pool loses the traceback's text
             traceback.print_exc(file=log)
-            kind = type(faults.expected(error) or RuntimeError())
-            raise kind(f"{one_line(error, 160)} (the whole story: {log_of(chain.folder)})") from None
+            known = faults.expected(error) or RuntimeError(f"{type(error).__name__}: {one_line(error, 160)}")
+            raise type(known)(f"{known} (the whole story: {log_of(chain.folder)})") from None
 
 
 def _raise(future: Future[None], chain: Chain) -> None:
