@@ -13,7 +13,7 @@ from sgjepa.core import config, files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, STATES
 from sgjepa.core.tables import Table, read_table
-from sgjepa.evaluation.targets import Targets
+from sgjepa.data.targets import Targets
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
 

@@ -1,8 +1,8 @@
 """The sliding windows of a rollout side by side instead of one after another, for a recurrent predictor.
 
 Window k sees frames k .. k + H - 1 and answers frame k + H; its state starts at zero, so nothing carries over from one
-window to the next. But a prediction is causal. All that window k makes of true latents can be had before the first prediction,
-for all K windows at once; and when a frame has been predicted, all windows that see it take it in together:
+window to the next. But a prediction is causal. All that window k makes of true latents can be had before the first
+prediction, for all K windows at once; and when a frame has been predicted, all windows that see it take it in together:
 
     frame      0  1  2  3 | 4  5          H = 4, K = 3: the moments in which each window is at work
     window 0   x  x  x  x |
