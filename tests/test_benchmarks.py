@@ -18,6 +18,7 @@ EVERY = sorted(path.name for path in FOLDER.glob("*.py") if path.name != SHARED)
 SMALL = {
     "rollout.py": "--rounds 1 --single 1 --episodes 2 --steps 2 --windows 2",
     "train_step.py": "--sizes mini --batch 1 --mini-rounds 1",
+    "mini_step.py": "--rounds 2 --batch 2 --recipes approach_ball_gru",
     "dense.py": "--episodes 20 --frames 512 --dense-epochs 1",
     "experts.py": "--worlds arm_catcher_ball --train 1 --episodes 1 --workers 2",
 }

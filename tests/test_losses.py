@@ -6,7 +6,7 @@ from torch import nn
 
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
-from sgjepa.training import losses
+from sgjepa.models.rollout import rollout
 from sgjepa.training.losses import OneStepLoss, RolloutLoss, compute, cut_windows, rollout_weights
 from sgjepa.training.sigreg import draw_directions, sigreg
 
@@ -90,7 +90,7 @@ def test_rollout_loss_and_its_gradients_are_those_of_a_geometric_series():
 
 def test_every_rollout_step_reaches_the_history(model):
     z, c = stretch(9)
-    predicted = losses.rollout(model, z[:, :4], c, 5, 4)
+    predicted = rollout(model, z[:, :4], c, 5, 4)
     for k in range(5):
         grad = torch.autograd.grad(predicted[:, 4 + k].sum(), z, retain_graph=True)[0]
         assert grad[:, 3].abs().max() > 0

@@ -17,7 +17,7 @@ SHOW = "import json; from sgjepa.core import machine; found = machine.prepare();
 
 
 def run(code: str, **environment: str) -> dict[str, Any]:
-    kept = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    kept = {key: value for key, value in os.environ.items() if key not in ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**kept, **environment}, capture_output=True, text=True, check=True
     )
@@ -42,6 +42,15 @@ def test_a_torch_that_runs_already_is_reported_as_it_is() -> None:
     found = run("import torch; torch.set_num_threads(1); " + SHOW + "print(json.dumps(found))")
     assert found["threads"] == 1
     assert found["threads_from"] == "torch"
+
+
+def test_threads_wait_briefly_unless_the_user_says_how() -> None:
+    show = SHOW + "import os; print(json.dumps({**found, 'set': os.environ.get('GOMP_SPINCOUNT')}))"
+    found = run(show)
+    assert found["set"] == found["waiting"]["GOMP_SPINCOUNT"] == "1000"
+    found = run(show, OMP_WAIT_POLICY="ACTIVE")
+    assert (found["set"], found["waiting"]) == (None, {"OMP_WAIT_POLICY": "ACTIVE"})
+    assert run("import torch; " + show)["set"] is None, "too late: the threads have started"
 
 
 def test_preparing_does_not_start_torch() -> None:

@@ -24,14 +24,15 @@ from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
+from sgjepa.data.readable import targets_in
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
-from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack, targets_in
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack
 from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.targets import Targets
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
@@ -113,10 +114,10 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
 
 
 def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert targets_in(data) == PLANAR
+    assert targets_in(data.train) == PLANAR
     monkeypatch.setattr(ENVS["square"], "world", replace(ENVS["square"].world, probed=None))
     with pytest.raises(InputError, match="square cannot be probed"):
-        targets_in(data)
+        targets_in(data.train)
 
 
 # --- probes --------------------------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> No
 
 
 def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
-    targets, numbers = targets_in(data), np.arange(25)
+    targets, numbers = targets_in(data.train), np.arange(25)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
     found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=20)
     assert moved <= 2, "float32 may put a body that touches a wall a hair into it"
@@ -288,7 +289,7 @@ def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
     settings = small("arm_paddle_ball", image_size=8)
     settings = replace(settings, train=replace(settings.train, episodes=2), test=replace(settings.test, episodes=3))
     data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
-    targets, numbers = targets_in(data), np.arange(3)
+    targets, numbers = targets_in(data.train), np.arange(3)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
     found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=12)
     assert moved == 0

@@ -158,7 +158,8 @@ def dataset_of(options: Namespace) -> Any:
 
 def probe_config(options: Namespace, dataset: Any) -> Any:
     """The probe of `evaluation_flags`."""
-    from sgjepa.evaluation.probe import ProbeConfig, usual_window
+    from sgjepa.data.readable import usual_window
+    from sgjepa.evaluation.probe import ProbeConfig
 
     window = usual_window(dataset.settings.world) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)

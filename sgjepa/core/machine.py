@@ -5,6 +5,10 @@ pays for clearing the same gigabytes again and again. With the limits here freed
 them a training step takes 1.1 times as long at mini size and 1.4 times at paper size (benchmarks/train_step.py, one thread).
 
 Threads. One per core. More threads than cores is a cliff, so a user's OMP_NUM_THREADS, or torchrun's, is left alone.
+
+Waiting. Between two operations the threads of libgomp spin for milliseconds, longer than the turn of a process: where
+others use the cores too, the one that spins keeps the one it waits for from its work. With a short spin two threads
+lose little on a busy machine; with the usual one they were four to seven times slower than with one thread (docs/log.md).
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ _MALLOC = {
     "M_TRIM_THRESHOLD": (-1, 2**31 - 1),  # bytes free at the heap's end before any go back to the kernel
     "M_TOP_PAD": (-2, 2**28),  # bytes more than asked for when the heap grows
 }
+_SPIN = "1000"  # turns of libgomp's waiting loop, some 20 microseconds, before a thread sleeps; it has 300,000
+_WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")  # if a user set one of them, it stays
 
 
 def prepare() -> dict[str, Any]:
@@ -29,10 +35,13 @@ def prepare() -> dict[str, Any]:
     from_user = bool(os.environ.get("OMP_NUM_THREADS"))
     if not from_user and not late:
         os.environ["OMP_NUM_THREADS"] = str(cores())
+    if not late and not any(name in os.environ for name in _WAITING):
+        os.environ["GOMP_SPINCOUNT"] = _SPIN
     return {
         "threads": sys.modules["torch"].get_num_threads() if late else _number(os.environ["OMP_NUM_THREADS"]),
         "threads_from": "OMP_NUM_THREADS" if from_user else "torch" if late else "cores",
         "cores": cores(),
+        "waiting": {name: os.environ[name] for name in _WAITING if name in os.environ},
         "malloc": _keep_memory(),
     }
 

@@ -89,12 +89,16 @@ class Together:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
+    def part_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Which of `parts` each of these windows is from."""
+        return np.searchsorted(self._ends, np.asarray(numbers), side="right")
+
     def batch(self, numbers: np.ndarray) -> Batch:
         """The windows with these numbers, in their order; those of the first dataset have the lowest numbers."""
         if len(self.parts) == 1:
             return self.parts[0].batch(numbers)
         numbers = np.asarray(numbers)
-        which = np.searchsorted(self._ends, numbers, side="right")
+        which = self.part_of(numbers)
         order = np.argsort(which, kind="stable")
         batches = []
         for index in np.unique(which):

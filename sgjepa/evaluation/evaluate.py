@@ -23,14 +23,15 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
+from sgjepa.data.readable import usual_window
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
+from sgjepa.data.targets import Targets
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import ProbeConfig, fit_to, usual_window
+from sgjepa.evaluation.probe import ProbeConfig, fit_to
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
-from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of

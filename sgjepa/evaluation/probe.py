@@ -19,10 +19,10 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
+from sgjepa.data.readable import targets_in
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.envs import find
+from sgjepa.data.targets import Targets
 from sgjepa.evaluation.records import ProbeRecord
-from sgjepa.evaluation.targets import Targets
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
@@ -115,23 +115,6 @@ def stack(features: Tensor, window: int) -> Tensor:
     return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
 
 
-def targets_in(dataset: Dataset) -> Targets:
-    """What the dataset's world declares to be readable, by the names of its recorded state."""
-    about, world = dataset.train.about, find(dataset.settings.world).world
-    probed = world.probed
-    if probed is None:
-        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
-    state = tuple(name for name, _ in about["state"])
-    turning = (probed.angle, probed.rate, probed.symmetry)
-    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / about["fps"])
-
-
-def usual_window(world: str) -> int:
-    """Frames that a probe sees in that world."""
-    usual = find(world).world.usual
-    return usual.window if usual else ProbeConfig.window
-
-
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
     run, model = checkpoint.load_run(folder)
@@ -158,7 +141,7 @@ def _fit_new(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: P
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
     output.check(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
-    targets = targets_in(dataset)
+    targets = targets_in(dataset.train)
     latents, state = latents_of(model, dataset.train, folder), dataset.train.state
     if not cfg.window <= state.shape[1]:
         raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
@@ -277,7 +260,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
 
 
 def _load(place: Path, there: ProbeRecord, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    targets = targets_in(dataset)
+    targets = targets_in(dataset.train)
     probe = Probe(cfg, model.feature_width, len(targets.names))
     load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
     return Fitted(probe.eval(), cfg, targets, there.scores)

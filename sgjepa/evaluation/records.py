@@ -12,7 +12,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.records import Digests
 from sgjepa.core.run_folder import EVALUATION
 from sgjepa.core.tables import Table, read_table
-from sgjepa.evaluation.targets import Targets
+from sgjepa.data.targets import Targets
 from sgjepa.laws import Sampler
 
 

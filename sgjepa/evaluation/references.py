@@ -11,8 +11,8 @@ from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options
 from sgjepa.data.seeds import episode_plan, episode_seed
 from sgjepa.data.store import Dataset
+from sgjepa.data.targets import Targets
 from sgjepa.envs.base import Env
-from sgjepa.evaluation.targets import Targets
 
 
 def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:

@@ -19,9 +19,12 @@ from sgjepa.core.errors import InputError
 from sgjepa.models.base import WorldModel
 from sgjepa.models.blocks import ConditionEncoder, Pixels, Projector
 from sgjepa.models.encoders.vit import ViT, ViTEncoder
+from sgjepa.models.predictors import waves
 from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.recurrent import RecurrentPredictor
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.models.rollout import rollout
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class JEPA(WorldModel):
             blind=config.blind,
         )
         self.config = config
-        self.pixels = Pixels()
+        self.pixels = Pixels(channels_last=config.encoder.stem == "conv")
         self.encoder = ViTEncoder(config.encoder)
         self.projector = Projector(config.encoder.width, config.projector_width, config.latent)
         self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, config.latent)
@@ -112,6 +115,15 @@ class JEPA(WorldModel):
         """z, c (B, t, D), t <= history -> (B, t, D); position t answers z[t + 1] and sees nothing later than t."""
         prediction: Tensor = self.pred_proj(self.predictor(z, c))
         return z + prediction if self.config.residual else prediction
+
+    def unroll(self, z: Tensor, c: Tensor, steps: int) -> Tensor:
+        """The `steps` latents that `rollout` adds to z (B, H, D), as (B, steps, D); c (B, H + steps - 1, D).
+
+        On a CPU a recurrent predictor works on all windows side by side, which is faster and the same up to rounding.
+        """
+        if z.device.type == "cpu" and isinstance(self.predictor, RecurrentPredictor) and waves.can_advance(self.predictor):
+            return waves.unroll(self.predictor, self.pred_proj, z, c, steps, residual=self.config.residual)
+        return rollout(self, z, c, steps, z.shape[1])[:, z.shape[1] :]
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -31,6 +32,14 @@ def rollout(model: Predicts, z: Tensor, c: Tensor, steps: int, history: int) -> 
         window = slice(max(0, t - history), t)
         z = torch.cat([z, model.predict(z[:, window], c[:, window])[:, -1:]], dim=1)
     return z
+
+
+def unroll(model: Predicts, z: Tensor, c: Tensor, steps: int) -> Tensor:
+    """The latents that `rollout` adds to z (B, H, ...), as (B, steps, ...): by the model's own faster way if it has one."""
+    own: Callable[[Tensor, Tensor, int], Tensor] | None = getattr(model, "unroll", None)
+    if own is not None:
+        return own(z, c, steps)
+    return rollout(model, z, c, steps, history=z.shape[1])[:, z.shape[1] :]
 
 
 def one_step(model: Predicts, z: Tensor, c: Tensor, history: int) -> Tensor:

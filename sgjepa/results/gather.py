@@ -11,8 +11,8 @@ import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.stats import spearman
+from sgjepa.data.targets import UNITS
 from sgjepa.evaluation.records import EvaluationRecord
-from sgjepa.evaluation.targets import UNITS
 from sgjepa.laws import Sampler, find
 from sgjepa.results.compare import Method, methods
 from sgjepa.results.load import REGIONS, Evaluation, load_evaluations

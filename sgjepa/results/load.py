@@ -12,8 +12,8 @@ from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
+from sgjepa.data.targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
-from sgjepa.evaluation.targets import Targets
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
 

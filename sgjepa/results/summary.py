@@ -10,7 +10,7 @@ import numpy as np
 from sgjepa.core import output
 from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
-from sgjepa.evaluation.targets import UNITS
+from sgjepa.data.targets import UNITS
 from sgjepa.results.compare import Method
 from sgjepa.results.load import REGIONS
 

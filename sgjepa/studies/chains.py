@@ -93,10 +93,11 @@ def log_of(folder: Path) -> Path:
 def _work(chain: Chain, datasets: Path) -> None:
     """In a process of its own: from nothing to the evaluation."""
     machine.prepare()
+    from sgjepa.data.readable import usual_window
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
     from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-    from sgjepa.evaluation.probe import ProbeConfig, usual_window
+    from sgjepa.evaluation.probe import ProbeConfig
     from sgjepa.training.loop import train
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)

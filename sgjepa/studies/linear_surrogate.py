@@ -18,9 +18,9 @@ import torch
 from sgjepa.core import files
 from sgjepa.core.stats import Interval, bootstrap, spearman
 from sgjepa.core.tables import to_csv
+from sgjepa.data.readable import targets_in
 from sgjepa.data.store import Dataset, Split, open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
-from sgjepa.evaluation.probe import targets_in
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
@@ -122,7 +122,7 @@ def _bands(
     z = np.asarray(latents_of(model, split, folder), np.float32)
     law = split.law[:, 0].astype(np.float64)
     band = law if width is None else np.round(law / width) * width
-    extra = targets_in(dataset).of(split.state.astype(np.float64))
+    extra = targets_in(split).of(split.state.astype(np.float64))
     latent = torch.tensor(z)
     found = {}
     for g in np.unique(band):

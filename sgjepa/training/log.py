@@ -1,4 +1,4 @@
-"""What a person sees of a training: progress bar, rows, TensorBoard, and a word when latents collapse."""
+"""What a person sees of a training: progress bar, rows, TensorBoard, and a word when latents collapse or lose something."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.training import checkpoint, monitor
+from sgjepa.training.readable import PREFIX
 
 _KEPT = 20  # records before they are written
 _SHOWN = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
@@ -50,6 +51,10 @@ class TrainingLog:
         if active:
             self._bar = progress(total, step, name, "steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+            self._watch = monitor.Watch()
+            for row in run_folder.read(folder):  # what the run saw before it was interrupted, and said then
+                if row.get("split") == "validation":
+                    self._watch.see(_readable(row))
 
     def __enter__(self) -> TrainingLog:
         return self
@@ -105,6 +110,8 @@ class TrainingLog:
         if words and words.split(":")[0] not in self._warned:
             self._warned.add(words.split(":")[0])
             self._bar.write(f"warning at step {step}: {words}")
+        for words in self._watch.see(_readable(parts)):
+            self._bar.write(f"warning at step {step}: {words}")
         self._since = time.perf_counter()
 
     def flush(self) -> None:
@@ -120,3 +127,8 @@ class TrainingLog:
         self._records.append({**about, **self._constant, **parts})
         for name, value in parts.items():
             self._board.add_scalar(f"{split}/{name}", value, step)
+
+
+def _readable(row: dict[str, Any]) -> dict[str, float]:
+    """Of a validation, the probe errors by target."""
+    return {name.removeprefix(PREFIX): value for name, value in row.items() if name.startswith(PREFIX)}

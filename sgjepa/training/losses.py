@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.models.rollout import Predicts, rollout
+from sgjepa.models.rollout import Predicts, unroll
 from sgjepa.training.parallel import Group, from_first_rank
 from sgjepa.training.sigreg import draw_directions, sigreg
 
@@ -109,7 +109,7 @@ def rollout_weights(discount: float, steps: int) -> Tensor:
 def rollout_loss(model: Predicts, z: Tensor, c: Tensor, steps: int, discount: float) -> Tensor:
     """Discounted error of a rollout from the first H latents; z (B, H + K, ...), c (B, H + K - 1, D)."""
     history = z.shape[1] - steps
-    predicted = rollout(model, z[:, :history], c, steps, history)[:, history:]  # (B, K, ...)
+    predicted = unroll(model, z[:, :history], c, steps)  # (B, K, ...)
     errors = _squared_error(predicted, z[:, history:])  # (K,), fp32
     return (
         errors * rollout_weights(discount, steps).to(z.device)

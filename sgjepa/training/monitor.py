@@ -1,4 +1,4 @@
-"""Signs of collapse: effective rank and spread of the latents (paper, eq. sigreg-effective-rank)."""
+"""Signs of collapse: effective rank and spread of the latents (paper, eq. sigreg-effective-rank), and what leaves them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,30 @@ def warning(health: dict[str, float], dimensions: int) -> str | None:
     if health["std_min"] < 0.05:
         return f"a latent dimension is dead: its standard deviation is {health['std_min']:.3f}; raise the weight of SIGReg"
     return None
+
+
+class Watch:
+    """Notices what a probe could once read and cannot any more; says it once per target.
+
+    Not for a target that was never there, nor for one whose error wavers: it must have been below READ and now be above
+    LOST and twice its best.
+    """
+
+    READ, LOST = 0.3, 0.6  # NMSE
+
+    def __init__(self) -> None:
+        self._best: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    def see(self, readable: dict[str, float]) -> list[str]:
+        """Probe errors of one validation by target; returns what a person should know."""
+        words = []
+        for name, error in readable.items():
+            best = self._best[name] = min(error, self._best.get(name, math.inf))
+            if best < self.READ and error > max(self.LOST, 2 * best) and name not in self._said:
+                self._said.add(name)
+                words.append(
+                    f"{name} is leaving the latents: its probe error rose from {best:.2f} to {error:.2f}; "
+                    f"raise the weight of SIGReg"
+                )
+        return words

@@ -13,6 +13,7 @@ from sgjepa.training import losses, monitor, parallel
 from sgjepa.training.batches import encode, to_device, windows_of
 from sgjepa.training.learner import Learner
 from sgjepa.training.parallel import Group
+from sgjepa.training.readable import Reader
 from sgjepa.training.run import Run
 from sgjepa.training.seeds import DIRECTIONS, mix
 
@@ -51,7 +52,10 @@ def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, 
 
 @torch.no_grad()
 def validate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> dict[str, float]:
-    """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode."""
+    """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode.
+
+    And, on the first process and from its share, how well a linear probe reads what the world declares readable.
+    """
     learner.eval()
     ranks = parallel.world_size(group)
     size = min(run.train.batch, len(data) // ranks * ranks)  # equal shares
@@ -61,14 +65,21 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
     if run.train.validation is not None:
         count = min(count, run.train.validation)
     numbers = np.linspace(0, len(data) - 1, count * size).astype(int).reshape(count, size)
+    changes = learner.model.collapse_width is not None and run.train.trains == "all"
+    reader = Reader(data, numbers.size // ranks) if changes and parallel.rank(group) == 0 else None
     terms = []
     for index, chosen in enumerate(numbers):
-        batch = to_device(data.batch(chosen[parallel.rank(group) :: ranks]), device)
+        mine = chosen[parallel.rank(group) :: ranks]
+        read = data.batch(mine)
+        batch = to_device(read, device)
         z, c = encode(learner.model, batch, None)
+        if reader is not None:
+            reader.take(learner.model, z, read, mine)
         generator = torch.Generator(device).manual_seed(mix(0, index, DIRECTIONS))
         _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
         terms.append({name: float(value) for name, value in over_ranks(parts, group).items()} | health(learner.model, z))
-    return {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
+    means = {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
+    return means | (reader.scores() if reader is not None else {})
 
 
 def over_ranks(parts: dict[str, Tensor], group: Group) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sgjepa.core.config import check_bounds
@@ -86,7 +87,11 @@ class ViTEncoder(nn.Module):
         nn.init.trunc_normal_(self.position, std=0.02)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        patches = self.stem(pictures).flatten(2).transpose(1, 2)  # (N, tokens - 1, width)
+        return self.see(self.stem(pictures))
+
+    def see(self, stem: Tensor) -> Tensor:
+        """The answer of the stem, (N, width, rows, columns) -> class tokens (N, width)."""
+        patches = stem.flatten(2).transpose(1, 2)  # (N, tokens - 1, width)
         x = torch.cat([self.cls.expand(patches.shape[0], -1, -1), patches], dim=1) + self.position
         for block in self.blocks[:-1]:
             x = block(x)
@@ -105,13 +110,29 @@ class ConvStem(nn.Module):
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
             # no BatchNorm: a frame must not depend on which others are encoded in the same chunk
-            layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), nn.GroupNorm(1, after), nn.ReLU()]
+            layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), NormReLU(1, after), nn.Identity()]
         self.layers = nn.Sequential(*layers, nn.Conv2d(width, width, kernel_size=1))
 
     def forward(self, pictures: Tensor) -> Tensor:
         # this order of memory makes the stem a third faster on a CPU; the plain patch projection is slower with it
         y: Tensor = self.layers(pictures.contiguous(memory_format=torch.channels_last))
         return y
+
+
+class NormReLU(nn.GroupNorm):
+    """GroupNorm with one group, and a ReLU. (The Identity that follows it in the stem keeps the weights' older names.)
+
+    Where the channels of a pixel lie side by side, a frame is one row of memory and the norm a LayerNorm over it, which
+    is quicker than torch's GroupNorm on few channels (12 of them: 1.4 times); and the ReLU needs no memory of its own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not x.is_contiguous(memory_format=torch.channels_last):
+            return F.relu(super().forward(x))
+        rows = x.permute(0, 2, 3, 1).flatten(1)  # (N, h w C), no copy
+        weight, bias = (p.repeat(rows.shape[1] // len(p)) for p in (self.weight, self.bias))
+        y = F.layer_norm(rows, rows.shape[1:], weight, bias, self.eps).relu_()
+        return y.view_as(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from sgjepa.core.config import check_bounds
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
@@ -39,3 +45,70 @@ class GRUCell(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.gru(x)[0]
         return y
+
+    def advance(self, x: Tensor, state: Tensor, counts: Sequence[int]) -> Tensor:
+        """Many sequences that do not begin together: x (R, width), the rows of one moment after those of another.
+
+        counts: sequences in each moment, never falling; those that are new come last, with a state of zero.
+        state (n, width): of the first n sequences, before the first moment. Returns (R, width).
+        """
+        weight_x, weight_h, bias_x, bias_h = self.gru.parameters()  # nn.GRU's order
+        y: Tensor = _Scan.apply(F.linear(x, weight_x, bias_x), state, weight_h, bias_h, tuple(counts))  # type: ignore[no-untyped-call]
+        return y
+
+
+class _Scan(torch.autograd.Function):
+    """The recurrence alone, with a gradient written out: 8 operations for a moment instead of autograd's 30.
+
+    r, u = sigmoid(a[r, u] + b[r, u])     n = tanh(a[n] + r b[n])     h' = n + u (h - n)     b = W h + bias
+
+    a (R, 3 w): the input's part of the gates, in nn.GRU's order r, u, n.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, state: Tensor, weight: Tensor, bias: Tensor, counts: tuple[int, ...]) -> Tensor:
+        w = weight.shape[1]
+        b, n, y = torch.empty_like(a), a.new_empty(len(a), w), a.new_empty(len(a), w)
+        h = a.new_zeros(len(a), w)  # the state before each moment
+        h[: len(state)] = state
+        for rows, before in _moments(counts):
+            if before is not None:
+                h[rows.start : rows.start + before.stop - before.start] = y[before]
+            torch.addmm(bias, h[rows], weight.T, out=b[rows])
+            gates = b[rows, : 2 * w].add_(a[rows, : 2 * w]).sigmoid_()
+            torch.addcmul(a[rows, 2 * w :], gates[:, :w], b[rows, 2 * w :], out=n[rows]).tanh_()
+            torch.lerp(n[rows], h[rows], gates[:, w:], out=y[rows])
+        ctx.counts, ctx.given = counts, len(state)
+        ctx.save_for_backward(b, n, h, weight)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        b, n, h, weight = ctx.saved_tensors
+        w = weight.shape[1]
+        r, u = b[:, :w], b[:, w : 2 * w]
+        # what does not depend on later moments, for all at once
+        by_u = torch.ops.aten.sigmoid_backward(h - n, u)
+        by_n = torch.ops.aten.tanh_backward(1 - u, n)
+        by_r = torch.ops.aten.sigmoid_backward(b[:, 2 * w :], r)
+        d_a, d_b = torch.empty_like(b), torch.empty_like(b)
+        after: Tensor | None = None  # the gradient of the state before the next moment
+        for rows, _ in reversed(list(_moments(ctx.counts))):
+            d_y = grad[rows]
+            if after is not None:
+                d_y = d_y + after[: len(d_y)]
+            d_n = torch.mul(d_y, by_n[rows], out=d_a[rows, 2 * w :])
+            torch.mul(d_n, by_r[rows], out=d_b[rows, :w])
+            torch.mul(d_y, by_u[rows], out=d_b[rows, w : 2 * w])
+            torch.mul(d_n, r[rows], out=d_b[rows, 2 * w :])
+            after = torch.addmm(d_y * u[rows], d_b[rows], weight)
+        assert after is not None
+        d_a[:, : 2 * w] = d_b[:, : 2 * w]
+        return d_a, after[: ctx.given], d_b.T @ h, d_b.sum(0), None
+
+
+def _moments(counts: Sequence[int]) -> list[tuple[slice, slice | None]]:
+    """The rows of each moment, and those of the moment before it."""
+    rows = [slice(start, stop) for start, stop in pairwise(accumulate(counts, initial=0))]
+    return list(zip(rows, [None, *rows[:-1]], strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sgjepa.models.blocks import layer_norm
@@ -23,6 +24,26 @@ class RecurrentLayer(nn.Module):
     def forward(self, x: Tensor, c: Tensor) -> Tensor:
         y: Tensor = self.dropout(self.cell(self.mlp(torch.cat([layer_norm(x), c], dim=-1))))
         return x + self.scale * y
+
+    # --- the same in two halves, for predictors/waves.py --------------------------------------------------------------
+
+    def conditioned(self, c: Tensor) -> Tensor:
+        """What the condition adds to the MLP's first layer, (..., width) -> (..., hidden)."""
+        first = self.mlp[0]
+        assert isinstance(first, nn.Linear)
+        return F.linear(c, first.weight[:, c.shape[-1] :], first.bias)
+
+    def before_cell(self, x: Tensor, conditioned: Tensor, noise: Tensor | None) -> Tensor:
+        """The cell's input; noise: dropout's, with its scale, None for none."""
+        first, gelu, _, last = self.mlp
+        assert isinstance(first, nn.Linear)
+        h = gelu(F.linear(layer_norm(x), first.weight[:, : x.shape[-1]]) + conditioned)
+        y: Tensor = last(h if noise is None else h * noise)
+        return y
+
+    def after_cell(self, x: Tensor, y: Tensor, noise: Tensor | None) -> Tensor:
+        """The residual sum."""
+        return x + self.scale * (y if noise is None else y * noise)
 
 
 class RecurrentPredictor(nn.Module):

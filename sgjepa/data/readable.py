@@ -1,0 +1,37 @@
+"""What a probe may read out of a dataset's frames: what its world declares, by the names of the recorded state."""
+
+from __future__ import annotations
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.store import Split
+from sgjepa.data.targets import Targets
+from sgjepa.envs import find
+
+_WINDOW = 4  # frames, in a world that says nothing
+
+
+def targets_in(split: Split) -> Targets:
+    """What the split's world declares to be readable; an InputError if that is nothing."""
+    found = readable_in(split)
+    if found is None:
+        raise InputError(
+            f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (World.probed)"
+        )
+    return found
+
+
+def readable_in(split: Split) -> Targets | None:
+    """The same; None if the world declares nothing."""
+    about = split.about
+    probed = find(about["task"]).world.probed
+    if probed is None:
+        return None
+    state = tuple(name for name, _ in about["state"])
+    turning = (probed.angle, probed.rate, probed.symmetry)
+    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / about["fps"])
+
+
+def usual_window(world: str) -> int:
+    """Frames that a probe sees in that world."""
+    usual = find(world).world.usual
+    return usual.window if usual else _WINDOW
