@@ -74,6 +74,13 @@ def test_a_predictor_that_cannot_go_on_from_a_state_is_unrolled_plainly() -> Non
     assert torch.equal(unroll(model, z, c, 4), rollout(model, z, c, 4, history=5)[:, 5:])
 
 
+def test_mixed_precision_is_unrolled_plainly() -> None:
+    model = build(CONFIG, training=False).float()
+    z, c = torch.randn(2, 5, 6), torch.randn(2, 8, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(unroll(model, z, c, 4), rollout(model, z, c, 4, history=5)[:, 5:])
+
+
 def test_every_window_sees_every_frame_of_its_own_once() -> None:
     plan = Plan(history=4, steps=3)
     blocks = plan.blocks(0, 6)
