@@ -127,7 +127,7 @@ class Attention(nn.Module):
 
         q·(W h + b) = (W'q)·h + q·b, and Σ a (W h + b) = W Σ a h + b, because the a of a token sum to one.
         """
-        q = self.query(h[:, 0]).view(len(h), self.heads, -1)  # (B, heads, head_dim)
+        q = self.query(h[:, 0]).unflatten(-1, (self.heads, -1))  # (B, heads, head_dim)
         q = q * q.shape[-1] ** -0.5
         key, value = (layer.weight.view(self.heads, -1, h.shape[-1]) for layer in (self.key, self.value))
         score = torch.einsum("bhd,hdw->bhw", q, key) @ h.mT  # (B, heads, N)

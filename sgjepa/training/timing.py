@@ -32,6 +32,7 @@ def steps(run: Run, shape: WorldModel) -> dict[str, Any]:
     shapes: dict[str, tuple[int, ...]] = {}
     for name, module in model.named_modules():
         module.register_forward_hook(_note(shapes, name))
+    _one_window(run, model, device)
     forward, once = _counted(run, model, optimiser, device)
     count = max(1, min(run.train.batch, int(_TIMED / once["forward_backward"])))
     work, update = min((_timed(run, model, optimiser, count, device) for _ in range(2)), key=sum)
@@ -64,6 +65,13 @@ def _counted(run: Run, model: WorldModel, optimiser: Hybrid, device: str) -> tup
         encode(model, batch, None)
     parts = {"forward_backward": float(training.get_total_flops()), "optimiser": float(update.get_total_flops())}
     return encoding.get_total_flops() / run.train.frames, parts
+
+
+@torch.no_grad()
+def _one_window(run: Run, model: WorldModel, device: str) -> None:
+    """Pass every layer once, for the shapes: a rollout may take several windows through a part of a layer at once."""
+    z, c = encode(model, _random_batch(run, model, 1, device), None)
+    model.predict(z[:, : run.history], c[:, : run.history])
 
 
 def _timed(run: Run, model: WorldModel, optimiser: Hybrid, count: int, device: str) -> tuple[float, float]:
