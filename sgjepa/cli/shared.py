@@ -100,7 +100,7 @@ def print_or_write(place: Path | None, found: Any, text: str) -> None:
     if place == STDOUT:
         sys.stdout.write(files.to_json(found))
         return
-    if place is not None and place.exists():
+    if place is not None and place.exists() and not _is_device(place):
         _require_ours(place, found)
     print(text)
     if place is not None and _is_device(place):
