@@ -72,8 +72,10 @@ def cost(one: Evaluation) -> Cost:
 def budget_words(costs: Sequence[Cost]) -> str:
     """Whether the trainings had equal budgets."""
     steps = sorted({one.steps for one in costs})
-    minutes = sorted(one.seconds / 60 for one in costs)
-    span = f"{minutes[0]:.1f} to {minutes[-1]:.1f} minutes" if len(costs) > 1 else f"{minutes[0]:.1f} minutes"
+    seconds = sorted(one.seconds for one in costs)
+    scale, unit, form = (1.0, "seconds", ".0f") if seconds[-1] < 90 else (60.0, "minutes", ".1f")
+    first, last = (format(value / scale, form) for value in (seconds[0], seconds[-1]))
+    span = f"{last} {unit}" if first == last else f"{first} to {last} {unit}"
     if len(steps) == 1:
         return f"{'All runs were' if len(costs) > 1 else 'The run was'} trained for {steps[0]:,} updates, in {span}."
     return f"The runs were not trained equally long: {steps[0]:,} to {steps[-1]:,} updates, in {span}."
