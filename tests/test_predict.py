@@ -31,7 +31,7 @@ from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
-from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe, stack
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
@@ -43,6 +43,7 @@ from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
+from sgjepa.training.readable import stack
 
 PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")

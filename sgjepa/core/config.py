@@ -35,11 +35,6 @@ def from_dict(cls: type[T], data: Any) -> T:
     return _build(cls, data, cls.__name__)
 
 
-def from_union(choices: Any, data: Any) -> Any:
-    """The config of one of several types, by its "type"."""
-    return _build(choices, data, " | ".join(choice.__name__ for choice in get_args(choices)))
-
-
 def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
     """The first place where two JSON values differ, with both values there; None if they are equal."""
     if isinstance(one, dict) and isinstance(other, dict):

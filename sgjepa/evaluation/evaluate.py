@@ -38,7 +38,6 @@ from sgjepa.training.latents import latents_of
 from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
-SOURCES = ("predicted", "true", "one_step", "stay", "constant_velocity", "simulator")
 MADE_BY = "sgjepa predict"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources

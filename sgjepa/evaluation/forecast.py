@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgjepa.evaluation.probe import Fitted, stack
+from sgjepa.evaluation.probe import Fitted
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step, rollout
+from sgjepa.training.readable import stack
 
 _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
 

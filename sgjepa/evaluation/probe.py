@@ -26,6 +26,7 @@ from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
+from sgjepa.training.readable import stack
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights, save_weights
 
@@ -108,11 +109,6 @@ class Fitted:
         y = self.probe(windows)
         states: np.ndarray = (y * self.probe.std + self.probe.mean).double().cpu().numpy()
         return states
-
-
-def stack(features: Tensor, window: int) -> Tensor:
-    """(B, T, F) -> (B, T - window + 1, window * F), oldest first."""
-    return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:

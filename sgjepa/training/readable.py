@@ -64,6 +64,11 @@ class Reader:
         return found
 
 
+def stack(features: Tensor, window: int) -> Tensor:
+    """What a probe sees: (B, T, F) -> (B, T - window + 1, window * F), oldest first."""
+    return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
+
+
 def probe_scores(
     targets: Targets, features: Tensor, states: np.ndarray, episodes: np.ndarray, window: int
 ) -> dict[str, float]:
@@ -74,7 +79,7 @@ def probe_scores(
     half = np.searchsorted(np.unique(episodes), episodes) % 2  # every other episode
     if window > features.shape[1] or not 0 < half.sum() < len(half) or not torch.isfinite(features).all():
         return {}
-    x = features.unfold(1, window, 1).transpose(2, 3).flatten(2)  # (B, T - window + 1, window F)
+    x = stack(features, window)  # (B, T - window + 1, window F)
     y = torch.from_numpy(targets.of(states[:, window - 1 :].astype(np.float64)))  # (B, ·, Y)
     spread = y.flatten(0, 1).var(dim=0, correction=0)
     errors = []  # of each half: (ridges, windows, Y)
