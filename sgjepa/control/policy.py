@@ -1,0 +1,27 @@
+"""What drives a world: one protocol for demonstrators, learned policies and planners, for many episodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+# what a policy is shown of an episode: its newest picture, its true state, or what the world's demonstrator would do
+View: TypeAlias = Literal["frames", "state", "expert"]
+
+
+class Policy(Protocol):
+    """Drives N episodes side by side. It sees nothing but what it asks for."""
+
+    @property
+    def sees(self) -> View: ...
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        """Begin N episodes under these laws, (N, L). seeds: an episode's chance comes from its own and nothing else."""
+
+    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+        """The controls from this frame to the next, (N, A) float32. Called once for every frame, the first one too.
+
+        seen: frames (N, h, w, 3) uint8, states (N, S) or the demonstrator's controls (N, A), as `sees` says.
+        """
