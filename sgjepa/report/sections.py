@@ -11,7 +11,7 @@ from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
 from sgjepa.report.words import against_baseline, answer, cautions, count, few, fixed, in_scale, join, place
-from sgjepa.results.compare import paired, verdict
+from sgjepa.results.compare import MEAN, paired, verdict
 from sgjepa.results.gather import MAIN, METRICS, Results
 from sgjepa.results.training import LEAST, budget_words, too_short
 
@@ -49,7 +49,8 @@ def _says(content: Content) -> str:
     for method in results.others:
         found = []
         for region, sentence in zip(results.regions, against_baseline(results, method), strict=True):
-            found.append(parts.chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + parts.text(sentence))
+            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
+            found.append(parts.chip(verdict(difference)) + parts.text(sentence))
         title = f"{method.label} against {results.baseline.label}"
         cards.append(parts.card(title, found, look[method.label][0]))
     compared = f'<div class="cards">{"".join(cards)}</div>' if cards else ""
@@ -197,7 +198,8 @@ def _scale(content: Content) -> str:
 def _tables(content: Content) -> str:
     results = content.results
     note = (
-        "Mean error, 95 % interval below. Bold: the lowest error, and every method whose difference from it on the "
+        "Mean error over episodes, 95 % interval below; the last column is the mean over all horizons. "
+        "Bold: the lowest error, and every method whose difference from it on the "
         "same episodes is not certain; underlined: the next, by the same rule. "
     )
     paper = results.published
@@ -205,10 +207,10 @@ def _tables(content: Content) -> str:
         note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); one training each, no intervals."
     found = [f'<p class="quiet">{escape(note)}</p>']
     for region, groups in content.tables.items():
-        head = "".join(f"<th>h = {h}</th>" for h in results.horizons)
+        head = "".join(f"<th>{'mean' if h == MEAN else f'h = {h}'}</th>" for h in results.columns)
         body = "".join(
             "<tbody>"
-            + parts.span(group.metric, len(results.horizons) + 1)
+            + parts.span(group.metric, len(results.columns) + 1)
             + "".join(_row(results, group, line) for line in group.lines)
             + "</tbody>"
             for group in groups
@@ -220,7 +222,7 @@ def _tables(content: Content) -> str:
 
 
 def _row(results: Results, group: Group, line: Line) -> str:
-    cells = "".join(parts.cell(line.cells.get(h), group.metric) for h in results.horizons)
+    cells = "".join(parts.cell(line.cells.get(h), group.metric) for h in results.columns)
     dot, seeds = "", ""
     if line.kind == "method":
         method = next(method for method in results.methods if method.label == line.label)

@@ -105,7 +105,7 @@ def against_baseline(results: Results, method: Method) -> list[str]:
     """A sentence for each region: the method against the chosen baseline, at the last horizon."""
     found = []
     for region in results.regions:
-        difference = paired(method, results.baseline, MAIN, region)[-1]
+        difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
         where = place(results, region)
         found.append(f"{where[0].upper()}{where[1:]}, {compare(method.label, results.baseline.label, difference)}.")
     return found
@@ -124,12 +124,12 @@ def answer(results: Results) -> list[str]:
     for method in results.others:
         parts = []
         for region in asked:
-            difference = paired(method, results.baseline, MAIN, region)[-1]
+            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
             parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
         if earlier := results.horizons[:-1]:
-            differences = paired(method, results.baseline, MAIN, asked[-1])
-            verdicts = " / ".join(verdict(differences[h - 1]) for h in earlier)
+            differences = paired(method, results.baseline, MAIN, earlier, asked[-1])
+            verdicts = " / ".join(verdict(differences[h]) for h in earlier)
             found[-1] += f" Earlier, {names[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
     beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
     where = names[asked[-1]]

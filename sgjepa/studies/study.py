@@ -24,6 +24,8 @@ from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
 
 ABOUT = "study.json"
+# the world that a question is put to: at mini size the one that can answer it, else the one the paper asks
+WORLDS = {"mini": "approach_ball", "small": "square", "paper": "square"}
 
 
 @dataclass(frozen=True)
