@@ -22,7 +22,7 @@ from sgjepa.core.run_folder import MODEL
 from sgjepa.results.gather import gather
 from sgjepa.studies import STUDIES, factorial
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, make_datasets
+from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets
 from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
@@ -204,3 +204,14 @@ def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "not allowed with" in capsys.readouterr().err
     assert cli.main(["study", "astrology"]) == 3
     assert "unknown study 'astrology'" in capsys.readouterr().err
+
+
+def test_a_study_can_be_asked_for_some_of_its_cells() -> None:
+    short = replace(RUN, name="a_gru")
+    cells = [Cell(short), Cell(replace(short, name="a_lewm")), Cell(replace(short, name="b_gru"), start="a_lewm")]
+    assert [cell.run.name for cell in chosen(cells, [])] == ["a_gru", "a_lewm", "b_gru"]
+    assert [cell.run.name for cell in chosen(cells, ["*_lewm", "a_*"])] == ["a_gru", "a_lewm"]
+    with pytest.raises(InputError, match=r"unknown cell 'c_\*'"):
+        chosen(cells, ["c_*"])
+    with pytest.raises(InputError, match="b_gru starts from a_lewm; add it to --only"):
+        chosen(cells, ["*_gru"])

@@ -6,13 +6,14 @@ stage is kept: interrupted, the same call goes on where it was.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sgjepa.core import files, output, records
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.collect import collect
 from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
@@ -95,17 +96,19 @@ def run_study(
     seeds: int | None = None,
     updates: int | None = None,
     workers: int | None = None,
+    only: Sequence[str] = (),
     page: str = "report",
     note: str = "",
 ) -> Path:
     """Answer the question: runs to `out/runs`, the report to `out/<page>`; returns its page.
 
-    seeds, updates: instead of the study's and the recipes' own numbers. note: for the page's reader.
+    seeds, updates: instead of the study's and the recipes' own numbers. only: patterns of the cells' names, such as
+    "*_gru"; all without. note: for the page's reader.
     """
     seeds = study.seeds.get(size, 1) if seeds is None else seeds
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
-    cells = study.cells(size)
+    cells = chosen(study.cells(size), only)
     output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
@@ -132,6 +135,19 @@ def run_study(
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
     return written
+
+
+def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
+    """The cells whose names fit one of the patterns, in their own order."""
+    names = [cell.run.name for cell in cells]
+    for pattern in only:
+        if not fnmatch.filter(names, pattern):
+            raise unknown("cell", pattern, names)
+    kept = {name for pattern in only for name in fnmatch.filter(names, pattern)}
+    for cell in cells:
+        if only and cell.run.name in kept and cell.start is not None and cell.start not in kept:
+            raise InputError(f"{cell.run.name} starts from {cell.start}; add it to --only")
+    return [cell for cell in cells if not only or cell.run.name in kept]
 
 
 def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> None:
