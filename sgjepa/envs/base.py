@@ -109,6 +109,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """The vectors that `world.records` names, as of the present frame, (R,) float64 each."""
         return {}
 
+    def seen_state(self) -> np.ndarray:
+        """The present frame without a picture, in the order of `world.seen`, (S,) float32: the numbers that datasets hold."""
+        records = self.records()
+        return np.concatenate([self.state(), *(records[name] for name in self.world.own)]).astype(np.float32)
+
     def labels(self) -> dict[str, str]:
         """The words that `world.labels` names for the episode so far; datasets keep those of the last frame."""
         return {}

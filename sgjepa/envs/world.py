@@ -90,6 +90,7 @@ class World:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
     # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)
     records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
+    own: tuple[str, ...] = ()  # those of the records that tell the robot's own pose: what it may know besides the state
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
     # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
     plans: tuple[str, ...] = ()
@@ -99,6 +100,11 @@ class World:
     @property
     def frame_dt(self) -> float:
         return 1.0 / self.fps
+
+    @property
+    def seen(self) -> tuple[Quantity, ...]:
+        """What one who needs no pictures is shown of a frame: the state, then the robot's own pose."""
+        return (*self.state, *(quantity for name in self.own for quantity in self.records[name]))
 
     def check_laws(self, names: Iterable[str]) -> None:
         """Refuse a law that this world does not take."""

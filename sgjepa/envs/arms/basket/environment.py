@@ -108,6 +108,7 @@ class FrankaPaddleToBasket(ArmWorld):
             "event": flags("paddle_contact", "blade_contact", "entry", "rim_hit", "relaxed"),
             "strike": STRIKE,
         },
+        own=("paddle", "tilt"),
         labels={"plan": ("success", *FAILURES), "failure": ("none", *FAILURES, "other")},
         plans=PLANS,
         to_succeed="success",

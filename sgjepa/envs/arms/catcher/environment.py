@@ -98,6 +98,7 @@ class ArmCatcherBall(ArmWorld):
             "contact": flags("ball_catcher", "ball_floor", "ball_wall", "ball_robot"),
             "event": flags("captured", "missed"),
         },
+        own=("catcher",),
         labels={
             "plan": ("capture", "miss"),
             "outcome": ("capture", "miss", "truncated"),

@@ -93,6 +93,7 @@ class ArmPaddleBall(ArmWorld):
             "arm": arm_record(Z1),
             "contact": flags("ball_paddle", "ball_floor", "ball_wall", "ball_robot"),
         },
+        own=("paddle", "tilt"),
         labels={
             "plan": ("success", "failure"),
             "start": ("falling", "resting"),
