@@ -84,8 +84,7 @@ class ArmCatcherBall(ArmWorld):
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
         succeeds=True,
         measures=(
-            Measure("success", "the ball is caught in the box", given="reached"),
-            Measure("reached", "the ball came as far as the box, or touched it"),
+            Measure("success", "the ball is caught in the box"),
             Measure("missed", "the ball passed beside the box or bounced off it", better=-1),
             Measure("time_to_capture", "from the start, of the episodes with a capture", unit="s", better=-1),
         ),
@@ -163,7 +162,6 @@ class ArmCatcherBall(ArmWorld):
         attempt = self.attempt
         return {
             "success": float(attempt.captured),
-            "reached": float(attempt.reached),
             "missed": float(attempt.missed),
             "time_to_capture": attempt.time,
         }

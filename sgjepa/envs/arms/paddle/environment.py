@@ -80,7 +80,7 @@ class ArmPaddleBall(ArmWorld):
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
         succeeds=True,
         measures=(
-            Measure("success", "no touch of the floor in all steps, and at least one bounce", given="no_floor"),
+            Measure("success", "no touch of the floor in all steps, and at least one bounce"),
             Measure("no_floor", "the ball never touched the floor"),
             Measure("bounces", "flights from paddle to paddle that pass the gates, before any touch of the floor", unit="1"),
         ),
