@@ -60,7 +60,6 @@ SIMPLE: dict[str, Callable[[World], Policy]] = {
     "still": HoldStill,
     "random": Random,
 }
-LABELS = {"expert": "demonstrator", "still": "holding still", "random": "random controls"}
 BY_CHANCE = ("random",)  # the others do the same at every try
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -115,6 +116,13 @@ def _means(values: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.n
         error = values.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(seeds)  # (columns,)
         means = means + np.random.default_rng([seed, side]).standard_t(seeds - 1, size=(resamples, 1)) * error
     return means
+
+
+def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share, right also at 0 and 1."""
+    share, spread = successes / n, z * z / n
+    middle, half = share + spread / 2, z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return (middle - half) / (1 + spread), (middle + half) / (1 + spread)
 
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:
