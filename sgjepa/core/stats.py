@@ -23,6 +23,22 @@ class ZScore:
         return (x * np.asarray(self.std) + np.asarray(self.mean)).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class MinMax:
+    """Each channel from its [low, high] to [-1, 1]; what lies outside is clipped, there and back."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return np.clip(2 * (x - low) / np.maximum(high - low, 1e-6) - 1, -1, 1).astype(np.float32)
+
+    def undo(self, x: np.ndarray) -> np.ndarray:
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return (low + (np.clip(x, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
+
+
 def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """Rank correlation of two lists and how many pairs it rests on; ties share their mean rank. x, y: (n,)
 
@@ -48,6 +64,12 @@ def fit_zscore(x: np.ndarray, floor: float = 1e-6) -> ZScore:
     x = np.asarray(x, dtype=np.float64)
     std = np.maximum(x.std(axis=0), floor)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
+
+
+def fit_minmax(x: np.ndarray) -> MinMax:
+    """x: (N, C)."""
+    x = np.asarray(x, dtype=np.float64)
+    return MinMax(tuple(x.min(axis=0).tolist()), tuple(x.max(axis=0).tolist()))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What may be read out of a dataset's frames: what a world lets a probe read, and what it shows to those without pictures."""
+"""What may be read out of a dataset's frames: what a world lets a probe read, and what it shows without pictures."""
 
 from __future__ import annotations
 

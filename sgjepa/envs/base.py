@@ -110,7 +110,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return {}
 
     def seen_state(self) -> np.ndarray:
-        """The present frame without a picture, in the order of `world.seen`, (S,) float32: the numbers that datasets hold."""
+        """The present frame without a picture, in the order of `world.seen`, (S,) float32: the numbers of datasets."""
         records = self.records()
         return np.concatenate([self.state(), *(records[name] for name in self.world.own)]).astype(np.float32)
 
