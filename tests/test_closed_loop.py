@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import small
 
-from sgjepa.control.closed_loop import Driven, drive_in_waves, starts, task_of
+from sgjepa.control.closed_loop import Driven, drive_in_waves, starts
 from sgjepa.control.policy import Policy, View
 from sgjepa.control.simple import SIMPLE, HoldStill, Random, simple
 from sgjepa.core.errors import InputError
@@ -158,7 +158,7 @@ def test_controls_lie_within_the_limits(name: str) -> None:
 
 def test_a_world_without_a_task_and_a_policy_that_says_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="square has no task"):
-        task_of(small())
+        drive_in_waves(HoldStill(ENVS[CATCHER].world), small(), "test", [0], 0)
 
     class Mute(HoldStill):
         def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from sgjepa import __version__
 from sgjepa.cli import (
+    control,
     coverage,
     data,
     demo,
@@ -53,6 +54,7 @@ STAGES: dict[str, Stage] = {
     "probe": probe,
     "predict": predict,
     "report": report,
+    "control": control,
     "study": study,
 }
 

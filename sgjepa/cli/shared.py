@@ -148,12 +148,17 @@ def dataset_of(options: Namespace) -> Any:
     about = run_folder.about(folder)
     if options.dataset is None:
         name = read_config(folder).data[0]
-        beside = folder.parent.parent / DATASETS  # as the demo keeps them
-        found = open_dataset((options.datasets or (beside if (beside / name).exists() else DATASETS)) / name)
+        found = open_dataset(options.datasets / name if options.datasets else beside(folder, name))
     else:
         found = open_dataset(options.dataset)
     run_folder.check_data(folder, about, found.path, found.manifest.digest, found.settings.world, options.transfer)
     return found
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Where the dataset of that name is: in `datasets` next to the folder's own folder, as the demo keeps them, or here."""
+    near = folder.parent.parent / DATASETS / name
+    return near if near.exists() else DATASETS / name
 
 
 def probe_config(options: Namespace, dataset: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sgjepa.control.fleet import Fleet, Outcome, Start
 from sgjepa.control.policy import Policy
+from sgjepa.control.tasks import task_of
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
 from sgjepa.data.config import DatasetConfig
@@ -32,14 +33,6 @@ class Driven:
     controls: Table
 
 
-def task_of(settings: DatasetConfig) -> World:
-    """The world of a dataset, which must have a task."""
-    world = find(settings.world).world
-    if not world.succeeds:
-        raise InputError(f"{world.name} has no task, so a policy cannot succeed in it; take arm_catcher_ball or another arm")
-    return world
-
-
 def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
     """How the numbered episodes begin, with all laws that hold."""
     nominal, drawn = find(settings.world).world.nominal_law, settings.part(split).laws
@@ -53,7 +46,8 @@ def drive(
     policy: Policy, fleet: Fleet, settings: DatasetConfig, split: str, numbers: Sequence[int], sampling: int
 ) -> Driven:
     """Let the policy drive these episodes, all at once."""
-    world = task_of(settings)
+    task_of(settings.world)
+    world = find(settings.world).world
     begun = starts(settings, split, numbers)
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))

@@ -17,20 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.control.closed_loop import WAVE, Driven, drive, task_of, together
+from sgjepa.control.closed_loop import WAVE, Driven, drive, together
 from sgjepa.control.fleet import Fleet
 from sgjepa.control.policy import Policy
 from sgjepa.control.records import CONTROLS, RECORD, ROWS, ControlRecord, Driver, TrialSettings, cure
+from sgjepa.control.simple import simple
+from sgjepa.control.tasks import task_of
 from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, training_samplers
+from sgjepa.envs import find
 from sgjepa.evaluation.records import LawRecord
 
 MADE_BY = "sgjepa control"
 FILES = (RECORD, ROWS, CONTROLS)
 SPLIT = "test"
+REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
 _MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
 
 
@@ -45,9 +49,16 @@ class Subject:
     differs: str = ""  # what about `how` is not usual, for the folder's name
 
 
+def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
+    """One of control/simple.py; its trials go below `out`."""
+    task_of(dataset.settings.world)
+    policy = simple(name, find(dataset.settings.world).world)
+    return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
+
+
 def trial(subject: Subject, dataset: Dataset, sampling: int, episodes: int | None = None, processes: int = 1) -> Path:
     """Let a policy drive the first so many test episodes, all if None; returns the trial's folder."""
-    task_of(dataset.settings)
+    task_of(dataset.settings.world)
     count = dataset.test.episodes if episodes is None else episodes
     if not 1 <= count <= dataset.test.episodes:
         raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
@@ -83,7 +94,7 @@ def _kept(place: Path, settings: TrialSettings) -> bool:
 
 def _try(subject: Subject, dataset: Dataset, settings: TrialSettings, place: Path, differs: str, processes: int) -> None:
     """Drive what is missing, and write all files at once."""
-    world = task_of(dataset.settings)
+    world = find(dataset.settings.world).world
     digest = hashlib.sha256(files.to_json(_plain(settings)).encode()).hexdigest()[:12]
     partial = place.parent / f".{place.name}-{digest}.partial"
     partial.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def film(played: Played, player: Player) -> Film:
     about, fps = trial.about, find(played.world).world.fps
     order = _worst_first(player)
     kinds = {
-        "by chance": _by_chance(len(order)),
+        "drawn": _drawn(len(order)),
         "best": order[::-1][:_EACH].tolist(),
         "worst": order[:_EACH].tolist(),
     }
@@ -92,7 +92,7 @@ def film(played: Played, player: Player) -> Film:
     return Film(player.label, alt, webp)
 
 
-def _by_chance(count: int) -> list[int]:
+def _drawn(count: int) -> list[int]:
     return sorted(np.random.default_rng(0).permutation(count)[:_EACH].tolist())
 
 
