@@ -131,7 +131,7 @@ def _films(films: Sequence[Film]) -> str:
             f'<h3>{escape(one.label)}</h3><figure class="wide"><img src="{source}" alt="{escape(one.alt)}"></figure>'
         )
     start = (
-        "Two episodes drawn by chance, the same for every policy, then its two best and two worst by the measures in their order. "
+        "Two episodes drawn by chance, the same for every policy, its two best and two worst by the measures. "
         "Played again from the recorded controls; a film stands still when its outcome is decided."
     )
     return f'<p class="quiet">{escape(start)}</p>{"".join(shown)}'
