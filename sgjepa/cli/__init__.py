@@ -16,6 +16,7 @@ from sgjepa.cli import (
     describe,
     doctor,
     faults,
+    policy,
     predict,
     preview,
     probe,
@@ -52,6 +53,7 @@ STAGES: dict[str, Stage] = {
     "train": train,
     "probe": probe,
     "predict": predict,
+    "policy": policy,
     "report": report,
     "study": study,
 }
