@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import small
 
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
@@ -14,7 +15,6 @@ from sgjepa.data.episode import reset_options
 from sgjepa.data.readable import seen_states
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
-from conftest import small
 
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.succeeds])
