@@ -55,8 +55,8 @@ STAGES: dict[str, Stage] = {
     "probe": probe,
     "predict": predict,
     "policy": policy,
-    "report": report,
     "control": control,
+    "report": report,
     "study": study,
 }
 
