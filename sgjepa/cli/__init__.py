@@ -56,6 +56,7 @@ STAGES: dict[str, Stage] = {
     "predict": predict,
     "policy": policy,
     "control": control,
+    "control": control,
     "report": report,
     "study": study,
 }
