@@ -27,6 +27,7 @@ import record
 
 from sgjepa.core import files
 from sgjepa.core.progress import progress
+from sgjepa.core.stats import wilson
 from sgjepa.data.seeds import episode_law, episode_seed
 from sgjepa.envs import ENVS
 from sgjepa.envs.arms.base import ArmWorld
@@ -61,13 +62,6 @@ class Played:
     metres: float  # of the tool from where it was told to be
     degrees: float
     speed: float  # of a joint, over the published one
-
-
-def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share, right also at 0 and 1."""
-    share, spread = successes / n, z * z / n
-    middle, half = share + spread / 2, z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return (middle - half) / (1 + spread), (middle + half) / (1 + spread)
 
 
 def cells(world: str, train: int, episodes: int) -> list[Cell]:

@@ -9,7 +9,7 @@ import pytest
 from test_arms import column, make, play
 
 from sgjepa.envs.arms.paddle.scene import leaning
-from sgjepa.envs.arms.paddle.success import onsets, qualified
+from sgjepa.envs.arms.paddle.success import flights, onsets
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_paddle_ball"
@@ -81,8 +81,8 @@ def flight(
     ],
 )
 def test_the_gates_of_success(enough: dict[str, float], too_little: dict[str, float]) -> None:
-    assert qualified(*flight(**enough))  # type: ignore[arg-type]
-    assert not qualified(*flight(**too_little))  # type: ignore[arg-type]
+    assert flights(*flight(**enough))  # type: ignore[arg-type]
+    assert not flights(*flight(**too_little))  # type: ignore[arg-type]
 
 
 def test_a_touch_begins_once_and_not_again_within_three_frames() -> None:
@@ -93,9 +93,9 @@ def test_a_touch_begins_once_and_not_again_within_three_frames() -> None:
 
 def test_a_high_flight_counts_whichever_it_is() -> None:
     early, late = flight(begin=5), flight(begin=40)
-    assert not qualified(*early)
+    assert not flights(*early)
     touched, ball = early[0] | late[0], np.maximum(early[1], late[1])
-    assert qualified(touched, ball, early[2])
+    assert flights(touched, ball, early[2])
 
 
 def test_success_follows_from_the_recorded_states() -> None:
@@ -147,5 +147,5 @@ def test_a_ball_that_is_put_up_has_not_flown_up() -> None:
             env.put({"x": x, "y": y, "z": z + (0.08 if t == 40 else 0.30), **still})
         env.step(np.zeros(5, np.float32))
     touched, ball, paddle = np.array(env.attempt.history).T
-    assert qualified(touched > 0, ball, paddle), "read without the marks it would count"
+    assert flights(touched > 0, ball, paddle), "read without the marks it would count"
     assert not env.success()

@@ -19,13 +19,27 @@ from sgjepa.envs import ENVS
 from sgjepa.studies import STUDIES
 
 ROOT = Path(__file__).parent.parent
-STAGES = ["doctor", "demo", "data", "preview", "coverage", "describe", "train", "probe", "predict", "report", "study"]
+STAGES = [
+    "doctor",
+    "demo",
+    "data",
+    "preview",
+    "coverage",
+    "describe",
+    "train",
+    "probe",
+    "predict",
+    "policy",
+    "report",
+    "study",
+]
 HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (
     "demo",
     "train",
     "probe",
     "predict",
+    "policy",
     "report",
     "study",
 )  # they take minutes, and run small in tests of their own

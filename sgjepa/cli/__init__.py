@@ -10,12 +10,14 @@ from typing import Any, NoReturn, Protocol
 
 from sgjepa import __version__
 from sgjepa.cli import (
+    control,
     coverage,
     data,
     demo,
     describe,
     doctor,
     faults,
+    policy,
     predict,
     preview,
     probe,
@@ -52,6 +54,9 @@ STAGES: dict[str, Stage] = {
     "train": train,
     "probe": probe,
     "predict": predict,
+    "policy": policy,
+    "control": control,
+    "control": control,
     "report": report,
     "study": study,
 }

@@ -129,6 +129,14 @@ def _require_ours(place: Path, found: Any) -> None:
 def evaluation_flags(parser: ArgumentParser) -> None:
     """A finished run, the dataset it is evaluated on, and the probe that reads its latents."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `sgjepa train` made")
+    dataset_flags(parser)
+    parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
+    parser.add_argument("--window", type=int, metavar="N", help="frames that a probe sees (default: 4; 2 for approach_ball)")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
+
+
+def dataset_flags(parser: ArgumentParser) -> None:
+    """The dataset that a finished run is used on."""
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first")
     place.add_argument(
@@ -138,13 +146,10 @@ def evaluation_flags(parser: ArgumentParser) -> None:
         help="where the run's own dataset is (default: the folder datasets that lies beside the run's own folder, or here)",
     )
     parser.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
-    parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
-    parser.add_argument("--window", type=int, metavar="N", help="frames that a probe sees (default: 4; 2 for approach_ball)")
-    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
 
 
 def dataset_of(options: Namespace) -> Any:
-    """The dataset of `evaluation_flags`, after a check that the run may be evaluated on it."""
+    """The dataset of `dataset_flags`, after a check that the run may be used on it."""
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.training.checkpoint import read_config
@@ -153,12 +158,17 @@ def dataset_of(options: Namespace) -> Any:
     about = run_folder.about(folder)
     if options.dataset is None:
         name = read_config(folder).data[0]
-        beside = folder.parent.parent / DATASETS  # as the demo keeps them
-        found = open_dataset((options.datasets or (beside if (beside / name).exists() else DATASETS)) / name)
+        found = open_dataset(options.datasets / name if options.datasets else beside(folder, name))
     else:
         found = open_dataset(options.dataset)
     run_folder.check_data(folder, about, found.path, found.manifest.digest, found.settings.world, options.transfer)
     return found
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Where the dataset of that name is: in `datasets` next to the folder's own folder, as the demo keeps them, or here."""
+    near = folder.parent.parent / DATASETS / name
+    return near if near.exists() else DATASETS / name
 
 
 def probe_config(options: Namespace, dataset: Any) -> Any:

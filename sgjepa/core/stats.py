@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +21,22 @@ class ZScore:
 
     def undo(self, x: np.ndarray) -> np.ndarray:
         return (x * np.asarray(self.std) + np.asarray(self.mean)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class MinMax:
+    """Each channel from its [low, high] to [-1, 1]; what lies outside is clipped, there and back."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return np.clip(2 * (x - low) / np.maximum(high - low, 1e-6) - 1, -1, 1).astype(np.float32)
+
+    def undo(self, x: np.ndarray) -> np.ndarray:
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return (low + (np.clip(x, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
@@ -47,6 +64,12 @@ def fit_zscore(x: np.ndarray, floor: float = 1e-6) -> ZScore:
     x = np.asarray(x, dtype=np.float64)
     std = np.maximum(x.std(axis=0), floor)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
+
+
+def fit_minmax(x: np.ndarray) -> MinMax:
+    """x: (N, C)."""
+    x = np.asarray(x, dtype=np.float64)
+    return MinMax(tuple(x.min(axis=0).tolist()), tuple(x.max(axis=0).tolist()))
 
 
 @dataclass(frozen=True)
@@ -115,6 +138,13 @@ def _means(values: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.n
         error = values.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(seeds)  # (columns,)
         means = means + np.random.default_rng([seed, side]).standard_t(seeds - 1, size=(resamples, 1)) * error
     return means
+
+
+def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share, right also at 0 and 1."""
+    share, spread = successes / n, z * z / n
+    middle, half = share + spread / 2, z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return (middle - half) / (1 + spread), (middle + half) / (1 + spread)
 
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:

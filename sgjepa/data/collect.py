@@ -6,22 +6,17 @@ become `train.lance` and `test.lance`, then `manifest.json`, and only then does 
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sgjepa.core import config, files, lock, machine
-from sgjepa.core.errors import InputError, MachineError
+from sgjepa.core import config, files, lock, machine, workers
+from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
@@ -103,14 +98,14 @@ def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:
     return chunks
 
 
-def _make(chunks: list[_Chunk], workers: int) -> float | None:
+def _make(chunks: list[_Chunk], processes: int) -> float | None:
     """Make the chunks that are missing; returns the frames made per second, None if there was nothing to do."""
     missing = [chunk for chunk in chunks if not _whole(chunk)]
     total = sum(len(chunk.numbers) for chunk in chunks)
     made = sum(len(chunk.numbers) for chunk in missing)
     began = time.perf_counter()
     with progress(total, total - made, chunks[0].settings.world, "episodes") as bar:
-        for chunk in _finished(missing, min(workers, len(missing))):
+        for chunk in _finished(missing, min(processes, len(missing))):
             bar.update(len(chunk.numbers))
     frames = made * find(chunks[0].settings.world).world.frames
     return round(frames / (time.perf_counter() - began), 1) if made else None
@@ -127,42 +122,19 @@ def _whole(chunk: _Chunk) -> bool:
     return bool(fits) and rows == len(chunk.numbers) * find(chunk.settings.world).world.frames
 
 
-def _finished(chunks: list[_Chunk], workers: int) -> Iterator[_Chunk]:
+def _finished(chunks: list[_Chunk], processes: int) -> Iterator[_Chunk]:
     """Each chunk as soon as its file is there."""
-    if workers <= 1:
+    if processes <= 1:
         for chunk in chunks:
             _make_chunk(chunk)
             yield chunk
         return
-    # spawn: neither Lance nor an OpenGL context survives a fork
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_watch_parent)
-    try:
-        # an interrupt is the parent's to handle; workers inherit the blocked signal while they start
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            futures = {pool.submit(_make_chunk, chunk): chunk for chunk in chunks}
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with workers.pool(processes) as pool:
+        futures = dict(zip(workers.submit(pool, _make_chunk, *((chunk,) for chunk in chunks)), chunks, strict=True))
         while futures:
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
                 future.result()
                 yield futures.pop(future)
-    except BrokenProcessPool as error:
-        raise MachineError("a worker process was killed (out of memory?); run the same command again to go on") from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _watch_parent() -> None:
-    """In a worker: end with the parent, also when the parent is killed outright."""
-    parent = parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 _env: tuple[DatasetConfig, Env] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
     output.check(out, MADE_BY, FILES)
     numbers = spread(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
-    labels = [_law_text(dataset.test, number) for number in numbers]
-    pictures = [_side_by_side(frames[:, t], labels, t / dataset.test.about["fps"]) for t in range(frames.shape[1])]
+    part = dataset.test
+    labels = [law_text(part.laws, part.law[n].tolist(), part.about["laws"]) or f"episode {n}" for n in numbers.tolist()]
+    pictures = film_of(frames, labels, part.about["fps"])
     film = f"preview.{video}"
     with output.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
         _save(contact_sheet(frames, labels, dataset.settings.world), staged / _SHEET, "PNG", optimize=True)
@@ -41,13 +43,24 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
     return [out / _SHEET, out / film]
 
 
+def film_of(frames: np.ndarray, labels: list[str], fps: int) -> list[Image.Image]:
+    """The pictures of a film of episodes side by side, each under its label. frames: (R, T, H, W, 3)"""
+    return [_side_by_side(frames[:, t], labels, t / fps) for t in range(frames.shape[1])]
+
+
 def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
     """A moving picture, WebP or MP4 by the file's ending."""
     if path.suffix == ".mp4":
         _write_mp4(pictures, path, fps)
         return
-    more = pictures[1:]
-    _save(pictures[0], path, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
+    files.write_bytes(path, webp_of(pictures, fps))
+
+
+def webp_of(pictures: list[Image.Image], fps: int) -> bytes:
+    """An animated WebP that begins again when it is over."""
+    buffer, more = io.BytesIO(), pictures[1:]
+    pictures[0].save(buffer, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
+    return buffer.getvalue()
 
 
 def spread(split: Split, rows: int) -> np.ndarray:
@@ -63,10 +76,9 @@ def spread(split: Split, rows: int) -> np.ndarray:
     return np.array(list(dict.fromkeys(nearest)))
 
 
-def _law_text(split: Split, number: int) -> str:
-    units = split.about["laws"]
-    lines = [f"{find(n).short} = {v:g} {units[n]}" for n, v in zip(split.laws, split.law[number], strict=True)]
-    return "\n".join(lines) or f"episode {number}"
+def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
+    """The laws of an episode, a line each; nothing where there are none."""
+    return "\n".join(f"{find(n).short} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

@@ -1,6 +1,8 @@
-"""What a probe may read out of a dataset's frames: what its world declares, by the names of the recorded state."""
+"""What may be read out of a dataset's frames: what a world lets a probe read, and what it shows without pictures."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
@@ -38,3 +40,9 @@ def usual_window(world: str, pixels: int) -> int:
         return _WINDOW
     sizes = sorted(usual.sizes.values(), key=lambda size: size.pixels)
     return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
+
+
+def seen_states(split: Split) -> np.ndarray:
+    """Every frame without its picture, (N, T, S) in the order of `World.seen`: what `Env.seen_state` says in the world."""
+    own = find(split.about["task"]).world.own
+    return np.concatenate([split.state, *(split.record(name) for name in own)], axis=-1)

@@ -1,4 +1,4 @@
-"""What an episode's number decides, given the dataset's seed and the split: the seed for reset, the laws, the plan.
+"""What an episode's number decides, given a seed and the split: the seed for reset, the laws, the plan, a policy's chance.
 
 Each depends on nothing else, so any episode can be made alone, and a small dataset is the beginning of a large one.
 """
@@ -16,8 +16,16 @@ from sgjepa.laws import Sampler
 
 def episode_seed(seed: int, split: str, number: int) -> int:
     """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(SPLITS[split], number))
-    high, low = sequence.generate_state(2, np.uint32).tolist()
+    return _seed(seed, SPLITS[split], number)
+
+
+def chance_seed(sampling: int, split: str, number: int) -> int:
+    """The seed of whoever drives the episode. sampling: another one is another try at the same episodes."""
+    return _seed(sampling, SPLITS[split], number, 3)
+
+
+def _seed(seed: int, *key: int) -> int:
+    high, low = np.random.SeedSequence(seed, spawn_key=key).generate_state(2, np.uint32).tolist()
     return int(high >> 1) << 32 | int(low)  # 63 bits: fits a signed integer anywhere
 
 

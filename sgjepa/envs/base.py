@@ -97,9 +97,22 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """Whether the task is achieved so far; worlds without a task say no."""
         return False
 
+    def measures(self) -> dict[str, float]:
+        """What `world.measures` names, of the episode so far."""
+        return {}
+
+    def decided(self) -> bool:
+        """Whether nothing that may still happen changes the measures or the outcome."""
+        return False
+
     def records(self) -> dict[str, np.ndarray]:
         """The vectors that `world.records` names, as of the present frame, (R,) float64 each."""
         return {}
+
+    def seen_state(self) -> np.ndarray:
+        """The present frame without a picture, in the order of `world.seen`, (S,) float32: the numbers of datasets."""
+        records = self.records()
+        return np.concatenate([self.state(), *(records[name] for name in self.world.own)]).astype(np.float32)
 
     def labels(self) -> dict[str, str]:
         """The words that `world.labels` names for the episode so far; datasets keep those of the last frame."""
@@ -112,6 +125,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
         Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Else the seed decides.
         """
+        self.begin(seed, options)
+        return self._frame(), self._info()
+
+    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """`reset` without a picture: for those who do not look."""
         options = options or {}
         known = ["law", "state", *(["plan"] if self.world.plans else [])]
         for key in options:
@@ -138,7 +156,6 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if state:
             self._set_state(state)
         self.t = 0
-        return self._frame(), self._info()
 
     def put(self, state: Mapping[str, float]) -> None:
         """Overwrite the named quantities of the present state; the frame number stays."""
@@ -147,6 +164,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Advance one frame under `action`, the world's control. The reward is 1 for the first step that ends in success."""
+        reward, terminated, truncated = self.advance(action)
+        return self._frame(), reward, terminated, truncated, self._info()
+
+    def advance(self, action: np.ndarray) -> tuple[float, bool, bool]:
+        """`step` without a picture: reward, terminated, truncated."""
         self._begun("step")
         if self.t >= self.world.frames - 1 or (self.terminate_on_success and self._rewarded):
             raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
@@ -154,8 +176,14 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.t += 1
         first = self.success() and not self._rewarded
         self._rewarded |= first
-        terminated, truncated = first and self.terminate_on_success, self.t == self.world.frames - 1
-        return self._frame(), float(first), terminated, truncated, self._info()
+        return float(first), first and self.terminate_on_success, self.t == self.world.frames - 1
+
+    def picture_of(self, other: Env) -> np.ndarray:
+        """The present frame of another environment of this world and size, (H, W, 3) uint8.
+
+        Worlds that draw with OpenGL do it with this one's painter: many episodes side by side, one context.
+        """
+        return other._frame()
 
     def _begun(self, call: str) -> None:
         if self.t < 0:

@@ -82,9 +82,13 @@ class Spatial(Env):
         """Spheres that cast a shadow on the floor, (N, 4) as x, y, z, radius; a limb is a row of them."""
 
     def _frame(self) -> np.ndarray:
+        return self.picture_of(self)
+
+    def picture_of(self, other: Env) -> np.ndarray:
         if self._painter is None:
             self._painter = LayeredPainter(self.model, self.image_size, CAMERA, self.lamp, self.arena.floor)
-        return self._painter.draw(self.data, self._casters())
+        assert isinstance(other, Spatial)
+        return self._painter.draw(other.data, other._casters())
 
 
 def set_looks(spec: Any, look: Look) -> None:

@@ -42,6 +42,20 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """What a task counts of a whole episode, by the events of the simulation.
+
+    unit: "" for what happened (1) or not (0), "1" for a count, else a unit; what there is none of is not-a-number.
+    """
+
+    name: str
+    about: str
+    unit: str = ""
+    better: int = 1  # 1 if more is better, -1 if less is
+    given: str = ""  # another one, an event: the share among the episodes in which that happened tells something too
+
+
+@dataclass(frozen=True)
 class Usual:
     """The usual dataset of a world and the settings of its models: what recipes are made from."""
 
@@ -65,6 +79,8 @@ class World:
     nominal_law: Mapping[str, float]  # what holds when reset is given no law
     laws: tuple[str, ...] = ()  # the only ones it takes; empty if it takes any
     succeeds: bool = False  # whether there is a task, so that success() can become True
+    measures: tuple[Measure, ...] = ()  # of the task, "success" first, then in the order of their weight
+    still: tuple[float, ...] = ()  # the control under which a robot stays as it starts; zeros where it is empty
     goal: tuple[str, ...] = ()  # quantities of the state that make up a goal; empty where there is none to reach
     probed: Probed | None = None  # None if it cannot be probed
     usual: Usual | None = None  # None if it has no recipes
@@ -74,13 +90,21 @@ class World:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
     # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)
     records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
+    own: tuple[str, ...] = ()  # those of the records that tell the robot's own pose: what it may know besides the state
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
     # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
     plans: tuple[str, ...] = ()
+    to_succeed: str = ""  # the plan under which the demonstrator does its task; empty in worlds without plans
+    outcome: str = ""  # the label that says what an episode came to; empty in worlds without a task
 
     @property
     def frame_dt(self) -> float:
         return 1.0 / self.fps
+
+    @property
+    def seen(self) -> tuple[Quantity, ...]:
+        """What one who needs no pictures is shown of a frame: the state, then the robot's own pose."""
+        return (*self.state, *(quantity for name in self.own for quantity in self.records[name]))
 
     def check_laws(self, names: Iterable[str]) -> None:
         """Refuse a law that this world does not take."""

@@ -28,7 +28,7 @@ def error_by_law(results: Results, metric: str, law: Axis) -> list[Picture]:
         curves = [list(method.by_law(metric, results.last, [law.name]).values()) for method in results.methods]
         stay = list(results.baseline.by_law(metric, results.last, [law.name], "stay").values())
         top = max(one.high for curve in [*curves, stay] for one in curve if np.isfinite(one.high))
-        _shade(axis, law, low, high, top * 1.06)
+        shade(axis, law, low, high, top * 1.06)
         for method, curve in zip(results.methods, curves, strict=True):
             colour, marker = look[method.label]
             line(axis, values, curve, colour, method.label, marker, 2)
@@ -37,7 +37,7 @@ def error_by_law(results: Results, metric: str, law: Axis) -> list[Picture]:
             axis.plot(values, means, color=GREY, linewidth=1.1, linestyle="--", label=REFERENCES["stay"])
         axis.set(
             title=f"{capital(METRICS[metric])} at h = {results.last}",
-            xlabel=_name(law),
+            xlabel=name_of(law),
             ylabel=axis_name(metric),
             ylim=(0, top * 1.06),
             xlim=(low, high),
@@ -77,7 +77,7 @@ def error_map(results: Results, metric: str, one: Axis, other: Axis) -> list[Pic
             frame = Rectangle((left, bottom), right - left, upper - bottom, fill=False, edgecolor="white", linewidth=1.8)
             axis.add_patch(frame)
             axis.grid(visible=False)
-            axis.set(title=method.label, xlabel=_name(one), ylabel=_name(other))
+            axis.set(title=method.label, xlabel=name_of(one), ylabel=name_of(other))
             axis.figure.colorbar(mesh, ax=axis, label=axis_name(metric))
     return found
 
@@ -93,12 +93,13 @@ def _edges(law: Axis) -> np.ndarray:
     return np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
 
 
-def _name(law: Axis) -> str:
+def name_of(law: Axis) -> str:
+    """A law with its symbol and unit, as an axis is called."""
     symbol = "" if law.symbol == law.name else f" {law.symbol}"
     return f"{law.name}{symbol} ({law.unit})"
 
 
-def _shade(axis: Any, law: Axis, low: float, high: float, top: float) -> None:
+def shade(axis: Any, law: Axis, low: float, high: float, top: float) -> None:
     """The density of the training laws as a fading background, as in the paper; dotted: the ends of "in distribution"."""
     fine = np.linspace(low, high, 400)
     image = np.zeros((1, len(fine), 4))

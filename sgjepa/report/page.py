@@ -6,11 +6,13 @@ browser to run a script or to fetch anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from sgjepa.report import origin, sections
 from sgjepa.report.content import Content
+from sgjepa.report.sections import Section
 from sgjepa.report.words import count
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -18,14 +20,19 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri
 
 
 def page(content: Content) -> str:
-    """The whole page."""
-    shown = [one for one in sections.sections(content) if one.body]
-    links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in shown)
-    body = "".join(f'<section id="{one.name}"><h2>{escape(one.title)}</h2>{one.body}</section>\n' for one in shown)
+    """The whole page of a comparison of world models."""
     results = content.results
     change = "changes" if len(results.axes) == 1 else "change"
     question = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
     title = f"{question} {results.world.replace('_', ' ')}"
+    return document(title, question, _facts(content), sections.sections(content), origin.origin(content))
+
+
+def document(title: str, heading: str, facts: str, parts: Sequence[Section], foot: str) -> str:
+    """A page with its style: what it is about (HTML), the sections that have something to show, and where it comes from."""
+    shown = [one for one in parts if one.body]
+    links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in shown)
+    body = "".join(f'<section id="{one.name}"><h2>{escape(one.title)}</h2>{one.body}</section>\n' for one in shown)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -40,14 +47,14 @@ def page(content: Content) -> str:
 </head>
 <body>
 <header>
-<h1>{escape(question)}</h1>
-{_facts(content)}
+<h1>{escape(heading)}</h1>
+{facts}
 <nav aria-label="Sections">{links}<a href="#origin">Where this comes from</a></nav>
 </header>
 <main>
 {body}</main>
 <footer id="origin">
-{origin.origin(content)}
+{foot}
 </footer>
 </body>
 </html>

@@ -63,11 +63,11 @@ def report(
     written = {
         PAGE: page(content).encode(),
         ANSWER: "".join(f"{line}\n" for line in said).encode(),
-        **{f"{TABLES}/{_plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
+        **{f"{TABLES}/{plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
         **{name: text.encode() for name, text in (finding.more if finding else {}).items()},
     }
     for picture in (picture for pictures in drawn.values() for picture in pictures):
-        written |= {f"{FIGURES}/{_plain(picture.name)}.{kind}": getattr(picture, kind) for kind in ("svg", "png")}
+        written |= {f"{FIGURES}/{plain(picture.name)}.{kind}": getattr(picture, kind) for kind in ("svg", "png")}
     with output.output_folder(out, made_by, PAGE) as staged:
         for name, data_ in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
@@ -75,7 +75,7 @@ def report(
     return out / PAGE
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """As a file's name: a law may be called anything, also something that leads elsewhere."""
     return re.sub(r"[^\w-]+", "_", name)
 

@@ -75,13 +75,13 @@ def batches(
 def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
     """Which of `count` stretches this process trains on: its share of the batch, in the epoch's own order."""
     epoch, place = divmod(step, updates_per_epoch(run, count))
-    batch = _order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
+    batch = order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
     return batch[parallel.rank(group) :: parallel.world_size(group)]
 
 
 @lru_cache(maxsize=2)
-def _order(seed: int, epoch: int, count: int) -> np.ndarray:
-    """The epoch's order of all stretches; at paper size 288,000 of them, so not drawn anew at every step."""
+def order(seed: int, epoch: int, count: int) -> np.ndarray:
+    """The epoch's order of all that is trained on; at paper size 288,000 stretches, so not drawn anew at every step."""
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -26,7 +26,6 @@ from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.records import Digests, RunRecord
 from sgjepa.models.base import WorldModel
-from sgjepa.training.optim import Hybrid
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 
@@ -48,8 +47,14 @@ class State:
         config.check_bounds(self, step=(0, 1e12), waited=(0, 1e9), seconds=(0, 1e10))
 
 
-def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: RunRecord) -> Path:
-    """Write the checkpoint of `state.step` and drop old ones. about: what run.json would say of this process."""
+class Resumes(Protocol):
+    """An optimiser that can go on from where it was."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
+
+
+def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: Any) -> Path:
+    """Write the checkpoint of `state.step` and drop old ones. about: the record that run.json would be for this process."""
     place = folder / "checkpoints"
     place.mkdir(exist_ok=True)
     target = place / f"step-{state.step:07d}"
@@ -83,7 +88,7 @@ def newest(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
+def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Resumes]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
     cure = f"delete {checkpoint} to use the one before"
     state = records.read(State, checkpoint / STATE, cure)
@@ -109,13 +114,21 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
 
     about: as `run_folder.create` was given it; what run.json says already stays.
     """
+
+    def note(digests: Digests) -> None:
+        there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
+        records.write(folder / run_folder.CONFIG, replace(there, files=digests))
+
+    publish(folder, modules, note)
+
+
+def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Digests], None]) -> None:
+    """Write weights by their files' names, the last one last of all. note: writes their digests to the record before."""
     waiting = {name: files.temporary(folder / name) for name in modules}
     try:
         for name, module in modules.items():
             save_weights(waiting[name], module)
-        digests = {name: files.digest(path) for name, path in waiting.items()}
-        there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
-        records.write(folder / run_folder.CONFIG, replace(there, files=digests))
+        note({name: files.digest(path) for name, path in waiting.items()})
         for name, path in waiting.items():
             path.replace(folder / name)
     finally:

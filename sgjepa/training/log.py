@@ -41,7 +41,7 @@ class TrainingLog:
         active: bool,
     ):
         self.folder, self.active = folder, active
-        self._frames, self._constant = frames, constant
+        self._frames, self._constant, self._settled = frames, constant, step
         self._since = time.perf_counter()
         self._began = self._since - seconds
         self._waiting: list[tuple[int, dict[str, Tensor], np.ndarray]] = []
@@ -80,8 +80,9 @@ class TrainingLog:
             return
         values = iter(torch.cat([torch.stack(list(parts.values())) for _, parts, _ in self._waiting]).tolist())
         now = time.perf_counter()
-        speed = self._frames * len(self._waiting) / (now - self._since)
-        waiting, self._waiting, self._since = self._waiting, [], now
+        done = self._waiting[-1][0] - self._settled  # more than wait if not every update was kept
+        speed = self._frames * done / (now - self._since)
+        waiting, self._waiting, self._since, self._settled = self._waiting, [], now, self._waiting[-1][0]
         for step, parts, episodes in waiting:
             found = {name: next(values) for name in parts}
             if not all(math.isfinite(value) for value in found.values()):
@@ -96,7 +97,7 @@ class TrainingLog:
         if self.active:
             shown = {name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}
             self._bar.set_postfix(shown, refresh=False)
-            self._bar.update(len(waiting))
+            self._bar.update(done)
         if len(self._records) >= _KEPT:
             self.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-WEIGHTS, DROPOUT, DIRECTIONS, DECODING = 1, 2, 3, 4  # streams
+WEIGHTS, DROPOUT, DIRECTIONS, DECODING, NOISE = 1, 2, 3, 4, 5  # streams
 
 
 def mix(*numbers: int) -> int:

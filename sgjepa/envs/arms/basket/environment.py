@@ -47,7 +47,7 @@ from sgjepa.envs.arms.basket.scene import (
 from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record, vector
 from sgjepa.envs.robots.panda import PANDA
 from sgjepa.envs.usual import BODIES, IN_SPACE
-from sgjepa.envs.world import Size, Usual, World
+from sgjepa.envs.world import Measure, Size, Usual, World
 from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
@@ -90,6 +90,12 @@ class FrankaPaddleToBasket(ArmWorld):
         nominal_law={"gravity": 9.8},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
         succeeds=True,
+        measures=(
+            Measure("success", "the blade strikes the ball first, then it comes down inside the rim", given="blade"),
+            Measure("relaxed", "after the blade, the ball enters or touches rim, net or bottom", given="blade"),
+            Measure("blade", "the blade is the first part of the robot that the ball touches"),
+        ),
+        still=(0.0, 0.0, 0.0, math.pi / 2, LIFTED),  # a control of zeros would turn the blade down
         probed=spatial.FLYING,
         usual=USUAL,
         image_size=256,
@@ -102,8 +108,11 @@ class FrankaPaddleToBasket(ArmWorld):
             "event": flags("paddle_contact", "blade_contact", "entry", "rim_hit", "relaxed"),
             "strike": STRIKE,
         },
+        own=("paddle", "tilt"),
         labels={"plan": ("success", *FAILURES), "failure": ("none", *FAILURES, "other")},
         plans=PLANS,
+        to_succeed="success",
+        outcome="failure",
     )
 
     def _build(self) -> None:
@@ -157,6 +166,13 @@ class FrankaPaddleToBasket(ArmWorld):
 
     def success(self) -> bool:
         return self.attempt.struck and self.attempt.entered
+
+    def measures(self) -> dict[str, float]:
+        attempt = self.attempt
+        return {"success": float(self.success()), "relaxed": float(attempt.relaxed), "blade": float(attempt.struck)}
+
+    def decided(self) -> bool:
+        return self.attempt.spoiled or self.success()
 
     def records(self) -> dict[str, np.ndarray]:
         attempt, plan, touched = self.attempt, self._expert.summary(), self.touched.astype(float)

@@ -41,7 +41,7 @@ from sgjepa.envs.arms.catcher.scene import (
 from sgjepa.envs.arms.records import arm_record, flags, shifts, tool_record
 from sgjepa.envs.robots.z1 import Z1
 from sgjepa.envs.usual import IN_SPACE, NARROW
-from sgjepa.envs.world import Usual, World
+from sgjepa.envs.world import Measure, Usual, World
 from sgjepa.laws import evenly
 
 MASS = (0.5, 2.0)  # kg; all ranges are uniform
@@ -57,6 +57,7 @@ class Attempt:
     missed: bool = False
     reached: bool = False  # it has come as far as the box
     why: str = ""  # it was missed
+    time: float = math.nan  # s, of the capture
 
 
 class ArmCatcherBall(ArmWorld):
@@ -82,6 +83,11 @@ class ArmCatcherBall(ArmWorld):
         nominal_law={"gravity": 4.0},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
         succeeds=True,
+        measures=(
+            Measure("success", "the ball is caught in the box"),
+            Measure("missed", "the ball passed beside the box or bounced off it", better=-1),
+            Measure("time_to_capture", "from the start, of the episodes with a capture", unit="s", better=-1),
+        ),
         probed=spatial.FLYING,
         usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE, patch=16, sigreg=0.18),
         image_size=256,
@@ -91,12 +97,15 @@ class ArmCatcherBall(ArmWorld):
             "contact": flags("ball_catcher", "ball_floor", "ball_wall", "ball_robot"),
             "event": flags("captured", "missed"),
         },
+        own=("catcher",),
         labels={
             "plan": ("capture", "miss"),
             "outcome": ("capture", "miss", "truncated"),
             "reason": ("captured", "passed_beside", "bounced_off", "never_arrived", "not_settled"),
         },
         plans=PLANS,
+        to_succeed="capture",
+        outcome="reason",
     )
 
     def _build(self) -> None:
@@ -135,7 +144,7 @@ class ArmCatcherBall(ArmWorld):
 
     def _latch(self) -> None:
         """Weld the ball to the box where it is: its momentum goes into the arm."""
-        self.attempt.captured = True
+        self.attempt.captured, self.attempt.time = True, float(self.data.time)
         mujoco.mj_kinematics(self.model, self.data)  # the poses of this instant
         box, ball = self.data.body("catcher"), self.data.body("ball")
         inverse, turn, offset = np.zeros(4), np.zeros(4), np.zeros(3)
@@ -148,6 +157,17 @@ class ArmCatcherBall(ArmWorld):
 
     def success(self) -> bool:
         return self.attempt.captured
+
+    def measures(self) -> dict[str, float]:
+        attempt = self.attempt
+        return {
+            "success": float(attempt.captured),
+            "missed": float(attempt.missed),
+            "time_to_capture": attempt.time,
+        }
+
+    def decided(self) -> bool:
+        return self.attempt.captured or self.attempt.missed
 
     def records(self) -> dict[str, np.ndarray]:
         return {

@@ -36,11 +36,11 @@ from sgjepa.envs.arms.paddle.scene import (
     leaning,
     tilt_of,
 )
-from sgjepa.envs.arms.paddle.success import qualified
+from sgjepa.envs.arms.paddle.success import flights
 from sgjepa.envs.arms.records import TILT, arm_record, blade_limits, flags, shifts, tool_record
 from sgjepa.envs.robots.z1 import Z1
 from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS
-from sgjepa.envs.world import Usual, World
+from sgjepa.envs.world import Measure, Usual, World
 
 PLANS = ("success",) * 4 + ("failure",) + ("success",) * 5
 
@@ -52,7 +52,7 @@ class Attempt:
     start: str = "falling"  # or "resting"
     dropped: bool = False  # the ball has touched the floor
     put: int = 0  # the frame at which the ball was last put somewhere
-    # by frame: whether the paddle was touched, heights of ball and paddle in m
+    # by frame, until the ball is dropped: whether the paddle was touched, heights of ball and paddle in m
     history: list[tuple[float, float, float]] = field(default_factory=list)
 
 
@@ -79,6 +79,11 @@ class ArmPaddleBall(ArmWorld):
         nominal_law={"gravity": 9.8},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
         succeeds=True,
+        measures=(
+            Measure("success", "no touch of the floor in all steps, and at least one bounce"),
+            Measure("no_floor", "the ball never touched the floor"),
+            Measure("bounces", "flights from paddle to paddle that pass the gates, before any touch of the floor", unit="1"),
+        ),
         probed=spatial.FLYING,
         usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.72),
         image_size=256,
@@ -88,12 +93,15 @@ class ArmPaddleBall(ArmWorld):
             "arm": arm_record(Z1),
             "contact": flags("ball_paddle", "ball_floor", "ball_wall", "ball_robot"),
         },
+        own=("paddle", "tilt"),
         labels={
             "plan": ("success", "failure"),
             "start": ("falling", "resting"),
             "outcome": ("success", "floor", "too_low"),
         },
         plans=PLANS,
+        to_succeed="success",
+        outcome="outcome",
     )
 
     def _build(self) -> None:
@@ -125,7 +133,8 @@ class ArmPaddleBall(ArmWorld):
     def _advance(self, control: np.ndarray) -> None:
         self._shift(control[:3], leaning(*control[3:]))
         self.attempt.dropped |= bool(self.touched[1])
-        self.attempt.history.append(self._heights(float(self.touched[0])))
+        if not self.attempt.dropped:
+            self.attempt.history.append(self._heights(float(self.touched[0])))
 
     def _heights(self, touched: float) -> tuple[float, float, float]:
         return touched, float(self.data.qpos[self._ball][2]), float(self.tool()[0][2])
@@ -134,10 +143,18 @@ class ArmPaddleBall(ArmWorld):
         pass
 
     def success(self) -> bool:
-        if self.attempt.dropped or self.t < self.world.frames - 1:
-            return False
+        return not self.attempt.dropped and self.t == self.world.frames - 1 and self._bounces() > 0
+
+    def _bounces(self) -> int:
         touched, ball, paddle = np.array(self.attempt.history).T
-        return qualified(touched > 0, ball, paddle, self.attempt.put)
+        return flights(touched > 0, ball, paddle, self.attempt.put)
+
+    def measures(self) -> dict[str, float]:
+        kept_up = float(not self.attempt.dropped)
+        return {"success": float(self.success()), "no_floor": kept_up, "bounces": float(self._bounces())}
+
+    def decided(self) -> bool:
+        return self.attempt.dropped
 
     def records(self) -> dict[str, np.ndarray]:
         return {

@@ -19,15 +19,14 @@ def onsets(touched: np.ndarray) -> list[int]:
     return found
 
 
-def qualified(touched: np.ndarray, ball: np.ndarray, paddle: np.ndarray, since: int = 0) -> bool:
-    """Whether some flight between two touches after frame `since` passes the gates.
+def flights(touched: np.ndarray, ball: np.ndarray, paddle: np.ndarray, since: int = 0) -> int:
+    """How many flights between two touches after frame `since` pass the gates.
 
     touched, heights of ball and paddle: (T,) by frame
     """
-    begins = onsets(touched)
-    for a, b in pairwise(begins):
+    found = 0
+    for a, b in pairwise(onsets(touched)):
         top = a + int(ball[a : b + 1].argmax())
         high = ball[top] >= APEX and (ball - paddle)[a : b + 1].max() >= RISE
-        if a > max(WARM_UP, since) and b - a >= APART and a < top < b and high:
-            return True
-    return False
+        found += bool(a > max(WARM_UP, since) and b - a >= APART and a < top < b and high)
+    return found

@@ -1,0 +1,122 @@
+"""`sgjepa control`: policies drive the simulator, and what they come to on one page."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from sgjepa.cli import shared
+from sgjepa.core.errors import InputError
+
+ABOUT = "let policies drive a world's test episodes and compare them on one page; interrupted, the same command goes on"
+EXAMPLE = "sgjepa control expert still random --data datasets/arm_catcher_ball-mini"
+OUT = Path("control")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "policies",
+        nargs="+",
+        metavar="POLICY",
+        help="folders that `sgjepa policy` made, or expert, still, random: the demonstrator, no motion, any motion",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="the dataset whose test episodes are driven (default: a policy's own)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=1, metavar="K", help="tries at every episode, for policies with chance (default: 1)"
+    )
+    parser.add_argument("--episodes", type=int, metavar="N", help="only the first N test episodes")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes that simulate (default: one per core); nothing depends on it"
+    )
+    parser.add_argument(
+        "--execute",
+        type=int,
+        metavar="E",
+        help="controls of a plan that are carried out (default: as the task says)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=OUT,
+        metavar="DIR",
+        help="where the page goes, with the trials of expert, still and random (default: %(default)s)",
+    )
+
+
+def run(options: Namespace) -> None:
+    """Every policy with every sampling seed, then the page."""
+    if options.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"--workers must be at least 1, got {options.workers}")
+    for name in options.policies:
+        if options.policies.count(name) > 1:
+            raise InputError(f"{name} is given twice")
+    shared.need_matplotlib()
+    from sgjepa.control.simple import BY_CHANCE, SIMPLE
+    from sgjepa.control.trial import MADE_BY, REFERENCES, trial
+    from sgjepa.core import machine, output
+    from sgjepa.report.control import sentences, write_control
+    from sgjepa.results.control import gather_trials
+
+    if any(name not in SIMPLE for name in options.policies):
+        shared.prepare_for_torch()
+    output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
+    dataset = _dataset(options)
+    subjects = [_subject(name, dataset, options) for name in options.policies]
+    places = []
+    for subject in subjects:
+        tries = options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1
+        for seed in range(tries):
+            places.append(trial(subject, dataset, seed, options.episodes, options.workers or machine.cores()))
+    page = write_control(places, options.out, MADE_BY, (REFERENCES,))
+    played = gather_trials(places)
+    for player in played.players:
+        print(f"{player.label}")
+        for sentence in sentences(played, player):
+            print(f"   {sentence}")
+    for place in places:
+        print(f"every episode: {place}")
+    print(page)
+
+
+def _dataset(options: Namespace) -> Any:
+    """The one that was named, or the first trained policy's own."""
+    from sgjepa.control.policy_record import read_policy
+    from sgjepa.control.simple import SIMPLE
+    from sgjepa.data.store import open_dataset
+
+    if options.data is not None:
+        return open_dataset(options.data)
+    folders = [Path(name) for name in options.policies if name not in SIMPLE]
+    if not folders:
+        raise InputError(f"{', '.join(options.policies)} can drive any world: say which with --data DATASET")
+    _require_folder(folders[0])
+    name = next(iter(read_policy(folders[0]).settings.data))
+    return open_dataset(shared.beside(folders[0], name))
+
+
+def _subject(name: str, dataset: Any, options: Namespace) -> Any:
+    from sgjepa.control.simple import SIMPLE
+    from sgjepa.control.trial import untrained
+
+    if name in SIMPLE:
+        return untrained(name, dataset, options.out)
+    from sgjepa.control.trained import trained
+
+    _require_folder(Path(name))
+    return trained(Path(name), dataset, options.execute)
+
+
+def _require_folder(folder: Path) -> None:
+    from sgjepa.control.simple import SIMPLE
+
+    if not folder.is_dir():
+        raise InputError(f"there is no policy '{folder}': give a folder that `sgjepa policy` made, or {', '.join(SIMPLE)}")

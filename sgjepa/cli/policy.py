@@ -1,0 +1,76 @@
+"""`sgjepa policy`: train a policy that drives a world, on what a run's model sees of it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgjepa.cli import shared
+from sgjepa.core.errors import InputError
+
+ABOUT = "train a diffusion policy on a finished run's features, or on the true state; interrupted, the same command goes on"
+EXAMPLE = "sgjepa policy runs/arm_catcher_ball_gru-mini-seed0 --size mini"
+POLICIES = Path("policies")
+STATE = Path("state")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "run_folder",
+        type=Path,
+        metavar="RUN",
+        help="folder that `sgjepa train` made; or the word state, for a policy that sees the true state of --dataset",
+    )
+    shared.dataset_flags(parser)
+    shared.size_flag(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
+    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
+    parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="its folder (default: policies/RUN-SIZE-seedN)")
+
+
+def run(options: Namespace) -> None:
+    """Trains it, or goes on; prints where it is and how well it fits what was held out."""
+    shared.prepare_for_torch()
+    from sgjepa.control.features import open_features
+    from sgjepa.control.learn import train_policy
+    from sgjepa.envs import find
+    from sgjepa.recipes.policies import policy
+
+    given = {"updates": options.updates, "save_every": options.save_every}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    chosen = replace(policy(options.size), seed=options.seed, law=not options.no_law, **changes)
+    dataset = _dataset(options)
+    features = open_features(None if options.run_folder == STATE else options.run_folder, find(dataset.settings.world).world)
+    folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
+    _say_trained(folder)
+
+
+def _dataset(options: Namespace) -> Any:
+    from sgjepa.training.data import open_existing
+
+    if options.run_folder != STATE:
+        return shared.dataset_of(options)
+    if options.dataset is None:
+        raise InputError("a policy that sees the true state has no run, and so no dataset: say which with --dataset DIR")
+    return open_existing(options.dataset, verify=True)
+
+
+def _place(options: Namespace, dataset: Any) -> Path:
+    name = options.run_folder.resolve().name if options.run_folder != STATE else f"{dataset.settings.world}_state"
+    return POLICIES / f"{name}-{options.size}{'-nolaw' if options.no_law else ''}-seed{options.seed}"
+
+
+def _say_trained(folder: Path) -> None:
+    from sgjepa.control.policy_record import WEIGHTS, read_policy
+    from sgjepa.core.run_folder import ROWS
+
+    there = read_policy(folder)
+    print(f"{folder}: the policy is {WEIGHTS}, every measurement a line of {ROWS}")
+    print(f"  learned from {there.counts.windows} windows of {there.counts.episodes} successful episodes")
+    if there.scores is not None and there.scores.validation_loss is not None:
+        print(f"  loss on {there.counts.held_out_episodes} episodes held out: {there.scores.validation_loss:.4g}")

@@ -1,0 +1,35 @@
+"""A trained policy from its folder, to be put to trial."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sgjepa.control.diffusion import DiffusionPolicy, load_policy
+from sgjepa.control.policy_record import WEIGHTS
+from sgjepa.control.records import TRIALS, Driver
+from sgjepa.control.tasks import task_of
+from sgjepa.control.trial import Subject
+from sgjepa.data.store import Dataset
+
+
+def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subject:
+    """The finished policy in a folder; its trials go there. execute: E, as its task says if None."""
+    policy = load_policy(folder, execute)
+    policy.check(dataset)
+    usual = task_of(dataset.settings.world).execute
+    return Subject(
+        driver=_driver(folder, policy),
+        policy=policy,
+        folder=folder / TRIALS,
+        how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
+        differs="" if policy.execute == usual else f"execute{policy.execute}",
+    )
+
+
+def _driver(folder: Path, policy: DiffusionPolicy) -> Driver:
+    there = policy.record.settings
+    shared = {key: value for key, value in there.config.items() if key not in ("seed", "type")}
+    # policies on runs that differ in their training seed alone belong together
+    shared |= {"source": re.sub(r"-seed\d+$", "", there.source.name), "data": dict(there.data)}
+    return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])

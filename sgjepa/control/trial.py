@@ -1,0 +1,160 @@
+"""A trial: one policy on the test episodes of a dataset with one sampling seed, kept beside the policy.
+
+Work goes wave by wave to a hidden folder; a trial that was killed goes on after its last finished wave. One that is there,
+of the same policy, data and settings, is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgjepa.control.closed_loop import WAVE, Driven, drive, together
+from sgjepa.control.fleet import Fleet
+from sgjepa.control.policy import Policy
+from sgjepa.control.records import CONTROLS, RECORD, ROWS, ControlRecord, Driver, TrialSettings, cure
+from sgjepa.control.simple import simple
+from sgjepa.control.tasks import task_of
+from sgjepa.core import config, files, lock, output, records, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.progress import progress
+from sgjepa.core.tables import read_table, write_table
+from sgjepa.data.store import Dataset, training_samplers
+from sgjepa.envs import find
+from sgjepa.evaluation.records import LawRecord
+
+MADE_BY = "sgjepa control"
+FILES = (RECORD, ROWS, CONTROLS)
+SPLIT = "test"
+REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
+_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy, what its record says of it, and the folder that its trials go to."""
+
+    driver: Driver
+    policy: Policy
+    folder: Path
+    how: dict[str, Any]
+    differs: str = ""  # what about `how` is not usual, for the folder's name
+
+
+def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
+    """One of control/simple.py; its trials go below `out`."""
+    task_of(dataset.settings.world)
+    policy = simple(name, find(dataset.settings.world).world)
+    return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
+
+
+def trial(subject: Subject, dataset: Dataset, sampling: int, episodes: int | None = None, processes: int = 1) -> Path:
+    """Let a policy drive the first so many test episodes, all if None; returns the trial's folder."""
+    task_of(dataset.settings.world)
+    count = dataset.test.episodes if episodes is None else episodes
+    if not 1 <= count <= dataset.test.episodes:
+        raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
+    settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING)
+    first = f"first{count}" if count < dataset.test.episodes else ""
+    differs = "-".join(part for part in (subject.differs, first) if part)
+    name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
+    place = subject.folder / name
+    if _kept(place, settings):
+        return place
+    with lock.alone(subject.folder):
+        if not _kept(place, settings):  # perhaps since we looked
+            run_folder.require_free(place / RECORD, _plain(settings), "move it away to try anew")
+            output.check(place, MADE_BY, FILES)
+            _try(subject, dataset, settings, place, differs, processes)
+    return place
+
+
+def _plain(settings: TrialSettings) -> dict[str, Any]:
+    """As it stands in the file."""
+    return {key: value for key, value in config.to_dict(settings).items() if key != "type"}
+
+
+def _kept(place: Path, settings: TrialSettings) -> bool:
+    """Done before, with these settings; its files are the ones that were written."""
+    there = records.kept(place / RECORD, _plain(settings), ControlRecord, cure(place))
+    if there is None:
+        return False
+    for name in there.files:
+        files.verify(place / name, there.files, cure(place))
+    return True
+
+
+def _try(subject: Subject, dataset: Dataset, settings: TrialSettings, place: Path, differs: str, processes: int) -> None:
+    """Drive what is missing, and write all files at once."""
+    world = find(dataset.settings.world).world
+    digest = hashlib.sha256(files.to_json(_plain(settings)).encode()).hexdigest()[:12]
+    partial = place.parent / f".{place.name}-{digest}.partial"
+    partial.mkdir(parents=True, exist_ok=True)
+    files.sweep(partial, mine=True)
+    began = time.perf_counter()
+    done = together(list(_waves(subject, dataset, settings, partial, processes)))
+    scores = {one.name: _mean(done.rows[one.name]) for one in world.measures}
+    about = ControlRecord(
+        dataset=dataset.path.resolve().name,
+        played=dataset.settings,
+        laws={
+            name: LawRecord(dataset.test.about["laws"][name], sampler)
+            for name, sampler in training_samplers(dataset).items()
+        },
+        measures=world.measures,
+        settings=settings,
+        scores=scores,
+        seconds=round(time.perf_counter() - began, 2),
+        provenance=files.provenance(),
+        differs=differs,
+    )
+    with output.output_folder(place, MADE_BY, RECORD, FILES) as staged:
+        write_table(staged / ROWS, done.rows)
+        write_table(staged / CONTROLS, done.controls)
+        digests = {name: files.digest(staged / name) for name in (ROWS, CONTROLS)}
+        records.write(staged / RECORD, replace(about, files=digests))
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _waves(subject: Subject, dataset: Dataset, settings: TrialSettings, partial: Path, processes: int) -> Iterator[Driven]:
+    """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
+    numbers = range(settings.episodes)
+    parts = [numbers[first : first + WAVE] for first in range(0, len(numbers), WAVE)]
+    there = [_finished(partial, i, part) for i, part in enumerate(parts)]
+    kept = sum(len(part) for part, found in zip(parts, there, strict=True) if found)
+    label = f"{subject.driver.name}, seed {settings.sampling}"
+    with ExitStack() as stack, progress(settings.episodes, kept, label, "episodes") as bar:
+        fleet: Fleet | None = None
+        for i, (part, found) in enumerate(zip(parts, there, strict=True)):
+            if found is None:
+                fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
+                found = drive(subject.policy, fleet, dataset.settings, SPLIT, part, settings.sampling)
+                write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
+                write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
+                bar.update(len(part))
+            yield found
+
+
+def _finished(partial: Path, wave: int, numbers: range) -> Driven | None:
+    rows, controls = (partial / f"{wave:05d}-{name}" for name in (ROWS, CONTROLS))
+    if not rows.is_file():
+        return None
+    try:
+        found = Driven(read_table(rows), read_table(controls))
+    except InputError:  # damaged: drive it again
+        return None
+    whole = found.rows["episode"].tolist() == list(numbers) and len(found.controls["step"]) == found.rows["steps"].sum()
+    return found if whole else None

@@ -1,0 +1,52 @@
+"""Worker processes: spawned, deaf to Ctrl-C, gone when their parent is gone; one that is killed is a MachineError."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+from sgjepa.core.errors import MachineError
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
+    # spawn: neither Lance nor an OpenGL context survives a fork
+    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_watch_parent)
+    try:
+        yield made
+    except BrokenProcessPool as error:
+        raise MachineError("a worker process was killed (out of memory?); run the same command again to go on") from error
+    finally:
+        made.shutdown(wait=True, cancel_futures=True)
+
+
+def submit(to: ProcessPoolExecutor, work: Callable[..., Any], *calls: Iterable[Any]) -> list[Future[Any]]:
+    """A call of `work` for each tuple of arguments. The processes start here.
+
+    An interrupt is the parent's to handle: workers inherit the blocked signal while they start.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return [to.submit(work, *call) for call in calls]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _watch_parent() -> None:
+    """In a worker: end with the parent, also when the parent is killed outright."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

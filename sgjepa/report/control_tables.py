@@ -1,0 +1,185 @@
+"""The tables about policies, as records for CSV files and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from html import escape
+from itertools import combinations
+from typing import Any
+
+from sgjepa.core.stats import Interval
+from sgjepa.envs import find
+from sgjepa.envs.world import Measure
+from sgjepa.report import parts
+from sgjepa.report.control_figures import colours
+from sgjepa.report.words import DAGGER, fixed
+from sgjepa.results.control import SUCCESS, WILSON, Estimate, Played, Player
+
+REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A measure, or the share of it among the episodes in which another happened."""
+
+    measure: Measure
+    given: bool = False
+
+    @property
+    def title(self) -> str:
+        name = self.measure.name.replace("_", " ")
+        unit = {"": "%", "1": ""}.get(self.measure.unit, self.measure.unit)
+        return (f"{name} given {self.measure.given}" if self.given else name) + (f" ({unit})" if unit else "")
+
+    @property
+    def about(self) -> str:
+        if self.given:
+            return f"of the episodes with {self.measure.given.replace('_', ' ')}"
+        return self.measure.about
+
+    def of(self, player: Player, chosen: Any) -> Estimate:
+        return player.given(self.measure, chosen) if self.given else player.estimate(self.measure, chosen)
+
+
+def columns(played: Played) -> list[Column]:
+    """All measures of the task, each followed by its share given another, if it has one."""
+    found = []
+    for measure in played.about.measures:
+        found += [Column(measure), *([Column(measure, given=True)] if measure.given else [])]
+    return found
+
+
+def measures(played: Played) -> list[dict[str, Any]]:
+    """A record for every policy, region and measure."""
+    found = []
+    for region in played.regions:
+        for player in played.players:
+            for column in columns(played):
+                one = column.of(player, played.region(region))
+                head = {"policy": player.label, "region": region, "measure": column.measure.name}
+                given = column.measure.given if column.given else ""
+                unit = column.measure.unit or "share"
+                found.append({**head, "given": given, "unit": unit, **asdict(one.interval), "interval": one.how})
+    return found
+
+
+def by_law(played: Played, law: str, values: tuple[float, ...]) -> list[dict[str, Any]]:
+    """Success at every value of a law."""
+    found = []
+    for player in played.players:
+        for value in values:
+            one = player.estimate(played.about.measures[0], played.at(law, value))
+            found.append({"policy": player.label, law: value, **asdict(one.interval), "interval": one.how})
+    return found
+
+
+def pairs(played: Played) -> Iterator[tuple[Player, Player]]:
+    """Trained policies with each other and with those that learn nothing; the latter alone if there are no others."""
+    learned = [player for player in played.players if not player.reference]
+    for one, other in combinations(played.players, 2):
+        if not learned or not (one.reference and other.reference):
+            yield (other, one) if one.reference and not other.reference else (one, other)
+
+
+def differences(played: Played) -> list[dict[str, Any]]:
+    """Of success, on the same episodes."""
+    return [
+        {
+            "policy": one.label,
+            "minus": other.label,
+            "region": region,
+            **asdict(played.difference(one, other, SUCCESS, played.region(region))),
+        }
+        for one, other in pairs(played)
+        for region in played.regions
+    ]
+
+
+def outcomes(played: Played) -> list[dict[str, Any]]:
+    """What the episodes came to, as the world names it."""
+    label = find(played.world).world.outcome
+    return [
+        {"policy": player.label, label: word, "share": share}
+        for player in played.players
+        for word, share in player.outcomes(label, played.region("all")).items()
+    ]
+
+
+def dot(played: Played, player: Player) -> str:
+    """A policy's colour and its name."""
+    return f'<span class="dot" style="--colour: {colours(played)[player.label]}"></span>{escape(player.label)}'
+
+
+def measures_html(played: Played, region: str) -> str:
+    """A line per policy, a column per measure."""
+    shown, rows, wilson = columns(played), [], False
+    chosen = played.region(region)
+    for player in played.players:
+        cells = []
+        for column in shown:
+            one = column.of(player, chosen)
+            wilson |= one.how == WILSON and one.interval.count > 0
+            cells.append(f"<td>{_cell(one, column.measure)}</td>")
+        kind = ' class="reference"' if player.reference else ""
+        rows.append(f"<tr{kind}><td>{dot(played, player)}</td>{''.join(cells)}</tr>")
+    head = "".join(f'<th title="{escape(column.about)}">{escape(column.title)}</th>' for column in shown)
+    caption = f"{REGIONS[region].capitalize()}: {int(chosen.sum())}. Means with 95 % intervals, from bootstraps"
+    caption += f"; {DAGGER} Wilson's, where all values are equal or one training has few episodes." if wilson else "."
+    return parts.table(caption, f"<tr><th>Policy</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
+
+
+def _cell(one: Estimate, measure: Measure) -> str:
+    found, scale, decimals = one.interval, 1.0 if measure.unit else 100.0, 2 if measure.unit else 1
+    if not found.count:
+        return "–"
+    mean, low, high = (fixed(scale * value, decimals) for value in (found.mean, found.low, found.high))
+    return f"{mean}<small>{low} to {high}{f' {DAGGER}' if one.how == WILSON else ''}</small>"
+
+
+def differences_html(played: Played) -> str:
+    """A line per pair, a column per region."""
+    rows = []
+    for one, other in pairs(played):
+        cells = [_difference(played.difference(one, other, SUCCESS, played.region(region))) for region in played.regions]
+        name = f"{dot(played, one)} minus {escape(other.label)}"
+        rows.append(f"<tr><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(REGIONS[region])}</th>" for region in played.regions)
+    caption = "Difference of success in percentage points on the same episodes, with 95 % bootstrap intervals."
+    return parts.table(caption, f"<tr><th>Policies</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
+
+
+def points(one: Interval) -> tuple[str, str, str]:
+    """A difference of shares in percentage points: mean with its sign, and the ends of its interval."""
+    mean, low, high = (fixed(100 * value, 1) for value in (one.mean, one.low, one.high))
+    return f"+{mean}" if one.mean > 0 and float(f"{100 * one.mean:.1f}") else mean, low, high
+
+
+def verdict(one: Interval) -> str:
+    """Of a success minus another: "better", "worse", or "undecided" where the interval holds zero."""
+    if one.low > 0:
+        return "better"
+    return "worse" if one.high < 0 else "undecided"
+
+
+def _difference(one: Interval) -> str:
+    mean, low, high = points(one)
+    return f"{parts.chip(verdict(one))}{mean}<small>{low} to {high}</small>"
+
+
+def outcomes_html(played: Played) -> str:
+    """A line per policy, a column per word."""
+    label = find(played.world).world.outcome
+    shares = {player.label: player.outcomes(label, played.region("all")) for player in played.players}
+    words = [word for word in find(played.world).world.labels[label] if any(word in found for found in shares.values())]
+    rows = [
+        f"<tr><td>{dot(played, player)}</td>"
+        + "".join(f"<td>{fixed(100 * shares[player.label].get(word, 0.0), 1)}</td>" for word in words)
+        + "</tr>"
+        for player in played.players
+    ]
+    head = "".join(f"<th>{escape(word.replace('_', ' '))}</th>" for word in words)
+    caption = f"What all {len(played.first.episodes)} episodes came to ({label}), in per cent, over all tries."
+    return parts.table(caption, f"<tr><th>Policy</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")

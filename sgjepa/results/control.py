@@ -1,0 +1,223 @@
+"""What policies came to: trials side by side, training seeds together, with intervals. NumPy only.
+
+Sampling seeds are averaged within an episode: they are tries at the same thing. Intervals know episodes, and where a policy
+was trained several times also the trainings (core/stats.py). Where that says nothing, Wilson's interval of a share is taken:
+all values are equal, or one training has few episodes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.control.records import ControlRecord, Driver, read_trial
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, wilson
+from sgjepa.core.tables import Table
+from sgjepa.envs.world import Measure
+from sgjepa.laws import Sampler
+from sgjepa.laws import inside as inside_of
+from sgjepa.results.gather import Axis
+from sgjepa.results.load import LABELS, REGIONS
+
+FEW = 30  # episodes of one training, below which a share's interval is Wilson's
+BOOTSTRAP, WILSON = "bootstrap", "Wilson"
+SUCCESS = "success"
+REFERENCES = {"expert": "demonstrator", "still": "holding still", "random": "random controls"}  # that learn nothing
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One policy with one sampling seed on the episodes of one dataset."""
+
+    folder: Path
+    about: ControlRecord
+    table: Table
+
+    @property
+    def driver(self) -> Driver:
+        return self.about.settings.driver
+
+    @property
+    def episodes(self) -> np.ndarray:
+        return self.table["episode"]
+
+    @cached_property
+    def law(self) -> np.ndarray:
+        """(E, L) the laws of each episode, in the order of `about.laws`."""
+        columns = [self.table[f"law.{name}"] for name in self.about.laws]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(self.episodes), 0))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval, and how that was found. count 0: there is nothing to measure."""
+
+    interval: Interval
+    how: str
+
+
+@dataclass(frozen=True)
+class Player:
+    """A policy with its trainings, each with its sampling seeds: all on the same episodes."""
+
+    label: str
+    trainings: tuple[tuple[Trial, ...], ...]
+
+    @property
+    def first(self) -> Trial:
+        return self.trainings[0][0]
+
+    @property
+    def reference(self) -> str:
+        """The name of a policy that learns nothing; empty for one that was trained."""
+        return "" if self.first.driver.weights else self.first.driver.name
+
+    def stack(self, measure: str, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(trainings, E): the mean over the sampling seeds that have it."""
+        found = np.stack([_mean([trial.table[measure] for trial in trials]) for trials in self.trainings])
+        return found if chosen is None else found[:, chosen]
+
+    def estimate(self, measure: Measure, chosen: np.ndarray) -> Estimate:
+        """Of the chosen episodes, (E,) bool."""
+        values = self.stack(measure.name, chosen)
+        if measure.unit:  # a count, or a time that not every episode has
+            known = _mean(list(values))
+            known = known[np.isfinite(known)]
+            if not len(known):
+                return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
+            return Estimate(bootstrap(known[:, None])[0], BOOTSTRAP)
+        return _share(values)
+
+    def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
+        """The share among the episodes in which `measure.given` happened."""
+        both, happened = self.stack(measure.name, chosen), self.stack(measure.given, chosen)
+        if not happened.any():
+            return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
+        count = int((happened.mean(axis=0) > 0).sum())
+        if len(self.trainings) == 1 and set(np.unique(happened)) <= {0.0, 1.0}:
+            return _share(both[:, happened[0] > 0])
+        if len(np.unique(both[happened > 0] / happened[happened > 0])) == 1:
+            mean = float(both.sum() / happened.sum())
+            return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = bootstrap_ratio(both[..., None], happened[..., None])[0]
+        return Estimate(Interval(found.mean, found.low, min(found.high, 1.0), count), BOOTSTRAP)
+
+    def outcomes(self, label: str, chosen: np.ndarray) -> dict[str, float]:
+        """The share of the chosen episodes that came to each word of a label, the most frequent first."""
+        trials = [trial for trials in self.trainings for trial in trials]
+        counts = Counter(str(word) for trial in trials for word in trial.table[label][chosen])
+        total = sum(counts.values())
+        return {word: count / total for word, count in counts.most_common()}
+
+
+@dataclass(frozen=True)
+class Played:
+    """Policies on the same episodes."""
+
+    players: tuple[Player, ...]
+
+    @property
+    def first(self) -> Trial:
+        return self.players[0].first
+
+    @property
+    def about(self) -> ControlRecord:
+        return self.first.about
+
+    @property
+    def world(self) -> str:
+        return self.about.played.world
+
+    @property
+    def samplers(self) -> Mapping[str, Sampler]:
+        return {name: law.training for name, law in self.about.laws.items()}
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The laws that differ between episodes."""
+        found = []
+        for i, (name, law) in enumerate(self.about.laws.items()):
+            axis = Axis(name, law.unit.replace("^2", "²"), law.training, tuple(np.unique(self.first.law[:, i]).tolist()))
+            found += [axis] if len(axis.values) > 1 else []
+        return tuple(found)
+
+    def region(self, name: str) -> np.ndarray:
+        """(E,) which episodes lie in a region of the training laws."""
+        inside = inside_of(self.samplers, self.first.law)
+        return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Those with episodes; if all lie on one side there is nothing to tell apart."""
+        found = tuple(name for name in REGIONS if self.region(name).any())
+        return found if len(found) == len(REGIONS) else ("all",)
+
+    def at(self, law: str, value: float) -> np.ndarray:
+        """(E,) which episodes have that value."""
+        return self.first.law[:, list(self.about.laws).index(law)] == value
+
+    def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
+        """`one` minus `other` on the same chosen episodes."""
+        mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
+        return bootstrap_difference(mine, theirs)[0]
+
+
+def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
+    """Of several tries, where they have a value; not-a-number where none has."""
+    stacked = np.stack(values)
+    count = np.isfinite(stacked).sum(axis=0)
+    return np.where(count, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
+
+
+def _share(values: np.ndarray) -> Estimate:
+    """A share in [0, 1] from values (trainings, E)."""
+    trainings, count = values.shape
+    if count == 0:
+        return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
+    mean = float(values.mean())
+    if (values == values.flat[0]).all() or (trainings == 1 and count < FEW):
+        return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
+    found = bootstrap(values[..., None])[0]
+    return Estimate(Interval(mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
+
+
+def label_of(trial: Trial) -> str:
+    """What a policy is called: after what it looks at."""
+    driver = trial.driver
+    if not driver.weights:
+        return REFERENCES.get(driver.name, driver.name)
+    source = re.sub(r"(-[a-z]+)?-seed\d+$", "", driver.source).removeprefix(f"{trial.about.played.world}_")
+    label = "true state" if source == "state" else LABELS.get(source, source)
+    return label if driver.settings.get("law", True) else f"{label}, not told the law"
+
+
+def gather_trials(places: Sequence[Path]) -> Played:
+    """The trials in these folders, grouped into policies; all must be of the same episodes."""
+    if not places:
+        raise InputError("a comparison of nothing: give at least one policy")
+    trials = [Trial(place, *read_trial(place)) for place in dict.fromkeys(place.resolve() for place in places)]
+    first = trials[0]
+    groups: dict[str, dict[tuple[object, ...], list[Trial]]] = {}
+    for trial in trials:
+        if trial.about.settings.data != first.about.settings.data or not np.array_equal(trial.episodes, first.episodes):
+            raise InputError(f"{trial.folder} and {first.folder} are of different episodes; compare them apart")
+        driver = trial.driver
+        recipe = [label_of(trial), driver.settings, trial.about.settings.how]
+        trainings = groups.setdefault(json.dumps(recipe, sort_keys=True), {})
+        trainings.setdefault((driver.seed, driver.weights), []).append(trial)
+    labels = [label_of(next(iter(group.values()))[0]) for group in groups.values()]
+    players = []
+    for label, group in zip(labels, groups.values(), strict=True):
+        one = next(iter(group.values()))[0]
+        apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
+        players.append(Player(apart, tuple(tuple(found) for found in group.values())))
+    return Played(tuple(players))

@@ -1,0 +1,168 @@
+"""The noise schedule, its samplers and the network of the diffusion policy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sgjepa.control.network import NetworkConfig
+from sgjepa.control.schedule import (
+    Diffusion,
+    add_noise,
+    alpha_bars,
+    betas,
+    ddim_step,
+    ddpm_step,
+    sample,
+    visited,
+)
+from sgjepa.core.errors import InputError
+
+torch.set_num_threads(1)
+
+# of diffusers 0.42.1, squaredcos_cap_v2, 100 steps, clip_sample, from x = 0.4 and epsilon = -0.7: alpha_bar, beta,
+# DDPMScheduler's mean and standard deviation before the step, and DDIMScheduler's answer (100 steps, eta 0)
+DIFFUSERS = {
+    99: (2.4285407e-07, 0.999000013, 0.0282142162, 0.999378637, -0.684331119),
+    60: (0.326115221, 0.0431161262, 0.420101404, 0.205367928, 0.0154553056),
+    20: (0.889103115, 0.0106851328, 0.424735814, 0.0987921928, 0.413730860),
+    1: (0.998252511, 0.00111693703, 0.418939620, 0.0200869766, 0.411914378),
+    0: (0.999368727, 0.00063128158, 0.417719483, 0.0, 0.417719483),
+}
+
+
+@pytest.mark.parametrize("step", DIFFUSERS)
+def test_schedule_and_steps_have_the_numbers_of_diffusers(step: int) -> None:
+    left, beta, mean, spread, ddim = DIFFUSERS[step]
+    bars = alpha_bars(100)
+    assert bars[step] == pytest.approx(left, rel=2e-5)  # theirs is a product of float32 numbers
+    assert betas(100)[step] == pytest.approx(beta, rel=2e-5)
+    x, epsilon = torch.full((1, 1, 1), 0.4), torch.full((1, 1, 1), -0.7)
+    found, width = ddpm_step(x, epsilon, step, 100)
+    assert float(found) == pytest.approx(mean, abs=1e-5)
+    assert width == pytest.approx(spread, abs=1e-6)
+    assert float(ddim_step(x, epsilon, bars[step], bars[step - 1] if step else 1.0)) == pytest.approx(ddim, abs=1e-5)
+
+
+def test_what_is_left_of_the_signal_falls_as_a_squared_cosine() -> None:
+    steps = 100
+    angle = (np.arange(1, steps + 1) / steps + 0.008) / 1.008 * np.pi / 2
+    expected = np.cos(angle) ** 2 / math.cos(0.008 / 1.008 * math.pi / 2) ** 2
+    np.testing.assert_allclose(alpha_bars(steps)[:-1], expected[:-1], rtol=1e-12)  # the last beta is cut at 0.999
+
+
+def test_the_lower_end_of_beta_matters_only_where_steps_are_many() -> None:
+    assert betas(100)[0] > 1e-4
+    assert betas(1000)[0] == 1e-4  # diffusers, without a lower end, has 4.1e-5 there
+    assert betas(100)[-1] == 0.999
+
+
+def test_ddim_visits_evenly_rounded_steps() -> None:
+    assert visited(Diffusion(100, "ddim", 10)) == [99, 88, 77, 66, 55, 44, 33, 22, 11, 0]
+    assert visited(Diffusion(50, "ddim", 4)) == [49, 33, 16, 0]
+
+
+@pytest.mark.parametrize("diffusion", [Diffusion(100), Diffusion(100, "ddim", 10), Diffusion(7, "ddim", 1)])
+def test_samplers_find_the_only_controls_there_are(diffusion: Diffusion) -> None:
+    truth = torch.linspace(-0.9, 0.9, 48).reshape(1, 16, 3)
+    bars = alpha_bars(diffusion.steps)
+
+    def predict(x: Tensor, step: int) -> Tensor:
+        return (x - math.sqrt(bars[step]) * truth) / math.sqrt(1 - bars[step])
+
+    noise = torch.randn(2, diffusion.draws, 16, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(sample(predict, noise, diffusion), truth.expand(2, -1, -1), atol=2e-3, rtol=0)
+
+
+def spread_of_ddpm(spread: float, steps: int) -> float:
+    """What DDPM makes of normal controls if the noise is guessed as well as can be: every step is linear in x."""
+    variance, beta, bars = 1.0, betas(steps), np.append(alpha_bars(steps), 1.0)  # bars[-1]: before the first step
+    for k in reversed(range(steps)):
+        now, before = bars[k], bars[k - 1]
+        guess = math.sqrt(now) * spread**2 / (now * spread**2 + 1 - now)  # of x0, per x
+        slope = math.sqrt(before) * beta[k] * guess + math.sqrt(1 - beta[k]) * (1 - before)
+        variance = (slope / (1 - now)) ** 2 * variance + beta[k] * (1 - before) / (1 - now)
+    return math.sqrt(variance)
+
+
+def test_ddpm_narrows_what_was_learned_as_much_as_its_posterior_says_and_less_with_more_steps() -> None:
+    """The posterior's variance takes x0 for known: right for one control alone, too small for a spread of them."""
+    spread, diffusion = 0.25, Diffusion(100)
+    bars = alpha_bars(100)
+
+    def predict(x: Tensor, step: int) -> Tensor:  # the best guess of the noise if controls are normal
+        return math.sqrt(1 - bars[step]) / (bars[step] * spread**2 + 1 - bars[step]) * x
+
+    noise = torch.randn(4000, diffusion.draws, 4, 1, generator=torch.Generator().manual_seed(0))
+    found = sample(predict, noise, diffusion)
+    assert float(found.mean()) == pytest.approx(0.0, abs=0.01)
+    assert float(found.std()) == pytest.approx(spread_of_ddpm(spread, 100), rel=0.02)  # three standard errors
+    narrowed = [spread - spread_of_ddpm(spread, steps) for steps in (50, 100, 1000)]
+    assert narrowed == sorted(narrowed, reverse=True)
+    assert 0 < narrowed[-1] < 0.01 * spread
+
+
+def test_noise_is_added_as_the_schedule_says() -> None:
+    x0, noise = torch.full((2, 3, 1), 0.5), torch.full((2, 3, 1), -2.0)
+    x = add_noise(x0, noise, torch.tensor([0, 99]), 100)
+    for row, step in enumerate((0, 99)):
+        left = alpha_bars(100)[step]
+        assert x[row, 0, 0].item() == pytest.approx(math.sqrt(left) * 0.5 - 2 * math.sqrt(1 - left), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sampler": "euler"}, "unknown sampler 'euler'"),
+        ({"sampler": "ddpm", "sampled": 10}, "ddpm takes all 100 steps"),
+        ({"sampler": "ddim", "sampled": 101}, "ddim takes at most 100 steps"),
+        ({"steps": 0}, "steps"),
+    ],
+)
+def test_a_sampling_that_cannot_be_is_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Diffusion(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("features", "controls", "laws", "count"),
+    [
+        (256, 5, 1, 69_689_605),  # paddle and Franka
+        (256, 3, 1, 69_686_019),  # catcher
+        (384, 5, 1, 69_787_909),  # DINO-WM's features
+        (256, 3, 0, 69_686_019 - 2 * 7168),  # no law: one number less for the scale and shift of 7,168 channels
+    ],
+)
+def test_the_papers_network_has_the_reference_parameters(features: int, controls: int, laws: int, count: int) -> None:
+    with torch.device("meta"):
+        network = NetworkConfig().build(features, controls, laws)
+    assert sum(p.numel() for p in network.parameters()) == count
+
+
+def test_the_network_answers_for_every_control_and_depends_on_all_it_is_told() -> None:
+    torch.manual_seed(0)
+    network = NetworkConfig(history=6, hidden=8, widths=(8, 16, 16), step_width=8).build(5, 3, 2)
+    features, law, x, step = torch.randn(4, 6, 5), torch.randn(4, 2), torch.randn(4, 16, 3), torch.arange(4)
+    out = network(x, step, network.seen(features, law))
+    assert out.shape == x.shape
+    for changed in (
+        network(x, step, network.seen(features, law + 1)),
+        network(x, step + 1, network.seen(features, law)),
+        network(x, step, network.seen(features.flip(1), law)),
+        network(x + 1, step, network.seen(features, law)),
+    ):
+        assert not torch.allclose(out, changed, atol=1e-4)
+    torch.testing.assert_close(network(x[1:2], step[1:2], network.seen(features[1:2], law[1:2])), out[1:2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"widths": (12, 24)}, "8 groups"), ({"horizon": 6, "widths": (8, 16, 32)}, "halved 2 times"), ({"kernel": 4}, "odd")],
+)
+def test_a_network_that_cannot_be_is_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        NetworkConfig(**settings)  # type: ignore[arg-type]
