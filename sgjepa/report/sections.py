@@ -30,7 +30,7 @@ def sections(content: Content) -> list[Section]:
     results = content.results
     return [
         Section("says", "What the numbers say", _says(content)),
-        Section("finding", content.finding.title if content.finding else "", _finding(content.finding)),
+        *([Section("finding", content.finding.title, finding(content.finding))] if content.finding else []),
         Section("horizon", "Error by horizon", _horizon(content)),
         Section("law", f"Error by {results.changed}", _law(content)),
         Section("relative", f"Relative to {results.baseline.label}", _relative(content)),
@@ -67,9 +67,8 @@ def _says(content: Content) -> str:
     )
 
 
-def _finding(found: Finding | None) -> str:
-    if found is None:
-        return ""
+def finding(found: Finding) -> str:
+    """What a study says: its sentences and its table."""
     said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)

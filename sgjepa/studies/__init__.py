@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sgjepa.core.errors import unknown
-from sgjepa.studies import factorial, linear_surrogate, tuning
+from sgjepa.studies import factorial, linear_surrogate, predictors, tuning
 from sgjepa.studies.study import Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (factorial.STUDY, linear_surrogate.STUDY, tuning.STUDY)}
+_ALL = (factorial.STUDY, predictors.STUDY, linear_surrogate.STUDY, tuning.STUDY)
+STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
 
 
 def find(name: str) -> Study:

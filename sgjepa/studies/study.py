@@ -18,8 +18,9 @@ from sgjepa.data.collect import collect
 from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
+from sgjepa.report.overview import overview
 from sgjepa.report.write import ANSWER, report
-from sgjepa.results.gather import Results
+from sgjepa.results.gather import Results, gather
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
@@ -50,7 +51,8 @@ class Done:
 class Study:
     """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
 
-    cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
+    cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
+    of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
     """
 
@@ -59,6 +61,7 @@ class Study:
     claim: str
     cells: Callable[[str], Sequence[Cell]]
     analyse: Callable[[Done], Finding] | None = None
+    overview: Callable[[Mapping[str, Results]], Finding] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
@@ -114,13 +117,8 @@ def run_study(
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
     run_chains(chains, datasets, workers)
 
-    def finding(results: Results) -> Finding:
-        assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets))
-
     folders = [chain.folder for chain in chains]
-    analyse = finding if study.analyse else None
-    written = report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+    written = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -135,6 +133,33 @@ def run_study(
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
     return written
+
+
+def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+    """One page for all runs, which are of one world."""
+
+    def finding(results: Results) -> Finding:
+        assert study.analyse is not None
+        return study.analyse(Done(chains, results, datasets))
+
+    folders = [chain.folder for chain in chains]
+    analyse = finding if study.analyse else None
+    return report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+
+
+def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+    """A page for each world, and one over all."""
+    assert study.overview is not None
+    by_data: dict[str, list[Path]] = {}
+    for chain in chains:
+        by_data.setdefault(chain.run.data[0], []).append(chain.folder)
+    pages, results = {}, {}
+    for data, folders in by_data.items():
+        place = out / f"{page}-{data}"
+        written = report(folders, place, note=note, named=study.labels, made_by=study.command)
+        found = gather(folders, named=study.labels)
+        pages[found.world], results[found.world] = written, found
+    return overview(study.overview(results), study.question, study.claim, pages, out / page, study.command)
 
 
 def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
