@@ -73,15 +73,8 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
         "Position error at the last horizon over all test episodes, and the room: the share of the error of an object that "
         "stays put that the simulator, started from what SG-JEPA's probe sees, does away with."
     )
-    ratio = f"{OURS} / {THEIRS}"
-    return Finding(
-        "Where can this size decide?",
-        tuple(words),
-        caption,
-        (*head, ratio, "decides"),
-        tuple(rows),
-        {TABLE: to_csv(records)},
-    )
+    head += (f"{OURS} / {THEIRS}", "decides")
+    return Finding("Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
 
 
 def _named(worlds: list[str]) -> str:
