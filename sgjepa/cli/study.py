@@ -33,18 +33,10 @@ def run(options: Namespace) -> None:
         print(studies.listing())
         return
     shared.need_matplotlib()
-    from sgjepa.studies.study import run_study
 
     study = studies.find(options.study)
     out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    page = run_study(
-        study,
-        options.size,
-        out,
-        options.datasets,
-        seeds=options.seeds,
-        updates=options.updates,
-        only=options.only,
-    )
+    given = {"seeds": options.seeds, "updates": options.updates, "only": options.only}
+    page = study.run(options.size, out, options.datasets, **given)
     print(page)
     shared.say_verdict(page.parent)

@@ -36,6 +36,7 @@ class Chain:
     counterfactual: bool = False
     split: str = "test"  # or "validation", for what chooses settings
     probe: Literal["mlp", "linear"] = "mlp"
+    evaluated: bool = True
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -106,6 +107,8 @@ def _work(chain: Chain, datasets: Path) -> None:
     ):
         try:
             train(chain.run, chain.folder, datasets)
+            if not chain.evaluated:
+                return
             dataset = open_dataset(datasets / chain.run.data[0])
             settings = usual_forecast(dataset.settings, chain.probe)
             evaluate(chain.folder, dataset, settings, chain.split)

@@ -73,6 +73,10 @@ class Study:
         """What makes its report's folder."""
         return f"sgjepa study {self.name}"
 
+    def run(self, size: str, out: Path, datasets: Path, **options: Any) -> Path:
+        """`run_study` of this one."""
+        return run_study(self, size, out, datasets, **options)
+
 
 @dataclass(frozen=True)
 class StudyRecord:
