@@ -23,7 +23,7 @@ from sgjepa.results.gather import MAIN
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 from sgjepa.training.run import Run
 
-METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM"}
+METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
 WEIGHTS = (0.01, 0.02, 0.045, 0.09, 0.18)  # of one test over all frames of an update
 DROPOUTS = (0.1, 0.0)
 
@@ -33,7 +33,7 @@ class Choice:
     """One point of the grid."""
 
     method: str
-    weight: float
+    weight: float  # 0 for DINO-WM, whose encoder is not trained
     residual: bool
     dropout: float
 
@@ -50,14 +50,18 @@ class Choice:
         """The method's recipe with these settings."""
         world = WORLDS[size]
         run = recipe(f"{world}_{self.method}", size)
-        model: Any = run.model  # both methods have a predictor with dropout
-        model = replace(model, residual=self.residual, predictor=replace(model.predictor, dropout=self.dropout))
+        model: Any = replace(run.model, residual=self.residual)
+        if self.method == "dino":
+            model = replace(model, dropout=self.dropout)
+        else:
+            model = replace(model, predictor=replace(model.predictor, dropout=self.dropout))
         return replace(run, name=self.name(world), model=model, loss=replace(run.loss, sigreg=self.weight))
 
 
 # the two usual corners first: a search that is stopped early has seen every weight
 _CORNERS = ((False, 0.1), (True, 0.0), (True, 0.1), (False, 0.0))
-GRID = [Choice(m, weight, *corner) for corner, weight, m in product(_CORNERS, WEIGHTS, METHODS)]
+GRID = [Choice(m, weight, *corner) for corner, weight, m in product(_CORNERS, WEIGHTS, ("gru", "lewm"))]
+GRID += [Choice("dino", 0.0, *corner) for corner in _CORNERS]
 
 
 def choose(done: Done) -> Finding:
@@ -68,6 +72,8 @@ def choose(done: Done) -> Finding:
     rows, words = [], []
     for name, label in METHODS.items():
         tried = [choice for choice in GRID if choice.method == name and choice in found]
+        if not tried:  # it was not asked for
+            continue
         best = min(tried, key=lambda choice: error(found[choice]))
         for choice in tried:
             method = found[choice]
