@@ -10,7 +10,7 @@ from sgjepa.report import parts, words
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
-from sgjepa.report.words import against_baseline, answer, cautions, count, few, fixed, in_scale, join, place
+from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
 from sgjepa.results.compare import MEAN, paired, verdict
 from sgjepa.results.gather import MAIN, METRICS, Results
 from sgjepa.results.training import LEAST, budget_words, too_short
@@ -104,7 +104,9 @@ def _law(content: Content) -> str:
             f" Coverage L_law says how far outside the training {laws} an episode lies, before any training. Its rank "
             f"correlation with the {METRICS[MAIN]} over {found[0][2]} {laws if alone else 'combinations'}: {ranks}."
         )
-    shown = parts.figures(content.pictures.get("law", []), caption)
+    said = [breaks(results, method, axis) for axis in results.axes for method in results.methods if "in" in results.regions]
+    shown = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in said)
+    shown += parts.figures(content.pictures.get("law", []), caption)
     if maps := content.pictures.get("map"):
         names = " and ".join(axis.name for axis in results.axes[:2])
         shown += parts.figures(maps, f"The same over the plane of {names}. White frame: in distribution for both.")
