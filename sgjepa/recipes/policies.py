@@ -18,7 +18,7 @@ def mini() -> PolicyConfig:
     return PolicyConfig(
         network=NetworkConfig(hidden=64, layers=1, widths=(64, 128), step_width=64),
         diffusion=Diffusion(steps=50, sampler="ddim", sampled=10),
-        updates=3_000,
+        updates=5_000,
         batch=128,
         lr=1e-3,
         warmup=100,
