@@ -30,6 +30,7 @@ STAGES = [
     "probe",
     "predict",
     "policy",
+    "control",
     "report",
     "study",
 ]
@@ -40,6 +41,7 @@ ELSEWHERE = (
     "probe",
     "predict",
     "policy",
+    "control",
     "report",
     "study",
 )  # they take minutes, and run small in tests of their own

@@ -81,7 +81,8 @@ def film(played: Played, player: Player) -> Film:
     }
     shown = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(trial.episodes[row]) for _, row in shown]
-    frames = replay(about, read_controls(trial.folder, about), numbers, _SIDE)
+    once = sorted(set(numbers))  # one that was drawn may be the best, too
+    frames = replay(about, read_controls(trial.folder, about), once, _SIDE)[[once.index(number) for number in numbers]]
     units = {name: law.unit for name, law in about.laws.items()}
     labels = []
     for kind, row in shown:

@@ -73,16 +73,37 @@ class View:
         """The rectangle of pixels that spheres, (N, 4) as x, y, z, radius, can touch; None if they are out of sight."""
         if not len(spheres):
             return None
-        right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
-        if (-backward <= spheres[:, 3]).any():  # a sphere around the camera or behind it: no bound
+        angles, near = self._angles(spheres)
+        if near.any():
             return Box(0, self.side, 0, self.side)
-        ends = []
-        for across in (-up, right):
-            middle, reach = np.arctan2(across, -backward), np.arcsin(spheres[:, 3] / np.hypot(across, backward))
-            low, high = (float(end) for end in ((middle - reach).min(), (middle + reach).max()))
-            ends.append(max(math.floor(self.side / 2 + self.focal * math.tan(low)), 0))
-            ends.append(min(math.ceil(self.side / 2 + self.focal * math.tan(high)), self.side))
-        box = Box(*ends)
+        return self._within(*(float(end) for low, high in angles for end in (low.min(), high.max())))
+
+    def boxes(self, spheres: np.ndarray) -> list[Box | None]:
+        """The rectangle of each sphere alone."""
+        angles, near = self._angles(spheres)
+        ends = zip(*(end.tolist() for pair in angles for end in pair), near.tolist(), strict=True)
+        return [Box(0, self.side, 0, self.side) if close else self._within(*angle) for *angle, close in ends]
+
+    def _angles(self, spheres: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Down and to the right: between which angles each sphere is seen; and which are so near that there is no bound."""
+        right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
+        near = -backward <= spheres[:, 3]  # around the camera, or behind it
+        found = []
+        with np.errstate(invalid="ignore"):
+            for across in (-up, right):
+                middle, reach = np.arctan2(across, -backward), np.arcsin(spheres[:, 3] / np.hypot(across, backward))
+                found.append((middle - reach, middle + reach))
+        return found, near
+
+    def _within(self, top: float, bottom: float, left: float, right: float) -> Box | None:
+        """The whole pixels between angles from the middle of the picture; None if that is nothing."""
+        half, focal = self.side / 2, self.focal
+        box = Box(
+            max(math.floor(half + focal * math.tan(top)), 0),
+            min(math.ceil(half + focal * math.tan(bottom)), self.side),
+            max(math.floor(half + focal * math.tan(left)), 0),
+            min(math.ceil(half + focal * math.tan(right)), self.side),
+        )
         return box if box.top < box.bottom and box.left < box.right else None
 
     def rays(self) -> np.ndarray:
@@ -162,7 +183,11 @@ class LayeredPainter:
         # a soft shadow in a large picture is as good on every other point
         self._step = 2 if side >= _COARSE and self._samples % 2 == 0 else 1
         self._coarse = View(self._model, data, self._camera, side // self._step)
-        self._floor = points if self._step == 1 else np.nan_to_num(self._coarse.on_floor(), nan=float(_AWAY))
+        floor = points if self._step == 1 else np.nan_to_num(self._coarse.on_floor(), nan=float(_AWAY))
+        (x, y), (lx, ly, lz) = np.moveaxis(floor, -1, 0), self._lamp.position
+        nx, ny = lx - x, ly - y
+        # of each point of the floor: where it is, the way from there to the lamp, and that way's square; (5, h, w)
+        self._rays = np.stack([x, y, nx, ny, nx * nx + ny * ny + lz * lz])
         if shapes := standing(self._model, data, self._ground, ALL_GROUPS):
             left_over = 1 - self._lamp.darkness * hidden_lamp(shapes, self._lamp, points)
             self._fine = np.rint(self._fine * left_over[..., None]).astype(np.uint8)
@@ -185,24 +210,24 @@ class LayeredPainter:
         k = self._step
         rows, columns = slice(box.top // k, -(-box.bottom // k)), slice(box.left // k, -(-box.right // k))
         light = np.ones((rows.stop - rows.start, columns.stop - columns.start), np.float32)
-        for caster, shadow in zip(casters, shadows, strict=True):
-            if part := self._coarse.box(shadow[None]):
-                part.of(light, rows.start, columns.start)[:] *= self._light(caster, self._floor[part.rows, part.columns])
+        for caster, part in zip(casters, self._coarse.boxes(shadows), strict=True):
+            if part:
+                shaded = part.of(light, rows.start, columns.start)
+                shaded *= self._light(caster, part)
         if k > 1:
             light = light.repeat(k, axis=0).repeat(k, axis=1)
             light = light[box.top - rows.start * k :, box.left - columns.start * k :][: patch.shape[0], : patch.shape[1]]
             light = np.where(self._lit[box.rows, box.columns], light, np.float32(1))
         patch[:] = (patch * np.rint(256 * light).astype(np.uint16)[..., None]) >> 8
 
-    def _light(self, caster: np.ndarray, floor: np.ndarray) -> np.ndarray:
-        """What a caster leaves of the light at points of the floor, (h, w, 2) -> (h, w)."""
+    def _light(self, caster: np.ndarray, box: Box) -> np.ndarray:
+        """What a caster leaves of the light at the floor's points in a rectangle, (h, w)."""
         cx, cy, cz, radius = caster
-        lx, ly, lz = self._lamp.position
-        x, y = floor[..., 0], floor[..., 1]
+        x, y, nx, ny, n2 = self._rays[:, box.rows, box.columns]
         # the distance of the caster's centre from the line between floor point and lamp: |d|^2 - (d . n)^2 / |n|^2
-        dx, dy, nx, ny = cx - x, cy - y, lx - x, ly - y
-        along = dx * nx + dy * ny + cz * lz
-        distance = np.sqrt(np.maximum(dx * dx + dy * dy + cz * cz - along * along / (nx * nx + ny * ny + lz * lz), 0))
+        dx, dy = cx - x, cy - y
+        along = dx * nx + dy * ny + cz * self._lamp.position[2]
+        distance = np.sqrt(np.maximum(dx * dx + dy * dy + cz * cz - along * along / n2, 0))
         edge = np.float32(self._soft_edge(cz))
         covered = np.clip((radius + edge - distance) / (2 * edge), 0, 1)
         covered *= covered * (3 - 2 * covered)  # smooth at both ends

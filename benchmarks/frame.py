@@ -1,0 +1,134 @@
+"""Where the milliseconds of a frame go in the worlds with a task, and what fewer points per pixel would save and cost.
+
+CPU time of the parts of a step at the mini size, under the demonstrator. Then the whole picture with 1 x 1 to 4 x 4 points
+for what moves: its time, and its PSNR against the 4 x 4 of every dataset and against 16 x 16, over all pixels and over those
+that ever change.
+
+    python benchmarks/frame.py                              # writes benchmarks/results/frame.json
+    python benchmarks/frame.py --worlds franka_basket --steps 20 --out trial.json
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import record
+
+from sgjepa.envs import ENVS
+from sgjepa.envs.render import gl, layers
+from sgjepa.envs.spatial import Spatial
+
+import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
+
+WORLDS = [name for name, env in ENVS.items() if env.world.succeeds]
+SIDE, FINE = 64, 16
+# part: what is timed, and where it is looked up
+PARTS: dict[str, tuple[Any, str]] = {
+    "simulate": (Spatial, "advance"),
+    "picture": (Spatial, "_frame"),
+    "OpenGL: scene": (mujoco, "mjv_updateScene"),
+    "OpenGL: draw": (mujoco, "mjr_render"),
+    "OpenGL: read back": (mujoco, "mjr_readPixels"),
+    "OpenGL: let go": (gl, "release"),
+    "shadows": (layers.LayeredPainter, "_darken"),
+    "lay over the backdrop": (layers, "_lay"),
+    "average to pixels": (layers, "reduce"),
+}
+
+
+def timed(work: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+    def run(*given: Any, **named: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return work(*given, **named)
+        finally:
+            spent[name] += time.thread_time() - began
+
+    return run
+
+
+def anatomy(world: str, steps: int) -> dict[str, float]:
+    """Milliseconds of CPU time per step, by part."""
+    env = begun(world)
+    env.picture_of(env)  # the backdrop is drawn once for an environment
+    spent: dict[str, float] = defaultdict(float)
+    with ExitStack() as stack:
+        for name, (place, attribute) in PARTS.items():
+            work = timed(getattr(place, attribute), name, spent)
+            stack.enter_context(patch.object(place, attribute, work))
+        for _ in range(steps):
+            env.step(env.expert())
+    env.close()
+    return {name: 1000 * spent[name] / steps for name in PARTS}
+
+
+def begun(world: str) -> Any:
+    env = ENVS[world](image_size=SIDE)
+    env.begin(seed=1, options={"plan": env.world.to_succeed})
+    return env
+
+
+def film(world: str, samples: int, steps: int) -> tuple[np.ndarray, float]:
+    """Frames (T, H, W, 3) float, and milliseconds of CPU time per picture."""
+    with patch.object(layers, "SAMPLES", samples):
+        env = begun(world)
+        frames, spent = [env.picture_of(env)], 0.0
+        for _ in range(steps):
+            env.advance(env.expert())
+            began = time.thread_time()
+            frames.append(env.picture_of(env))
+            spent += time.thread_time() - began
+        env.close()
+    return np.stack(frames).astype(float), 1000 * spent / steps
+
+
+def psnr(one: np.ndarray, other: np.ndarray, where: np.ndarray) -> float | None:
+    """In dB over the pixels of a mask (T, H, W); None if they are equal."""
+    error = float(((one - other) ** 2)[where].mean())
+    return 10 * float(np.log10(255**2 / error)) if error else None
+
+
+def samples(world: str, steps: int) -> list[dict[str, Any]]:
+    """A row for each number of points."""
+    fine, usual = film(world, FINE, steps)[0], film(world, layers.SAMPLES, steps)[0]
+    everywhere = np.ones(fine.shape[:3], bool)
+    changing = np.broadcast_to((np.abs(fine - fine[:1]).max(axis=-1) > 2).any(axis=0), everywhere.shape)
+    found = []
+    for count in range(1, layers.SAMPLES + 1):
+        frames, spent = min((film(world, count, steps) for _ in range(3)), key=lambda pair: pair[1])
+        row: dict[str, Any] = {"points": f"{count} x {count}", "ms": spent}
+        for name, other in ((f"{layers.SAMPLES} x {layers.SAMPLES}", usual), (f"{FINE} x {FINE}", fine)):
+            row |= {f"psnr to {name}": psnr(frames, other, everywhere)}
+            row |= {f"psnr to {name} where it changes": psnr(frames, other, changing)}
+        found.append(row)
+    return found
+
+
+def main() -> None:
+    parser = record.parser(__doc__, __file__)
+    parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS, metavar="WORLD")
+    parser.add_argument("--steps", type=int, default=63)
+    options = parser.parse_args()
+    result: dict[str, Any] = {"ms_per_step": {}, "samples": {}}
+    for world in options.worlds:
+        result["ms_per_step"][world] = anatomy(world, options.steps)
+        result["samples"][world] = samples(world, options.steps)
+        print(f"\n{world}, {SIDE} px, CPU ms per step")
+        for name, spent in result["ms_per_step"][world].items():
+            print(f"  {name:24s} {spent:6.2f}")
+        for row in result["samples"][world]:
+            print(
+                "  "
+                + ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else str(value) for key, value in row.items())
+            )
+    record.write(options.out, record.settings(options), result)
+
+
+if __name__ == "__main__":
+    main()

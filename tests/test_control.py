@@ -1,0 +1,307 @@
+"""Trials of policies: kept, gone on with, compared; what the numbers and films on their page are, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import small
+from test_train import RUN
+
+from sgjepa import cli
+from sgjepa.control import trial as stage
+from sgjepa.control.closed_loop import drive_in_waves
+from sgjepa.control.config import PolicyConfig
+from sgjepa.control.diffusion import load_policy
+from sgjepa.control.features import open_features
+from sgjepa.control.learn import train_policy
+from sgjepa.control.network import NetworkConfig
+from sgjepa.control.records import CONTROLS, RECORD, ROWS, Driver, read_controls, read_trial
+from sgjepa.control.replay import replay
+from sgjepa.control.schedule import Diffusion
+from sgjepa.control.simple import HoldStill, Random
+from sgjepa.control.trained import trained
+from sgjepa.control.trial import Subject, trial, untrained
+from sgjepa.core import config, files, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.records import RunRecord
+from sgjepa.data.collect import collect
+from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import ENVS, find
+from sgjepa.envs.world import Measure
+from sgjepa.report.control import write_control
+from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials
+from sgjepa.training import checkpoint
+
+pytestmark = pytest.mark.opengl
+torch.set_num_threads(1)
+
+CATCHER = "arm_catcher_ball"
+WORLD = find(CATCHER).world
+SUCCESS = WORLD.measures[0]
+TINY = PolicyConfig(
+    network=NetworkConfig(history=5, horizon=8, hidden=8, layers=1, widths=(8, 16), step_width=8),
+    diffusion=Diffusion(steps=10, sampler="ddim", sampled=4),
+    updates=2,
+    batch=16,
+    warmup=1,
+    validate_every=2,
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("control")
+
+
+@pytest.fixture(scope="module")
+def dataset(place: Path) -> Dataset:
+    settings = small(CATCHER, seed=1)
+    few = replace(settings, train=replace(settings.train, episodes=7), test=replace(settings.test, episodes=5))
+    return open_dataset(collect(few, place / "datasets" / "caught", workers=1))
+
+
+@pytest.fixture(scope="module")
+def policy(dataset: Dataset, place: Path) -> Path:
+    """A policy on the frames of a model that was never trained: nothing here depends on how well it does."""
+    torch.manual_seed(0)
+    settings = replace(RUN, data=(dataset.path.name,), model=replace(RUN.model, controls=3))
+    run = place / "runs" / "tiny"
+    run.mkdir(parents=True)
+    about = RunRecord(config.to_dict(settings), {dataset.path.name: dataset.manifest.digest}, files.provenance(), (CATCHER,))
+    checkpoint.finish(run, about, {run_folder.MODEL: settings.model.build()})
+    (place / "policies").mkdir()
+    return train_policy(TINY, open_features(run, WORLD), dataset, place / "policies" / "tiny")
+
+
+@pytest.fixture(scope="module")
+def still(dataset: Dataset, place: Path) -> Path:
+    return trial(untrained("still", dataset, place / "out"), dataset, 0)
+
+
+@pytest.fixture(scope="module")
+def chance(dataset: Dataset, place: Path) -> Path:
+    return trial(untrained("random", dataset, place / "out"), dataset, 0)
+
+
+# --- the trial -----------------------------------------------------------------------------------------------------
+
+
+def test_a_learned_policy_does_the_same_alone_and_side_by_side(dataset: Dataset, policy: Path) -> None:
+    driver, settings = load_policy(policy), dataset.settings
+    together = drive_in_waves(driver, settings, "test", [0, 3, 4], 1, processes=2)
+    alone = drive_in_waves(driver, settings, "test", [3], 1)
+    for mine, all_ in ((alone.rows, together.rows), (alone.controls, together.controls)):
+        rows = all_["episode"] == 3
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], all_[name][rows], err_msg=name)
+    other = drive_in_waves(driver, settings, "test", [3], 2)
+    name = f"control.{WORLD.control[0].name}"
+    assert not np.array_equal(other.controls[name][:8], alone.controls[name][:8]), "another seed is another try"
+
+
+def test_a_trial_is_kept_and_other_settings_stand_beside_it(dataset: Dataset, policy: Path) -> None:
+    subject = trained(policy, dataset)
+    first = trial(subject, dataset, 0, episodes=2)
+    assert first == policy / "control" / "caught-seed0-first2"
+    about, table = read_trial(first)
+    assert table["episode"].tolist() == [0, 1]
+    assert about.settings.how == {"execute": 8, "sampler": "ddim", "steps": 4}
+    assert about.scores["success"] == table["success"].mean()
+
+    class Untouchable(HoldStill):
+        def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+            raise AssertionError("the work was done before")
+
+    assert trial(replace(subject, policy=Untouchable(WORLD)), dataset, 0, episodes=2) == first
+    shorter = trial(trained(policy, dataset, execute=3), dataset, 0, episodes=2)
+    assert shorter.name == "caught-seed0-execute3-first2"
+    assert read_trial(shorter)[0].settings.how["execute"] == 3
+
+
+def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
+    dataset: Dataset, chance: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "WAVE", 2)
+    begun: list[int] = []
+
+    class Killed(Random):
+        def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+            begun.append(len(seeds))
+            if len(begun) == 2:
+                raise KeyboardInterrupt
+            super().reset(laws, seeds)
+
+    subject = replace(untrained("random", dataset, tmp_path), policy=Killed(WORLD))
+    with pytest.raises(KeyboardInterrupt):
+        trial(subject, dataset, 0)
+    assert not list(subject.folder.glob("[!.]*")), "a half made trial is not there to be read"
+    made = trial(subject, dataset, 0)
+    assert begun == [2, 2, 2, 1], "the first wave was kept"
+    for name in (ROWS, CONTROLS):  # waves of another size, and a kill, make no difference
+        assert files.digest(made / name) == files.digest(chance / name)
+    assert [entry.name for entry in subject.folder.iterdir()] == [made.name]
+
+
+def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
+    made = trial(untrained("still", dataset, tmp_path), dataset, 0, episodes=1)
+    (made / ROWS).write_bytes((made / ROWS).read_bytes()[:-1] + b"x")
+    with pytest.raises(InputError, match=r"episodes.parquet is damaged.*delete"):
+        read_trial(made)
+    text = (made / RECORD).read_text()
+    (made / RECORD).write_text(text.replace('"success": 0.0', '"success": 1.0'))
+    with pytest.raises(InputError, match="was edited"):
+        gather_trials([made])
+
+
+def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> None:
+    made = trial(trained(policy, dataset), dataset, 0, episodes=2)
+    about, _ = read_trial(made)
+    film = replay(about, read_controls(made, about), [1], dataset.settings.image_size)
+    driver, shown = load_policy(policy), []
+    look = driver.act
+    driver.act = lambda seen, laws: shown.append(seen[0].copy()) or look(seen, laws)  # type: ignore[method-assign]
+    drive_in_waves(driver, dataset.settings, "test", [1], 0)
+    assert film.shape[:2] == (1, WORLD.frames)
+    np.testing.assert_array_equal(film[0, : len(shown)], np.stack(shown))
+
+
+# --- the numbers ---------------------------------------------------------------------------------------------------
+
+
+def made_up(still: Path, values: dict[str, list[float]], seed: int = 0, name: str = "p") -> Trial:
+    """A trial with other measures than were measured."""
+    about, table = read_trial(still)
+    driver = Driver(name, "arm_catcher_ball_gru-mini-seed3", seed, {"law": True}, weights=f"{name}{seed}")
+    count = len(next(iter(values.values())))
+    rows = {key: np.resize(column, count) for key, column in table.items()} | {k: np.array(v) for k, v in values.items()}
+    return Trial(still, replace(about, settings=replace(about.settings, driver=driver)), rows)
+
+
+def test_tries_are_averaged_and_trainings_are_not(still: Path) -> None:
+    one, two = made_up(still, {"success": [1, 0, 0, 1]}), made_up(still, {"success": [0, 0, 1, 1]})
+    player = Player("p", ((one, two), (made_up(still, {"success": [1, 1, 1, 1]}, seed=1),)))
+    assert player.stack("success").tolist() == [[0.5, 0, 0.5, 1], [1, 1, 1, 1]]
+    found = player.estimate(SUCCESS, np.ones(4, bool))
+    assert (found.interval.mean, found.interval.count, found.how) == (0.75, 4, BOOTSTRAP)
+
+
+def test_an_interval_says_how_it_was_found(still: Path) -> None:
+    rng = np.random.default_rng(0)
+    many = Player("p", ((made_up(still, {"success": (rng.uniform(size=200) < 0.3).astype(float).tolist()}),),))
+    assert many.estimate(SUCCESS, np.ones(200, bool)).how == BOOTSTRAP
+    few = many.estimate(SUCCESS, np.arange(200) < 10)
+    assert few.how == WILSON
+    assert 0 <= few.interval.low < few.interval.mean < few.interval.high <= 1
+    never = Player("p", ((made_up(still, {"success": [0.0] * 200}),),)).estimate(SUCCESS, np.ones(200, bool))
+    assert (never.how, never.interval.low) == (WILSON, 0)
+    assert never.interval.high == pytest.approx(0.0188, abs=1e-3), "200 failures do not prove that it never succeeds"
+
+
+def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_another(still: Path) -> None:
+    nan = float("nan")
+    values = {"success": [1.0, 0, 1, 0], "missed": [1.0, 0, 1, 1], "time_to_capture": [2.0, nan, 3.0, nan]}
+    player = Player("p", ((made_up(still, values),),))
+    seconds = player.estimate(WORLD.measures[2], np.ones(4, bool)).interval
+    assert (seconds.mean, seconds.count) == (2.5, 2)
+    assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
+    given = player.given(Measure("success", "", given="missed"), np.ones(4, bool)).interval
+    assert (given.mean, given.count) == (2 / 3, 3)
+
+
+def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
+    played = gather_trials([still, chance])
+    assert [player.label for player in played.players] == ["holding still", "random controls"]
+    assert played.regions == ("all",), "five of 23 gravities, all below the training ones"
+    one, other = played.players
+    found = played.difference(one, other, "missed", played.region("all"))
+    assert found.mean == pytest.approx(float((one.stack("missed") - other.stack("missed")).mean()))
+
+
+def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:
+    fewer = trial(untrained("still", dataset, tmp_path), dataset, 0, episodes=2)
+    with pytest.raises(InputError, match="different episodes"):
+        gather_trials([still, fewer])
+
+
+# --- the page and the command --------------------------------------------------------------------------------------
+
+
+def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
+    page = write_control([still, chance], tmp_path / "page", "sgjepa control")
+    text = page.read_text()
+    assert text.count("data:image/webp") == 2
+    assert "<script" not in text
+    names = {path.relative_to(page.parent).as_posix() for path in page.parent.rglob("*") if path.is_file()}
+    assert names >= {f"tables/{name}.csv" for name in ("measures", "by_gravity", "differences", "outcomes")}
+    assert names >= {"figures/success_by_gravity.png", "films/holding_still.webp", "films/random_controls.webp"}
+    rows = (page.parent / "tables" / "measures.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * len(WORLD.measures)
+
+
+def test_the_command_drives_compares_and_does_nothing_twice(
+    dataset: Dataset, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page"
+    command = ["control", str(policy), "random", "--episodes", "1", "--seeds", "2", "--workers", "1", "--out", str(out)]
+    assert cli.main(command) == 0
+    said = capsys.readouterr().out
+    assert "random controls" in said
+    assert str(out / "index.html") in said
+    records = sorted(out.rglob(RECORD))
+    assert [path.parent.name for path in records] == ["caught-seed0-first1", "caught-seed1-first1"]
+    before = [path.stat().st_mtime_ns for path in records]
+    assert cli.main(command) == 0
+    assert [path.stat().st_mtime_ns for path in records] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["expert"], "can drive any world: say which with --data"),
+        (["expert", "--data", "{place}/nothing"], "nothing does not exist"),
+        (["expert", "--data", "{square}"], "square has no task"),
+        (["exprt", "--data", "{data}"], "there is no policy 'exprt': give a folder that `sgjepa policy` made, or expert"),
+        (["{data}", "--data", "{data}"], "is not a policy"),
+        (["{policy}", "--data", "{square}"], "the policy was trained for arm_catcher_ball"),
+        (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
+        (["still", "--data", "{data}", "--episodes", "6"], "has 5 test episodes; 6 were asked for"),
+        (["still", "still", "--data", "{data}"], "still is given twice"),
+        (["still", "--data", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["still", "--data", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),
+        (["still", "--data", "{data}", "--out", "{data}"], "was not made by `sgjepa control`"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    line: str,
+    dataset: Dataset,
+    policy: Path,
+    finished: Path,
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = {"data": dataset.path, "policy": policy, "square": finished, "place": place}
+    given = [word.format(**names) for word in arguments]
+    out = [] if "--out" in given else ["--out", str(tmp_path / "page")]
+    assert cli.main(["control", *given, *out]) == 3
+    said = capsys.readouterr().err
+    assert line in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "page").exists()
+
+
+def test_no_world_is_forgotten() -> None:
+    assert all(env.world.measures for env in ENVS.values() if env.world.succeeds)
+
+
+def test_a_subject_says_what_trainings_share(dataset: Dataset, policy: Path) -> None:
+    subject: Subject = trained(policy, dataset)
+    assert "seed" not in subject.driver.settings
+    assert subject.driver.seed == 0
+    assert subject.driver.source == "tiny"
