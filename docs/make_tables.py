@@ -55,6 +55,27 @@ def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float],
     return "\n".join(lines)
 
 
+def tuning(name: str) -> str:
+    """The grid: a line per method, residual step and dropout; a column per weight: error over all horizons, at h = 44."""
+    rows = read(name)
+    weights = sorted({float(row["weight"]) for row in rows if float(row["weight"])})
+    found = {(row["method"], row["residual"], row["dropout"], float(row["weight"])): row for row in rows}
+    lines = [_line(["", *(f"weight {weight:g}" for weight in weights)]), _line(["---"] * (len(weights) + 1))]
+    for method, residual, dropout in dict.fromkeys(key[:3] for key in found):
+        how = f"{method}, {'residual' if residual == 'True' else 'plain'}, dropout {float(dropout):g}"
+        here = [found.get((method, residual, dropout, weight)) for weight in weights]
+        best = min(float(row["position_mean"]) for row in rows if row["method"] == method)
+        lines.append(_line([how, *(_tuned(row, best) for row in here)]))
+    return "\n".join(lines)
+
+
+def _tuned(row: Row | None, best: float) -> str:
+    if row is None:
+        return ""
+    mean = f"{float(row['position_mean']):.3f}"
+    return f"{f'**{mean}**' if float(row['position_mean']) == best else mean}, {float(row['position_h44']):.2f}"
+
+
 def _when(horizon: str) -> str:
     return "mean" if horizon == "mean" else f"h = {horizon}"
 

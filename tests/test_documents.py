@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,16 @@ def test_the_citation_file_and_the_bibtex_name_the_same_paper() -> None:
     assert f"author = {{{' and '.join(f'{last}, {first}' for last, first in names)}}}" in bibtex
     title = re.findall(r'^  title: "(.*)"$', cff, re.MULTILINE)
     assert [f"title  = {{{one}}}" in bibtex for one in title] == [True]
+
+
+def test_the_tables_are_what_the_results_say() -> None:
+    """`python docs/make_tables.py` would change nothing."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import make_tables
+    finally:
+        sys.path.pop(0)
+    named = [name for page in make_tables.PAGES for name in re.findall(r"<!-- table (\w+) -->", page.read_text())]
+    assert set(named) == set(make_tables.TABLES), "every table stands somewhere, and none is unknown"
+    for page in make_tables.PAGES:
+        assert make_tables.filled(page.read_text()) == page.read_text(), page.name

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import fixed
-from sgjepa.results.compare import Method
+from sgjepa.results.compare import MEAN, Method
 from sgjepa.results.gather import MAIN
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 from sgjepa.training.run import Run
@@ -26,6 +27,7 @@ from sgjepa.training.run import Run
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
 WEIGHTS = (0.01, 0.02, 0.045, 0.09, 0.18)  # of one test over all frames of an update
 DROPOUTS = (0.1, 0.0)
+TABLE = "tables/tuning.csv"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,33 @@ def choose(done: Done) -> Finding:
         )
     horizons = " / ".join(map(str, done.results.horizons))
     head = ("method", "weight", "residual", "dropout", "mean error (m)", f"at h = {horizons}", "probe NMSE", "rank", "")
-    return Finding("Which settings?", tuple(words), "Every setting, on validation episodes.", head, tuple(rows))
+    more = {TABLE: to_csv([_record(choice, method, done) for choice, method in found.items()])}
+    return Finding("Which settings?", tuple(words), "Every setting, on validation episodes.", head, tuple(rows), more)
+
+
+def _record(choice: Choice, method: Method, done: Done) -> dict[str, Any]:
+    """All numbers of a setting."""
+    runs = [chain.updates for chain in done.chains if chain.folder in {one.run for one in method.seeds}]
+    errors = method.at(MAIN, done.results.columns)
+    velocity, stay, simulator = (
+        method.at(metric, [MEAN], source)[MEAN].mean
+        for metric, source in (("velocity_l2", "predicted"), (MAIN, "stay"), (MAIN, "simulator"))
+    )
+    return {
+        "method": METHODS[choice.method],
+        "weight": choice.weight,
+        "residual": choice.residual,
+        "dropout": choice.dropout,
+        "updates": max(runs, default=0),
+        "trainings": len(method.seeds),
+        "episodes": done.results.episodes("all"),
+        **{f"position_{h if h == MEAN else f'h{h}'}": round(one.mean, 4) for h, one in errors.items()},
+        "velocity_mean": round(velocity, 4),
+        "stay_mean": round(stay, 4),
+        "simulator_mean": round(simulator, 4),
+        "probe_nmse": round(_mean(method, "nmse"), 4),
+        "effective_rank": round(_mean(method, "rank"), 2),
+    }
 
 
 def error(method: Method) -> float:
