@@ -67,7 +67,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     assert all(line in text for line in answer)
     assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
-    assert "This is the quick version: 4 updates on 40 episodes instead of 1,000" in page.read_text()
+    assert "This is the quick version: 4 updates on 40 episodes instead of 1,000 and a linear probe" in page.read_text()
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:

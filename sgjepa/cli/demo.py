@@ -16,10 +16,12 @@ def flags(parser: ArgumentParser) -> None:
     """What it takes."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--quick", action="store_true", help="about 3 minutes: a fifth of the data, 40 updates; the page says how many"
+        "--quick",
+        action="store_true",
+        help="about 4 minutes: less data, few updates, a linear probe; the page says how many",
     )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
-    parser.add_argument("--world", metavar="NAME", help="another world than the usual one, such as approach_ball or house")
+    parser.add_argument("--world", metavar="NAME", help="another world than approach_ball, such as square: the hard case")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="trainings of each method (default: %(default)s)")
     parser.add_argument(
         "--methods",
@@ -53,7 +55,7 @@ def run(options: Namespace) -> None:
     print(f"2. {len(methods) * options.seeds} trainings ({', '.join(methods)}), equal data and updates, each evaluated.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
     page = run_study(
-        demo.study(world, methods),
+        demo.study(world, methods, length),
         length,
         options.out,
         options.out / "datasets",
