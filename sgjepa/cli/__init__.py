@@ -56,7 +56,6 @@ STAGES: dict[str, Stage] = {
     "predict": predict,
     "policy": policy,
     "control": control,
-    "control": control,
     "report": report,
     "study": study,
 }

@@ -91,8 +91,8 @@ class Player:
         if measure.unit:  # a count, or a time that not every episode has
             known = _mean(list(values))
             known = known[np.isfinite(known)]
-            if not len(known):
-                return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
+            if len(known) < 2:  # one value has no interval
+                return Estimate(Interval(float(known[0]) if len(known) else np.nan, np.nan, np.nan, len(known)), BOOTSTRAP)
             return Estimate(bootstrap(known[:, None])[0], BOOTSTRAP)
         return _share(values)
 
@@ -166,9 +166,10 @@ class Played:
         return self.first.law[:, list(self.about.laws).index(law)] == value
 
     def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
-        """`one` minus `other` on the same chosen episodes."""
+        """`one` minus `other` on the same chosen episodes, of what happened or not."""
         mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
-        return bootstrap_difference(mine, theirs)[0]
+        found = bootstrap_difference(mine, theirs)[0]
+        return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.count)
 
 
 def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
