@@ -286,6 +286,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["{policy}", "--data", "{square}"], "the policy was trained for arm_catcher_ball"),
         (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
         (["still", "--data", "{data}", "--episodes", "6"], "has 4 test episodes; 6 were asked for"),
+        (["still", "--data", "{data}", "--execute", "4"], "--execute is for policies that plan, not for still"),
         (["still", "still", "--data", "{data}"], "still is given twice"),
         (["still", "--data", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["still", "--data", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),
