@@ -12,11 +12,10 @@ from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
-from sgjepa.recipes.datasets import SIZES, dataset
+from sgjepa.recipes.datasets import dataset
 
 
-@pytest.mark.parametrize("world", ENVS)
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.world.usual.sizes])
 def test_every_recipe_survives_json(world: str, size: str) -> None:
     settings = dataset(world, size)
     assert config.from_dict(DatasetConfig, json.loads(json.dumps(config.to_dict(settings)))) == settings

@@ -22,7 +22,7 @@ from sgjepa.core.run_folder import MODEL
 from sgjepa.results.gather import gather
 from sgjepa.studies import STUDIES, factorial
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, make_datasets
+from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets
 from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script.write_text(SMALL)
     command = [sys.executable, str(script), str(folder / "demo")]
     first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    rows = folder / "demo/runs/square_lewm-quick-seed0/run.json"
+    rows = folder / "demo/runs/approach_ball_lewm-quick-seed0/run.json"
     for _ in range(1200):
         if rows.exists() or first.poll() is not None:
             break
@@ -67,7 +67,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     assert all(line in text for line in answer)
     assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
-    assert "This is the quick version: 4 updates on 40 episodes instead of 2,000" in page.read_text()
+    assert "This is the quick version: 4 updates on 40 episodes instead of 1,000" in page.read_text()
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_factorial_differs_in_nothing_but_its_factors() -> None:
 
 def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> None:
     datasets = place / "demo/datasets"
-    run = replace(factorial.cell("given_rollout", "mini"), data=("square-quick",))
+    run = replace(factorial.cell("given_rollout", "mini"), data=("approach_ball-quick",))
     run = replace(run, train=replace(run.train, frames=64, batch=8))  # 36 whole episodes in batches of 8
     for wanted in (1, 4, 5, 12):
         train = with_updates(run, wanted, datasets).train
@@ -116,7 +116,7 @@ def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> Non
 
 def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
+    (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
     arguments = ["study", "factorial", "--updates", "1", "--seeds", "1", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
     page = (tmp_path / "study/report/index.html").read_text()
@@ -130,7 +130,8 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     assert about["answer"] == said.splitlines()
     assert len(about["cells"]) == len(about["runs"]) == 4
     results = gather(sorted((tmp_path / "study/runs").glob("*/")))
-    cells = {m.first.about.name.removeprefix("square_gru"): m.stack("position_l2")[0, :, -1] for m in results.methods}
+    whole = "approach_ball_gru"
+    cells = {m.first.about.name.removeprefix(whole): m.stack("position_l2")[0, :, -1] for m in results.methods}
     gain_given = cells[""] - cells["_given_one_step"]
     gain_constant = cells["_constant_rollout"] - cells["_constant_one_step"]
     assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
@@ -138,13 +139,15 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
 
 def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets/square-mini").symlink_to(place / "demo/datasets/square-quick")
+    (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
     arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
     with (tmp_path / "study/report/tables/linear_surrogate.csv").open() as file:
         records = list(csv.DictReader(file))
-    home = [r for r in records if r["split"] == "train" and r["run"].startswith("square_gru")]
-    assert {float(r["gravity"]) for r in home} <= {2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0}
+    home = [r for r in records if r["split"] == "train" and r["run"].startswith("approach_ball_gru")]
+    bands = [float(r["gravity"]) for r in home]
+    assert bands, "training laws are cut into bands"
+    assert all(band % 0.5 == 0 and 9.8 - 4 * 2.0 < band < 9.8 + 4 * 2.0 for band in bands)
     for record in records:
         assert 0 <= float(record["nonlinear"]) <= 1 + 1e-6
         assert float(record["operator"]) >= 0
@@ -201,3 +204,14 @@ def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "not allowed with" in capsys.readouterr().err
     assert cli.main(["study", "astrology"]) == 3
     assert "unknown study 'astrology'" in capsys.readouterr().err
+
+
+def test_a_study_can_be_asked_for_some_of_its_cells() -> None:
+    short = replace(RUN, name="a_gru")
+    cells = [Cell(short), Cell(replace(short, name="a_lewm")), Cell(replace(short, name="b_gru"), start="a_lewm")]
+    assert [cell.run.name for cell in chosen(cells, [])] == ["a_gru", "a_lewm", "b_gru"]
+    assert [cell.run.name for cell in chosen(cells, ["*_lewm", "a_*"])] == ["a_gru", "a_lewm"]
+    with pytest.raises(InputError, match=r"unknown cell 'c_\*'"):
+        chosen(cells, ["c_*"])
+    with pytest.raises(InputError, match="b_gru starts from a_lewm; add it to --only"):
+        chosen(cells, ["*_gru"])

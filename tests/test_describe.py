@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import torch.nn.functional as F
 
 from sgjepa import cli
 from sgjepa.core.errors import InputError
+from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.frozen import MobileNetV2
+from sgjepa.models.encoders.vit import ViT
 from sgjepa.recipes.datasets import named
 from sgjepa.recipes.training import RECIPES, recipe
 from sgjepa.training.batches import windows_of
@@ -128,3 +131,21 @@ def test_a_wrong_name_is_one_line(stage: str, words: list[str], capsys: pytest.C
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "unknown" in error
+
+
+def test_a_size_that_a_world_lacks_is_named() -> None:
+    with pytest.raises(InputError, match="arm_catcher_ball has no size 'small'; it has mini, paper"):
+        recipe("arm_catcher_ball_gru", "small")
+    with pytest.raises(InputError, match="unknown size 'large'"):
+        recipe("square_gru", "large")
+    assert isinstance(recipe("square_gru", "small").model.encoder, Convolutions)
+    assert isinstance(recipe("approach_ball_gru", "small").model.encoder, ViT)
+
+
+def test_nothing_but_the_chosen_settings_tells_methods_of_a_size_apart() -> None:
+    """The baseline gets the same data, length, optimiser, encoder and latent; validation chose the rest from one grid."""
+    for size in ("mini", "small"):
+        ours, theirs = (recipe(f"square_{method}", size) for method in ("gru", "lewm"))
+        assert (ours.data, ours.train, ours.optim) == (theirs.data, theirs.train, theirs.optim)
+        assert ours.model.encoder == theirs.model.encoder
+        assert replace(ours.model, predictor=theirs.model.predictor, residual=theirs.model.residual) == theirs.model

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
 from sgjepa.control.network import NetworkConfig
@@ -24,28 +25,54 @@ from sgjepa.core.errors import InputError
 
 torch.set_num_threads(1)
 
-# of diffusers 0.42.1, squaredcos_cap_v2, 100 steps, clip_sample, from x = 0.4 and epsilon = -0.7: alpha_bar, beta,
-# DDPMScheduler's mean and standard deviation before the step, and DDIMScheduler's answer (100 steps, eta 0)
-DIFFUSERS = {
-    99: (2.4285407e-07, 0.999000013, 0.0282142162, 0.999378637, -0.684331119),
-    60: (0.326115221, 0.0431161262, 0.420101404, 0.205367928, 0.0154553056),
-    20: (0.889103115, 0.0106851328, 0.424735814, 0.0987921928, 0.413730860),
-    1: (0.998252511, 0.00111693703, 0.418939620, 0.0200869766, 0.411914378),
-    0: (0.999368727, 0.00063128158, 0.417719483, 0.0, 0.417719483),
-}
+COSINE = {"num_train_timesteps": 100, "beta_schedule": "squaredcos_cap_v2", "clip_sample": True}
 
 
-@pytest.mark.parametrize("step", DIFFUSERS)
-def test_schedule_and_steps_have_the_numbers_of_diffusers(step: int) -> None:
-    left, beta, mean, spread, ddim = DIFFUSERS[step]
+def test_the_schedule_has_the_numbers_of_diffusers() -> None:
+    theirs = DDPMScheduler(**COSINE)
+    np.testing.assert_allclose(betas(100), theirs.betas.numpy(), rtol=2e-5)
+    np.testing.assert_allclose(alpha_bars(100), theirs.alphas_cumprod.numpy(), rtol=2e-5)  # theirs: products of float32
+    x0, noise, step = torch.rand(7, 16, 3) * 2 - 1, torch.randn(7, 16, 3), torch.tensor([0, 1, 5, 20, 60, 98, 99])
+    torch.testing.assert_close(add_noise(x0, noise, step, 100), theirs.add_noise(x0, noise, step), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("step", [99, 98, 60, 20, 1, 0])
+def test_a_step_of_either_sampler_is_that_of_diffusers(step: int) -> None:
+    """Also where x0 is clipped: the noise is as large as it can be."""
+    source = torch.Generator().manual_seed(step)
+    x, epsilon = torch.randn(2, 5, 16, 3, generator=source)
+    ddpm, ddim = DDPMScheduler(**COSINE), DDIMScheduler(**COSINE)
+    ddpm.set_timesteps(100)
+    ddim.set_timesteps(100)
+    mean, spread = ddpm_step(x, epsilon, step, 100)
+    drawn = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)) if step else torch.zeros_like(x)
+    theirs = ddpm.step(epsilon, step, x, generator=torch.Generator().manual_seed(1)).prev_sample
+    torch.testing.assert_close(mean + spread * drawn, theirs, atol=2e-5, rtol=0)
     bars = alpha_bars(100)
-    assert bars[step] == pytest.approx(left, rel=2e-5)  # theirs is a product of float32 numbers
-    assert betas(100)[step] == pytest.approx(beta, rel=2e-5)
-    x, epsilon = torch.full((1, 1, 1), 0.4), torch.full((1, 1, 1), -0.7)
-    found, width = ddpm_step(x, epsilon, step, 100)
-    assert float(found) == pytest.approx(mean, abs=1e-5)
-    assert width == pytest.approx(spread, abs=1e-6)
-    assert float(ddim_step(x, epsilon, bars[step], bars[step - 1] if step else 1.0)) == pytest.approx(ddim, abs=1e-5)
+    ours = ddim_step(x, epsilon, bars[step], bars[step - 1] if step else 1.0)
+    torch.testing.assert_close(ours, ddim.step(epsilon, step, x, eta=0.0).prev_sample, atol=2e-5, rtol=0)
+
+
+def test_ddpm_from_noise_to_controls_is_that_of_diffusers() -> None:
+    """A hundred steps with the same numbers, of a network that is no good."""
+    torch.manual_seed(0)
+    network = NetworkConfig(history=6, hidden=8, widths=(8, 16), step_width=8).build(5, 3, 1).eval()
+    seen = network.seen(torch.randn(2, 6, 5), torch.randn(2, 1))
+    noise = torch.randn(2, 100, 16, 3)
+
+    def predict(x: Tensor, step: int) -> Tensor:
+        return network(x, torch.full((2,), step), seen)
+
+    theirs = DDPMScheduler(**COSINE)
+    theirs.set_timesteps(100)
+    with torch.no_grad():
+        ours, x = sample(predict, noise, Diffusion(100)), noise[:, 0]
+        for draw, step in enumerate(theirs.timesteps.tolist(), start=1):
+            spread = theirs._get_variance(step).sqrt() if step else 0.0
+            quiet = theirs.step(predict(x, step), step, x, generator=torch.Generator().manual_seed(1)).prev_sample
+            quiet -= spread * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+            x = quiet + (spread * noise[:, draw] if step else 0.0)
+    torch.testing.assert_close(ours, x, atol=1e-3, rtol=0)
 
 
 def test_what_is_left_of_the_signal_falls_as_a_squared_cosine() -> None:

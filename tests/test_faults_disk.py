@@ -114,7 +114,7 @@ def test_weights_that_are_not_finite_are_refused_also_without_a_digest(world: Wo
     else:
         data = open_dataset(world.data)
         with pytest.raises(InputError, match=rf"{path} is damaged: .* holds a number that is not finite; delete"):
-            fit_probe(world.run, data, ProbeConfig(kind="linear"))
+            fit_probe(world.run, data, ProbeConfig(kind="linear", window=10))
 
 
 def test_a_cache_without_its_digest_still_has_finite_numbers(tmp_path: Path) -> None:

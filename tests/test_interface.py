@@ -72,6 +72,7 @@ class Pooled(WorldModel):
 SQUARE = recipe("square_gru", "mini").model
 MODELS: dict[str, Config] = {
     **{method: recipe(f"square_{method}", "mini").model for method in METHODS},
+    "convolutions": recipe("square_gru", "small").model,
     "no controls": recipe("approach_ball_gru", "mini").model,
     "two laws": replace(SQUARE, laws=2),
     "two controls, no law": replace(SQUARE, controls=2, laws=0),

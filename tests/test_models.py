@@ -15,6 +15,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.stats import ZScore
 from sgjepa.models.blocks import Pixels
 from sgjepa.models.decoder import Decoder
+from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.vit import ViT, ViTEncoder, mini, small, tiny
 from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
@@ -278,3 +279,19 @@ def test_decoder_widths_halve_down_to_an_eighth() -> None:
     assert [stage.conv.out_channels for stage in decoder.stages] == [128, 64, 32, 32, 32]
     with pytest.raises(InputError, match="8, 16, 32"):
         Decoder(latent=4, image_size=48)
+
+
+def test_flattened_convolutions_tell_where_a_thing_is_and_see_frames_alone() -> None:
+    """A picture that is moved changes the answer by as much as another picture: no place is averaged away."""
+    torch.manual_seed(0)
+    encoder = Convolutions(image_size=32, channels=(4, 8, 8), width=16).build()
+    picture = torch.zeros(1, 3, 32, 32)
+    picture[..., 4:8, 4:8] = 1.0
+    seen = encoder(torch.cat([picture, picture.roll(16, dims=3), torch.randn(3, 3, 32, 32)]))
+    assert seen.shape == (5, 16)
+    assert (seen[0] - seen[1]).norm() > 0.1 * seen[0].norm()
+    torch.testing.assert_close(encoder(picture)[0], seen[0])
+    wide = Convolutions(image_size=32, channels=(4, 8, 8), width=16).wider()
+    assert (wide.channels, wide.width) == ((8, 16, 16), 32)
+    with pytest.raises(InputError, match="4 halvings do not divide a picture of 40 pixels evenly"):
+        Convolutions(image_size=40)

@@ -39,13 +39,14 @@ from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.recipes.datasets import dataset
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.loop import train
 from sgjepa.training.readable import stack
 
-PROBE = ProbeConfig(hidden=(16,), epochs=2, windows=400)
+PROBE = ProbeConfig(window=10, hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")
 PLANAR = Targets(STATE, ("x", "z"), ("vx", "vz"), "theta", "omega", symmetry=4, frame_dt=1 / 16)
 
@@ -158,7 +159,7 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     first = fit_probe(folder, data, PROBE)
     again = fit_probe(folder, data, PROBE)
     assert first.scores == again.scores
-    x = torch.randn(5, 4 * RUN.model.latent)
+    x = torch.randn(5, PROBE.window * RUN.model.latent)
     assert np.array_equal(first.read_windows(x), again.read_windows(x))
     _run, model = checkpoint.load_run(folder)
     with torch.no_grad():
@@ -366,8 +367,10 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
     assert files.digests(folder / "predict" / "square-test") == before
     assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
-    assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), "square") == "seed7"
-    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), "approach_ball") == ""
+    assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
+    mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
+    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), paper) == ""
+    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), mini) == "mlp2", "small pictures take more frames"
     with pytest.raises(InputError, match=r"holds one with config.true = \[4.0\], not None; move it away"):
         counterfactual(folder, data, CounterfactualConfig(forecast=other))
 
@@ -506,7 +509,7 @@ def test_the_command_prints_what_its_file_holds(
     arguments = ["predict", str(folder), "--dataset", str(finished), "--probe", "linear"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    place = folder / "predict" / "square-test-linear4"
+    place = folder / "predict" / "square-test-linear10"
     assert text.startswith(f"{place}:\n"), "the place is said first"
     rows = [line.split(",") for line in (place / "summary.csv").read_text().splitlines()]
     head = rows[0]
@@ -517,7 +520,7 @@ def test_the_command_prints_what_its_file_holds(
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["probe", str(folder), "--dataset", str(finished), "--probe", "linear"]) == 0
-    scores = files.read_json(folder / "probes" / "square-linear4-seed42" / "probe.json")["scores"]
+    scores = files.read_json(folder / "probes" / "square-linear10-seed42" / "probe.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
     assert cli.main(["probe", str(folder), "--datasets", str(finished.parent), "--probe", "linear"]) == 0

@@ -53,7 +53,7 @@ def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]
     LeWM is validated three times, which makes a curve, SG-JEPA once, which makes none.
     """
     folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
-    probe = ProbeConfig(hidden=(16,), epochs=1, windows=300)
+    probe = ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300)
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
     longer = replace(short.train, epochs=3)
     one_step = replace(short.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16))

@@ -32,7 +32,7 @@ from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory
 from sgjepa.training.loop import train
 
-SHORT = ForecastConfig(probe=ProbeConfig(hidden=(16,), epochs=1, windows=300))
+SHORT = ForecastConfig(probe=ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300))
 TRAIN = {"gravity": ClippedNormal(4.0, 0.5, 0.1), "gravity_x": ClippedNormal(0.0, 0.5, -5.0)}
 TEST = {"gravity": Grid((-2.0, 4.0, 10.0)), "gravity_x": Grid((-3.0, 0.0, 3.0))}
 

@@ -27,8 +27,13 @@ def recipe_flag(parser: ArgumentParser) -> None:
 
 
 def size_flag(parser: ArgumentParser) -> None:
-    """The two sizes of everything that is trained."""
-    parser.add_argument("--size", default="mini", metavar="SIZE", help="mini (default, for two CPU cores) or paper")
+    """The sizes of everything that is trained."""
+    parser.add_argument(
+        "--size",
+        default="mini",
+        metavar="SIZE",
+        help="mini (default, minutes on two CPU cores), small (an hour; planar worlds and approach_ball) or paper",
+    )
 
 
 def datasets_flag(parser: ArgumentParser) -> None:
@@ -171,7 +176,8 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
     from sgjepa.data.readable import usual_window
     from sgjepa.evaluation.probe import ProbeConfig
 
-    window = usual_window(dataset.settings.world) if options.window is None else options.window
+    settings = dataset.settings
+    window = usual_window(settings.world, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 

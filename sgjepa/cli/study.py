@@ -17,6 +17,9 @@ def flags(parser: ArgumentParser) -> None:
     shared.size_flag(parser)
     parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
     parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
+    )
     shared.datasets_flag(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="runs and report (default: studies/STUDY-SIZE)")
 
@@ -30,10 +33,10 @@ def run(options: Namespace) -> None:
         print(studies.listing())
         return
     shared.need_matplotlib()
-    from sgjepa.studies.study import run_study
 
     study = studies.find(options.study)
     out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    page = run_study(study, options.size, out, options.datasets, seeds=options.seeds, updates=options.updates)
+    given = {"seeds": options.seeds, "updates": options.updates, "only": options.only}
+    page = study.run(options.size, out, options.datasets, **given)
     print(page)
     shared.say_verdict(page.parent)

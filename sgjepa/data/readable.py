@@ -33,10 +33,13 @@ def readable_in(split: Split) -> Targets | None:
     return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / about["fps"])
 
 
-def usual_window(world: str) -> int:
-    """Frames that a probe sees in that world."""
+def usual_window(world: str, pixels: int) -> int:
+    """Frames that a probe sees in that world, in pictures of that size: as in the smallest usual one that is as large."""
     usual = find(world).world.usual
-    return usual.window if usual else _WINDOW
+    if usual is None:
+        return _WINDOW
+    sizes = sorted(usual.sizes.values(), key=lambda size: size.pixels)
+    return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
 
 
 def seen_states(split: Split) -> np.ndarray:

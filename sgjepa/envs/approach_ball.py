@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import mujoco
@@ -18,8 +19,8 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import spatial
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
 from sgjepa.envs.spatial import Arena, Look, Spatial
-from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS
-from sgjepa.envs.world import Usual, World
+from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW
+from sgjepa.envs.world import Size, Usual, World
 
 RADIUS = 0.06
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)
@@ -36,6 +37,11 @@ _HALF_X, _HALF_Y = ARENA.half
 _TURNING = {"qx": 0.0, "qy": 0.0, "qz": 0.0, "qw": 1.0, "wx": 0.0, "wy": 0.0, "wz": 0.0}
 _FIXED = {**_TURNING, **dict(zip(("anchor_x", "anchor_y", "anchor_z"), LOOK.target, strict=True))}
 _MOVING = ("x", "y", "z", "vx", "vy", "vz")
+_SIZES = {
+    "mini": IN_SPACE["mini"],
+    "small": Size(pixels=64, train=2000, test=500, window=SMALL_WINDOW),
+    "paper": replace(IN_SPACE["paper"], window=2),
+}
 
 
 class ApproachBall(Spatial):
@@ -51,7 +57,7 @@ class ApproachBall(Spatial):
         phys=spatial.phys("box"),
         nominal_law={"gravity": 9.8},
         probed=spatial.FLYING,
-        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.18, window=2),
+        usual=Usual(EARTH, PLANETS, _SIZES, patch=16, sigreg=0.18),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )

@@ -33,11 +33,12 @@ class Probed:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a dataset is: pixels of a picture's side, episodes of its splits."""
+    """How large a dataset is: pixels of a picture's side, episodes of its splits. window: frames that a probe of it sees."""
 
     pixels: int
     train: int
     test: int
+    window: int = 4  # two of a flying ball tell its velocity, four also how a body turns; small pictures take more
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,9 @@ class Usual:
 
     train: Mapping[str, Sampler]  # laws of the training episodes
     test: Mapping[str, Sampler]
-    sizes: Mapping[str, Size]  # by name: mini, paper
+    sizes: Mapping[str, Size]  # by name, the smallest first: mini, perhaps small, paper
     patch: int  # pixels, of the paper's encoder
     sigreg: float  # the paper's weight of SIGReg
-    window: int = 4  # frames a probe sees: two of a flying ball tell its velocity, four also how a body turns
 
 
 @dataclass(frozen=True)

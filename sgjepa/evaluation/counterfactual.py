@@ -49,7 +49,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     """A row per law, episode, given value and horizon, in `folder/counterfactual/<dataset>`, to whose name is added what is
     not usual. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    differs = not_usual(cfg.forecast, dataset.settings.world)
+    differs = not_usual(cfg.forecast, dataset.settings)
     place = folder / run_folder.COUNTERFACTUALS / named(dataset.path.name, differs)
     settings = {
         "config": config.to_dict(cfg),

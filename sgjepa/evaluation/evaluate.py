@@ -23,12 +23,13 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
+from sgjepa.data.config import DatasetConfig
 from sgjepa.data.readable import usual_window
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.data.targets import Targets
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import ProbeConfig, fit_to
+from sgjepa.evaluation.probe import Kind, ProbeConfig, fit_to
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
@@ -57,9 +58,14 @@ class ForecastConfig:
         config.check_bounds(self, context=(1, 1e6), steps=(1, 1e6))
 
 
-def not_usual(cfg: ForecastConfig, world: str) -> str:
+def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
+    """The usual evaluation on a dataset with these settings."""
+    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.world, data.image_size)))
+
+
+def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
     """What sets an evaluation apart from the usual one, for its folder's name: "linear4-context30"; nothing if it is."""
-    usual = ForecastConfig(probe=ProbeConfig(window=usual_window(world)))
+    usual = usual_forecast(data)
     probe = f"{cfg.probe.kind}{cfg.probe.window}"
     parts = {
         probe: probe == f"{usual.probe.kind}{usual.probe.window}",
@@ -79,7 +85,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
     """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
     usual, so that evaluations with other settings stand side by side. Done before: kept."""
     run, model = checkpoint.load_run(folder)
-    differs = not_usual(cfg, dataset.settings.world)
+    differs = not_usual(cfg, dataset.settings)
     place = folder / run_folder.EVALUATIONS / named(dataset.path.name, split, differs)
     settings = Settings(
         config=config.to_dict(cfg),

@@ -26,7 +26,7 @@ from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
-from sgjepa.training.readable import stack
+from sgjepa.training.readable import ridge, stack
 from sgjepa.training.run import Run
 from sgjepa.training.weights import load_weights, save_weights
 
@@ -205,18 +205,13 @@ def _fit(
 
 
 def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
-    """The linear probe in closed form: centred least squares with a ridge that only matters for dead features."""
-    x64, y64 = x.double(), y.double()
-    middle = x64.mean(0)
-    x64 = x64 - middle
-    gram = x64.T @ x64
-    ridge = 1e-8 * gram.diagonal().mean() + 1e-12
-    weight = torch.linalg.solve(gram + ridge * torch.eye(len(gram), dtype=gram.dtype), x64.T @ (y64 - y64.mean(0)))
+    """The linear probe in closed form; the ridge only matters for dead features."""
+    weight, offset = ridge(x.double(), y.double(), (1e-8,))  # (1, window F, Y), (1, 1, Y)
     layer = probe.layers[-1]
     assert isinstance(layer, nn.Linear)
     with torch.no_grad():
-        layer.weight.copy_(weight.T)
-        layer.bias.copy_(y64.mean(0) - middle @ weight)
+        layer.weight.copy_(weight[0].T)
+        layer.bias.copy_(offset[0, 0])
 
 
 @torch.no_grad()

@@ -34,6 +34,7 @@ class DinoConfig:
     action: int = 10
     history: int = 20
     blind: bool = False  # told the mean training law whatever holds
+    residual: bool = False  # predict a change that is added to the last patches; DINO-WM predicts the patches themselves
 
     def __post_init__(self) -> None:
         configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), action=(1, 65_536), history=(1, 10_000))
@@ -74,6 +75,8 @@ class DinoWM(WorldModel):
         self.encoder = encoder
         self.embed = nn.Conv1d(config.controls + config.laws, config.action, kernel_size=1)
         self.predictor = PatchPredictor(config, self.encoder.patches, self.encoder.channels)
+        if config.residual:  # at first nothing changes
+            nn.init.zeros_(self.predictor.norm.weight)
 
     @property
     def encoder_settings(self) -> object:
@@ -97,7 +100,7 @@ class DinoWM(WorldModel):
     def predict(self, z: Tensor, c: Tensor) -> Tensor:
         """z (B, t, P, C), c (B, t, action) -> (B, t, P, C); frame t answers z[t + 1] and sees nothing later than t."""
         prediction: Tensor = self.predictor(z, c)
-        return prediction
+        return z + prediction if self.config.residual else prediction
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, P, C) -> (B, T, C): the mean patch, for probes and policies."""

@@ -1,4 +1,4 @@
-"""The world model of the paper: a ViT encoder and a predictor, LeWM or SG-JEPA depending on the predictor and the loss.
+"""The world model of the paper: an encoder and a predictor, LeWM or SG-JEPA depending on the predictor and the loss.
 
 frames o ─ encode ─▶ z ─┐
                         ├─ predict ─▶ the next z          c = q([u; g]), the law being one more channel of the action
@@ -18,7 +18,8 @@ from sgjepa.core import config as configs
 from sgjepa.core.errors import InputError
 from sgjepa.models.base import WorldModel
 from sgjepa.models.blocks import ConditionEncoder, Pixels, Projector
-from sgjepa.models.encoders.vit import ViT, ViTEncoder
+from sgjepa.models.encoders.convolutions import Convolutions
+from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.predictors import waves
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
@@ -33,7 +34,7 @@ class JEPAConfig:
 
     formerly: ClassVar[tuple[str, ...]] = ("ModelConfig",)  # the "type" in run.json of runs made before the rename
     foreign_encoder: ClassVar[None] = None
-    encoder: ViT
+    encoder: ViT | Convolutions
     predictor: GRU | SSM | Transformer
     controls: int
     laws: int
@@ -72,8 +73,8 @@ class JEPA(WorldModel):
             blind=config.blind,
         )
         self.config = config
-        self.pixels = Pixels(channels_last=config.encoder.stem == "conv")
-        self.encoder = ViTEncoder(config.encoder)
+        self.pixels = Pixels(channels_last=config.encoder.channels_last)
+        self.encoder = config.encoder.build()
         self.projector = Projector(config.encoder.width, config.projector_width, config.latent)
         self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, config.latent)
         self.predictor = config.predictor.build(config.latent, config.history)
@@ -85,13 +86,13 @@ class JEPA(WorldModel):
 
     @property
     def encoder_settings(self) -> object:
-        """The ViT's; the projector has none that its weights do not show."""
+        """The encoder's; the projector has none that its weights do not show."""
         return configs.to_dict(self.config.encoder)
 
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, D).
 
-        chunk: run the ViT on so many frames at a time and again in the backward pass, so that memory holds the
+        chunk: run the encoder on so many frames at a time and again in the backward pass, so that memory holds the
         activations of one chunk. The projector's BatchNorm still sees the whole batch: the result is the same.
         """
         size = self.config.encoder.image_size
@@ -134,7 +135,7 @@ class JEPA(WorldModel):
         """As `_see`; the backward pass computes the activations anew."""
         if not torch.is_grad_enabled():
             return self._see(frames)
-        # nothing is random in the ViT, so no generator state needs to be kept
+        # nothing is random in the encoder, so no generator state needs to be kept
         cls: Tensor = checkpoint(self._see, frames, use_reentrant=False, preserve_rng_state=False)
         return cls
 

@@ -1,4 +1,4 @@
-"""The paper's datasets at two sizes, as each world declares them. `mini` is a prefix of `paper`: fewer and smaller."""
+"""The paper's datasets at the sizes that each world declares. `mini` and `small` are prefixes of `paper`, smaller drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import Usual
 
-SIZES = ("mini", "paper")
+SIZES = ("mini", "small", "paper")
 
 
 def usual(world: str) -> Usual:
@@ -20,11 +20,18 @@ def usual(world: str) -> Usual:
     return declared
 
 
+def check_size(world: str, size: str) -> None:
+    """Refuse a size that is not there, or not in that world."""
+    if size not in SIZES:
+        raise unknown("size", size, SIZES)
+    if size not in (there := usual(world).sizes):
+        raise InputError(f"{world} has no size '{size}'; it has {', '.join(there)}")
+
+
 def dataset(world: str, size: str) -> DatasetConfig:
     """The recipe of a world's dataset."""
     settings = usual(world)
-    if size not in SIZES:
-        raise unknown("size", size, SIZES)
+    check_size(world, size)
     chosen = settings.sizes[size]
     train, test = Part(chosen.train, dict(settings.train)), Part(chosen.test, dict(settings.test))
     return DatasetConfig(world, chosen.pixels, train, test)
@@ -33,6 +40,7 @@ def dataset(world: str, size: str) -> DatasetConfig:
 def named(names: Iterable[str]) -> list[DatasetConfig] | None:
     """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
     found = [name.rpartition("-") for name in names]
-    if any(world not in ENVS or ENVS[world].world.usual is None or size not in SIZES for world, _, size in found):
+    declared = {world: env.world.usual for world, env in ENVS.items()}
+    if any((there := declared.get(world)) is None or size not in there.sizes for world, _, size in found):
         return None
     return [dataset(world, size) for world, _, size in found]

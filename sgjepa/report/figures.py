@@ -102,7 +102,7 @@ def bars(results: Results, region: str) -> list[Picture]:
             names.append(f"{short}\n{table_number(own, metric)} {unit(metric)}")
             for i, method in enumerate(results.methods):
                 colour, _ = look[method.label]
-                one = ratio(method, base, metric, region)[-1]
+                one = ratio(method, base, metric, [results.last], region)[results.last]
                 x = m + (i - (len(results.methods) - 1) / 2) * width
                 label = method.label if m == 0 else None
                 axis.bar(x, one.mean, width * 0.9, color=colour, label=label, alpha=0.9)

@@ -10,8 +10,8 @@ from sgjepa.report import parts, words
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
-from sgjepa.report.words import against_baseline, answer, cautions, count, few, fixed, in_scale, join, place
-from sgjepa.results.compare import paired, verdict
+from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
+from sgjepa.results.compare import MEAN, paired, verdict
 from sgjepa.results.gather import MAIN, METRICS, Results
 from sgjepa.results.training import LEAST, budget_words, too_short
 
@@ -30,7 +30,7 @@ def sections(content: Content) -> list[Section]:
     results = content.results
     return [
         Section("says", "What the numbers say", _says(content)),
-        Section("finding", content.finding.title if content.finding else "", _finding(content.finding)),
+        *([Section("finding", content.finding.title, finding(content.finding))] if content.finding else []),
         Section("horizon", "Error by horizon", _horizon(content)),
         Section("law", f"Error by {results.changed}", _law(content)),
         Section("relative", f"Relative to {results.baseline.label}", _relative(content)),
@@ -49,7 +49,8 @@ def _says(content: Content) -> str:
     for method in results.others:
         found = []
         for region, sentence in zip(results.regions, against_baseline(results, method), strict=True):
-            found.append(parts.chip(verdict(paired(method, results.baseline, MAIN, region)[-1])) + parts.text(sentence))
+            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
+            found.append(parts.chip(verdict(difference)) + parts.text(sentence))
         title = f"{method.label} against {results.baseline.label}"
         cards.append(parts.card(title, found, look[method.label][0]))
     compared = f'<div class="cards">{"".join(cards)}</div>' if cards else ""
@@ -66,9 +67,8 @@ def _says(content: Content) -> str:
     )
 
 
-def _finding(found: Finding | None) -> str:
-    if found is None:
-        return ""
+def finding(found: Finding) -> str:
+    """What a study says: its sentences and its table."""
     said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
@@ -104,7 +104,9 @@ def _law(content: Content) -> str:
             f" Coverage L_law says how far outside the training {laws} an episode lies, before any training. Its rank "
             f"correlation with the {METRICS[MAIN]} over {found[0][2]} {laws if alone else 'combinations'}: {ranks}."
         )
-    shown = parts.figures(content.pictures.get("law", []), caption)
+    said = [breaks(results, method, axis) for axis in results.axes for method in results.methods if "in" in results.regions]
+    shown = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in said)
+    shown += parts.figures(content.pictures.get("law", []), caption)
     if maps := content.pictures.get("map"):
         names = " and ".join(axis.name for axis in results.axes[:2])
         shown += parts.figures(maps, f"The same over the plane of {names}. White frame: in distribution for both.")
@@ -197,7 +199,8 @@ def _scale(content: Content) -> str:
 def _tables(content: Content) -> str:
     results = content.results
     note = (
-        "Mean error, 95 % interval below. Bold: the lowest error, and every method whose difference from it on the "
+        "Mean error over episodes, 95 % interval below; the last column is the mean over all horizons. "
+        "Bold: the lowest error, and every method whose difference from it on the "
         "same episodes is not certain; underlined: the next, by the same rule. "
     )
     paper = results.published
@@ -205,10 +208,10 @@ def _tables(content: Content) -> str:
         note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); one training each, no intervals."
     found = [f'<p class="quiet">{escape(note)}</p>']
     for region, groups in content.tables.items():
-        head = "".join(f"<th>h = {h}</th>" for h in results.horizons)
+        head = "".join(f"<th>{'mean' if h == MEAN else f'h = {h}'}</th>" for h in results.columns)
         body = "".join(
             "<tbody>"
-            + parts.span(group.metric, len(results.horizons) + 1)
+            + parts.span(group.metric, len(results.columns) + 1)
             + "".join(_row(results, group, line) for line in group.lines)
             + "</tbody>"
             for group in groups
@@ -220,7 +223,7 @@ def _tables(content: Content) -> str:
 
 
 def _row(results: Results, group: Group, line: Line) -> str:
-    cells = "".join(parts.cell(line.cells.get(h), group.metric) for h in results.horizons)
+    cells = "".join(parts.cell(line.cells.get(h), group.metric) for h in results.columns)
     dot, seeds = "", ""
     if line.kind == "method":
         method = next(method for method in results.methods if method.label == line.label)

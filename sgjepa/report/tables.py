@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
-from sgjepa.results.compare import Method, marks, paired, ratio, verdict
+from sgjepa.results.compare import MEAN, Horizon, Method, marks, paired, ratio, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import METRICS, REFERENCES, Results
 
@@ -31,7 +31,7 @@ class Line:
     label: str
     kind: str
     seeds: int
-    cells: dict[int, Cell]  # by horizon
+    cells: dict[Horizon, Cell]
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,28 @@ def groups(results: Results, region: str) -> list[Group]:
     """One table: for each metric our methods, staying put, and the paper's numbers (they are over all laws)."""
     found = []
     for metric in results.metrics:
-        mark = {h: marks(results.methods, metric, h, region) for h in results.horizons}
+        mark = {h: marks(results.methods, metric, h, region) for h in results.columns}
         lines = []
         for i, method in enumerate(results.methods):
-            intervals = method.by_horizon(metric, region=region)
-            cells = {h: Cell(intervals[h - 1], mark[h][i]) for h in results.horizons}
+            found_here = method.at(metric, results.columns, region=region)
+            cells = {h: Cell(one, mark[h][i]) for h, one in found_here.items()}
             lines.append(Line(method.label, "method", len(method.seeds), cells))
-        stay = results.baseline.by_horizon(metric, "stay", region)
-        if np.isfinite(stay[-1].mean):
-            lines.append(Line(REFERENCES["stay"], "reference", 0, {h: Cell(stay[h - 1]) for h in results.horizons}))
+        lines += _references(results, metric, region)
         if region == "all":
             lines += _published(results, metric)
         found.append(Group(metric, region, tuple(lines)))
+    return found
+
+
+def _references(results: Results, metric: str, region: str) -> list[Line]:
+    """Staying put, and what a perfect simulator makes of the state that each method's probe sees."""
+    asked = [(REFERENCES["stay"], "stay", results.baseline)]
+    asked += [(f"simulator from {method.label}'s probe", "simulator", method) for method in results.methods]
+    found = []
+    for label, source, method in asked:
+        here = method.at(metric, results.columns, source, region)
+        if np.isfinite(here[MEAN].mean):
+            found.append(Line(label, "reference", 0, {h: Cell(one) for h, one in here.items()}))
     return found
 
 
@@ -66,7 +76,7 @@ def _published(results: Results, metric: str) -> list[Line]:
     paper = results.published
     found = []
     for label, values in (paper.values.get(metric, {}) if paper else {}).items():
-        shown = {h: Cell(Interval(values[h], np.nan, np.nan, 0)) for h in results.horizons if h in values}
+        shown = {h: Cell(Interval(values[h], np.nan, np.nan, 0)) for h in results.columns if h in values}
         if shown:
             found.append(Line(f"paper: {label}", "paper", 1, shown))
     return found
@@ -129,7 +139,7 @@ class Comparison:
     method: str
     metric: str
     region: str
-    horizon: int
+    horizon: Horizon
     difference: Interval
     ratio: Interval
 
@@ -144,11 +154,9 @@ def comparisons(results: Results) -> list[Comparison]:
     for method in results.others:
         for metric in results.metrics:
             for region in results.regions:
-                differences = paired(method, results.baseline, metric, region)
-                ratios = ratio(method, results.baseline, metric, region)
-                found += [
-                    Comparison(method.label, metric, region, h, differences[h - 1], ratios[h - 1]) for h in results.horizons
-                ]
+                differences = paired(method, results.baseline, metric, results.columns, region)
+                ratios = ratio(method, results.baseline, metric, results.columns, region)
+                found += [Comparison(method.label, metric, region, h, differences[h], ratios[h]) for h in results.columns]
     return found
 
 

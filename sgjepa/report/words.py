@@ -9,7 +9,7 @@ from sgjepa.core.stats import Interval
 from sgjepa.laws import find
 from sgjepa.results.compare import Method, against, paired, verdict
 from sgjepa.results.counterfactual import Counterfactual
-from sgjepa.results.gather import MAIN, Results, unit
+from sgjepa.results.gather import MAIN, Axis, Results, unit
 
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
@@ -105,7 +105,7 @@ def against_baseline(results: Results, method: Method) -> list[str]:
     """A sentence for each region: the method against the chosen baseline, at the last horizon."""
     found = []
     for region in results.regions:
-        difference = paired(method, results.baseline, MAIN, region)[-1]
+        difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
         where = place(results, region)
         found.append(f"{where[0].upper()}{where[1:]}, {compare(method.label, results.baseline.label, difference)}.")
     return found
@@ -124,12 +124,12 @@ def answer(results: Results) -> list[str]:
     for method in results.others:
         parts = []
         for region in asked:
-            difference = paired(method, results.baseline, MAIN, region)[-1]
+            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
             parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
         if earlier := results.horizons[:-1]:
-            differences = paired(method, results.baseline, MAIN, asked[-1])
-            verdicts = " / ".join(verdict(differences[h - 1]) for h in earlier)
+            differences = paired(method, results.baseline, MAIN, earlier, asked[-1])
+            verdicts = " / ".join(verdict(differences[h]) for h in earlier)
             found[-1] += f" Earlier, {names[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
     beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
     where = names[asked[-1]]
@@ -141,6 +141,23 @@ def answer(results: Results) -> list[str]:
         subject = "No method is" if len(results.methods) > 1 else f"{results.methods[0].label} is not"
         found.append(f"{subject} better than guessing that the object stays put, {where}.")
     return found
+
+
+def breaks(results: Results, method: Method, axis: Axis) -> str:
+    """Where along a law a method breaks: twice its error in distribution, or worse than an object that stays put."""
+    error, stay = (method.by_law(MAIN, results.last, [axis.name], source) for source in ("predicted", "stay"))
+    home = method.at(MAIN, [results.last], region="in")[results.last].mean
+    twice = [value for (value,), one in error.items() if one.low > 2 * home]
+    useless = [value for (value,), one in error.items() if one.low > stay[value,].mean]
+    said = [f"{method.label} errs by more than twice its error in distribution ({_with_unit(fixed(home, 2), MAIN)})"]
+    said[0] += f" at {axis.symbol} = {_values(twice)}" if twice else f" at no {axis.name} that was tested"
+    if useless:
+        said.append(f"it is worse than an object that stays put at {axis.symbol} = {_values(useless)}")
+    return "; ".join(said) + "."
+
+
+def _values(values: Sequence[float]) -> str:
+    return join([f"{value:g}".replace("-", _MINUS) for value in values])
 
 
 def in_scale(results: Results, method: Method) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,14 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.results.load import Evaluation
+
+MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
+Horizon: TypeAlias = int | str
+
+
+def at(values: np.ndarray, horizons: Sequence[Horizon]) -> np.ndarray:
+    """(..., H), horizon 1 first -> (..., columns): those horizons, or the mean over all."""
+    return np.stack([values.mean(axis=-1) if h == MEAN else values[..., int(h) - 1] for h in horizons], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,12 @@ class Method:
         if asked not in self._kept:
             self._kept[asked] = bootstrap(self.stack(metric, source, region))
         return self._kept[asked]
+
+    def at(
+        self, metric: str, horizons: Sequence[Horizon], source: str = "predicted", region: str = "all"
+    ) -> dict[Horizon, Interval]:
+        """Intervals at these horizons, or for the mean over all."""
+        return dict(zip(horizons, bootstrap(at(self.stack(metric, source, region), horizons)), strict=True))
 
     def by_law(
         self, metric: str, horizon: int, names: Sequence[str], source: str = "predicted"
@@ -99,9 +114,12 @@ def _recipe(one: Evaluation) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def paired(one: Method, other: Method, metric: str, region: str = "all", source: str = "predicted") -> list[Interval]:
-    """Intervals of `one` minus `other` on the same episodes, a horizon each; seeds are paired if there are equally many."""
-    return bootstrap_difference(one.stack(metric, source, region), other.stack(metric, source, region))
+def paired(
+    one: Method, other: Method, metric: str, horizons: Sequence[Horizon], region: str = "all"
+) -> dict[Horizon, Interval]:
+    """Intervals of `one` minus `other` on the same episodes; seeds are paired if there are equally many."""
+    mine, theirs = (at(method.stack(metric, region=region), horizons) for method in (one, other))
+    return dict(zip(horizons, bootstrap_difference(mine, theirs), strict=True))
 
 
 def against(method: Method, source: str, metric: str, region: str = "all") -> list[Interval]:
@@ -109,9 +127,12 @@ def against(method: Method, source: str, metric: str, region: str = "all") -> li
     return bootstrap(method.stack(metric, "predicted", region) - method.stack(metric, source, region))
 
 
-def ratio(one: Method, other: Method, metric: str, region: str = "all") -> list[Interval]:
-    """Intervals of `one` divided by `other` on the same episodes, a horizon each."""
-    return bootstrap_ratio(one.stack(metric, region=region), other.stack(metric, region=region))
+def ratio(
+    one: Method, other: Method, metric: str, horizons: Sequence[Horizon], region: str = "all"
+) -> dict[Horizon, Interval]:
+    """Intervals of `one` divided by `other` on the same episodes."""
+    mine, theirs = (at(method.stack(metric, region=region), horizons) for method in (one, other))
+    return dict(zip(horizons, bootstrap_ratio(mine, theirs), strict=True))
 
 
 def verdict(difference: Interval) -> str:
@@ -121,7 +142,7 @@ def verdict(difference: Interval) -> str:
     return "worse" if difference.low > 0 else "undecided"
 
 
-def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "all") -> list[str]:
+def marks(compared: Sequence[Method], metric: str, horizon: Horizon, region: str = "all") -> list[str]:
     """Which method is "best" (the lowest error, and all that cannot be told apart from it), "second" (the next) or "".
 
     Two methods are told apart when the interval of their paired difference excludes zero.
@@ -129,7 +150,7 @@ def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "
     found = [""] * len(compared)
     if len(compared) < 2:
         return found
-    means = [float(method.stack(metric, region=region)[:, :, horizon - 1].mean()) for method in compared]
+    means = [float(at(method.stack(metric, region=region), [horizon]).mean()) for method in compared]
     left = sorted(range(len(compared)), key=means.__getitem__)
     for mark in ("best", "second"):
         if left:
@@ -141,5 +162,5 @@ def marks(compared: Sequence[Method], metric: str, horizon: int, region: str = "
     return found
 
 
-def _worse(one: Method, other: Method, metric: str, horizon: int, region: str) -> bool:
-    return verdict(paired(one, other, metric, region)[horizon - 1]) == "worse"
+def _worse(one: Method, other: Method, metric: str, horizon: Horizon, region: str) -> bool:
+    return verdict(paired(one, other, metric, [horizon], region)[horizon]) == "worse"

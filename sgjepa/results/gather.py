@@ -14,7 +14,7 @@ from sgjepa.core.stats import spearman
 from sgjepa.data.targets import UNITS
 from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.laws import Sampler, find
-from sgjepa.results.compare import Method, methods
+from sgjepa.results.compare import MEAN, Horizon, Method, methods
 from sgjepa.results.load import REGIONS, Evaluation, load_evaluations
 from sgjepa.results.published import Published, published
 
@@ -122,6 +122,11 @@ class Results:
         """The tables' horizons; the last one is always there."""
         last = self.last
         return (*(h for h in HORIZONS if h < last), last)
+
+    @property
+    def columns(self) -> tuple[Horizon, ...]:
+        """Of the tables: the horizons, and the mean over all of them."""
+        return (*self.horizons, MEAN)
 
     @property
     def last(self) -> int:

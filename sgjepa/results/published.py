@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgjepa.core import files
+from sgjepa.results.compare import Horizon
 
 _FILE = Path(__file__).with_name("published.json")
 
 
 @dataclass(frozen=True)
 class Published:
-    """Of one world. values: metric -> method -> horizon -> mean error."""
+    """Of one world. values: metric -> method -> horizon, or "mean" over all of them -> mean error."""
 
     source: str
-    values: dict[str, dict[str, dict[int, float]]]
+    values: dict[str, dict[str, dict[Horizon, float]]]
 
 
 def published(world: str) -> Published | None:

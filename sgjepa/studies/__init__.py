@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
 from sgjepa.core.errors import unknown
-from sgjepa.studies import factorial, linear_surrogate, tuning
-from sgjepa.studies.study import Study
-
-STUDIES: dict[str, Study] = {study.name: study for study in (factorial.STUDY, linear_surrogate.STUDY, tuning.STUDY)}
+from sgjepa.studies import control, factorial, linear_surrogate, predictors, tuning
 
 
-def find(name: str) -> Study:
+class Answers(Protocol):
+    """What a study is for the command line."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def question(self) -> str: ...
+
+    def run(
+        self,
+        size: str,
+        out: Path,
+        datasets: Path,
+        *,
+        seeds: int | None = None,
+        updates: int | None = None,
+        workers: int | None = None,
+        only: Sequence[str] = (),
+    ) -> Path:
+        """Answer the question; returns the page."""
+
+
+_ALL: tuple[Answers, ...] = (factorial.STUDY, predictors.STUDY, control.STUDY, linear_surrogate.STUDY, tuning.STUDY)
+STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
+
+
+def find(name: str) -> Answers:
     """The study of that name."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)

@@ -36,6 +36,7 @@ class Chain:
     counterfactual: bool = False
     split: str = "test"  # or "validation", for what chooses settings
     probe: Literal["mlp", "linear"] = "mlp"
+    evaluated: bool = True
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -93,11 +94,9 @@ def log_of(folder: Path) -> Path:
 def _work(chain: Chain, datasets: Path) -> None:
     """In a process of its own: from nothing to the evaluation."""
     machine.prepare()
-    from sgjepa.data.readable import usual_window
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
-    from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-    from sgjepa.evaluation.probe import ProbeConfig
+    from sgjepa.evaluation.evaluate import evaluate, usual_forecast
     from sgjepa.training.loop import train
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -108,8 +107,10 @@ def _work(chain: Chain, datasets: Path) -> None:
     ):
         try:
             train(chain.run, chain.folder, datasets)
+            if not chain.evaluated:
+                return
             dataset = open_dataset(datasets / chain.run.data[0])
-            settings = ForecastConfig(probe=ProbeConfig(kind=chain.probe, window=usual_window(dataset.settings.world)))
+            settings = usual_forecast(dataset.settings, chain.probe)
             evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))

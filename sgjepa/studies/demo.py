@@ -23,7 +23,7 @@ from sgjepa.recipes.training import recipe
 from sgjepa.studies.study import Cell, Study
 from sgjepa.training.run import Run
 
-WORLD = "square"
+WORLD = "approach_ball"
 METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
 QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 40), "short": (3, 90)}  # epochs, and updates of each

@@ -5,6 +5,8 @@ SIGReg. "Constant" tells the model the mean training law whatever holds; "one st
 every position of as many windows of the same episodes. At paper size, with clips of H + 1 frames, an epoch of one-step
 training has a tenth more updates; at mini size both have the same.
 
+The paper's replication asks it of the square; at mini size Approach Ball is the world that can answer.
+
 The interaction is what the rollout gains when the law is given, minus what it gains when it is not: below zero, the two
 help each other.
 """
@@ -19,7 +21,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.words import place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
-from sgjepa.studies.study import Cell, Done, Study
+from sgjepa.studies.study import WORLDS, Cell, Done, Study
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.run import Run
 
@@ -27,9 +29,9 @@ CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_st
 
 
 def cell(name: str, size: str) -> Run:
-    """One cell of the square's factorial."""
+    """One cell of the factorial."""
     law, loss = name.split("_", 1)
-    run = recipe("square_gru", size)
+    run = recipe(f"{WORLDS[size]}_gru", size)
     if law == "constant":
         run = replace(run, model=replace(run.model, blind=True))
     if loss == "one_step":
@@ -37,7 +39,12 @@ def cell(name: str, size: str) -> Run:
         one = OneStepLoss(**{name: getattr(run.loss, name) for name in shared})
         frames = run.train.frames if run.loss.windows == "dense" else run.history + 1
         run = replace(run, loss=one, train=replace(run.train, frames=frames))
-    return run if name == "given_rollout" else replace(run, name=f"square_gru_{name}")
+    return replace(run, name=_run_name(WORLDS[size], name))
+
+
+def _run_name(world: str, cell: str) -> str:
+    """The whole method is its recipe, under the recipe's own name."""
+    return f"{world}_gru" if cell == "given_rollout" else f"{world}_gru_{cell}"
 
 
 def interaction(done: Done) -> Finding:
@@ -71,7 +78,7 @@ def interaction(done: Done) -> Finding:
 
 def interactions(results: Results, region: str) -> list[Interval]:
     """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
-    names = ("square_gru" if name == "given_rollout" else f"square_gru_{name}" for name in CELLS)
+    names = (_run_name(results.world, cell) for cell in CELLS)
     by_name = {method.first.about.name: method for method in results.methods}
     both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
@@ -84,8 +91,12 @@ STUDY = Study(
     cells=lambda size: [Cell(cell(name, size)) for name in CELLS],
     analyse=interaction,
     labels={
-        "square_gru_constant_rollout": "GRU, constant law, rollout",
-        "square_gru_given_one_step": "GRU, law given, one step",
-        "square_gru_constant_one_step": "GRU, constant law, one step",
+        _run_name(world, cell): label
+        for world in WORLDS.values()
+        for cell, label in {
+            "constant_rollout": "GRU, constant law, rollout",
+            "given_one_step": "GRU, law given, one step",
+            "constant_one_step": "GRU, constant law, one step",
+        }.items()
     },
 )

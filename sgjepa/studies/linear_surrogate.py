@@ -26,7 +26,7 @@ from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed
-from sgjepa.studies.study import Cell, Done, Study
+from sgjepa.studies.study import WORLDS, Cell, Done, Study
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
@@ -149,6 +149,6 @@ STUDY = Study(
     name="linear_surrogate",
     question="Is it the representation or the predictor that fails at a far gravity?",
     claim="The one-step error grows with the distance of a law from the training laws, as the coverage bound says.",
-    cells=lambda size: [Cell(recipe(f"square_{name}", size)) for name in METHODS],
+    cells=lambda size: [Cell(recipe(f"{WORLDS[size]}_{name}", size)) for name in METHODS],
     analyse=ranks,
 )

@@ -6,24 +6,28 @@ stage is kept: interrupted, the same call goes on where it was.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sgjepa.core import files, output, records
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.collect import collect
 from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
+from sgjepa.report.overview import overview
 from sgjepa.report.write import ANSWER, report
-from sgjepa.results.gather import Results
+from sgjepa.results.gather import Results, gather
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
 
 ABOUT = "study.json"
+# the world that a question is put to: at mini size the one that can answer it, else the one the paper asks
+WORLDS = {"mini": "approach_ball", "small": "square", "paper": "square"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Done:
 class Study:
     """claim: what the paper says; the analysis says whether it holds here. seeds: trainings of each cell, by size.
 
-    cells: of a size. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
+    cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
+    of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
     """
 
@@ -56,6 +61,7 @@ class Study:
     claim: str
     cells: Callable[[str], Sequence[Cell]]
     analyse: Callable[[Done], Finding] | None = None
+    overview: Callable[[Mapping[str, Results]], Finding] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
     counterfactual: bool = False
@@ -66,6 +72,10 @@ class Study:
     def command(self) -> str:
         """What makes its report's folder."""
         return f"sgjepa study {self.name}"
+
+    def run(self, size: str, out: Path, datasets: Path, **options: Any) -> Path:
+        """`run_study` of this one."""
+        return run_study(self, size, out, datasets, **options)
 
 
 @dataclass(frozen=True)
@@ -93,29 +103,26 @@ def run_study(
     seeds: int | None = None,
     updates: int | None = None,
     workers: int | None = None,
+    only: Sequence[str] = (),
     page: str = "report",
     note: str = "",
 ) -> Path:
     """Answer the question: runs to `out/runs`, the report to `out/<page>`; returns its page.
 
-    seeds, updates: instead of the study's and the recipes' own numbers. note: for the page's reader.
+    seeds, updates: instead of the study's and the recipes' own numbers. only: patterns of the cells' names, such as
+    "*_gru"; all without. note: for the page's reader.
     """
     seeds = study.seeds.get(size, 1) if seeds is None else seeds
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
-    cells = study.cells(size)
+    cells = chosen(study.cells(size), only)
     output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
     run_chains(chains, datasets, workers)
 
-    def finding(results: Results) -> Finding:
-        assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets))
-
     folders = [chain.folder for chain in chains]
-    analyse = finding if study.analyse else None
-    written = report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+    written = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -130,6 +137,46 @@ def run_study(
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
     return written
+
+
+def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+    """One page for all runs, which are of one world."""
+
+    def finding(results: Results) -> Finding:
+        assert study.analyse is not None
+        return study.analyse(Done(chains, results, datasets))
+
+    folders = [chain.folder for chain in chains]
+    analyse = finding if study.analyse else None
+    return report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+
+
+def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+    """A page for each world, and one over all."""
+    assert study.overview is not None
+    by_data: dict[str, list[Path]] = {}
+    for chain in chains:
+        by_data.setdefault(chain.run.data[0], []).append(chain.folder)
+    pages, results = {}, {}
+    for data, folders in by_data.items():
+        place = out / f"{page}-{data}"
+        written = report(folders, place, note=note, named=study.labels, made_by=study.command)
+        found = gather(folders, named=study.labels)
+        pages[found.world], results[found.world] = written, found
+    return overview(study.overview(results), study.question, study.claim, pages, out / page, study.command)
+
+
+def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
+    """The cells whose names fit one of the patterns, in their own order."""
+    names = [cell.run.name for cell in cells]
+    for pattern in only:
+        if not fnmatch.filter(names, pattern):
+            raise unknown("cell", pattern, names)
+    kept = {name for pattern in only for name in fnmatch.filter(names, pattern)}
+    for cell in cells:
+        if only and cell.run.name in kept and cell.start is not None and cell.start not in kept:
+            raise InputError(f"{cell.run.name} starts from {cell.start}; add it to --only")
+    return [cell for cell in cells if not only or cell.run.name in kept]
 
 
 def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> None:

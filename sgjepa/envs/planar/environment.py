@@ -21,7 +21,7 @@ from sgjepa.envs.planar import shapes
 from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.render.canvas import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, Raster
-from sgjepa.envs.usual import NARROW
+from sgjepa.envs.usual import NARROW, SMALL_WINDOW
 from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
 from sgjepa.laws import evenly
 
@@ -37,7 +37,11 @@ RENDERERS = ("raster", "mujoco")
 USUAL = Usual(
     train=NARROW,
     test={"gravity": evenly(-2.0, 10.0, 0.5)},  # 25 values
-    sizes={"mini": Size(pixels=64, train=2000, test=500), "paper": Size(pixels=128, train=8000, test=5000)},
+    sizes={
+        "mini": Size(pixels=64, train=2000, test=500, window=SMALL_WINDOW),
+        "small": Size(pixels=64, train=4000, test=500, window=SMALL_WINDOW),
+        "paper": Size(pixels=128, train=8000, test=5000),
+    },
     patch=8,
     sigreg=0.72,
 )

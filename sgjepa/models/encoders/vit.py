@@ -6,7 +6,7 @@ the block costs a sixth: an encoder of two blocks on plain patches becomes 1.5 t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -46,6 +46,19 @@ class ViT:
             raise InputError(f"a conv stem halves the picture step by step: patch must be 4, 8, 16, ..., got {self.patch}")
 
     @property
+    def channels_last(self) -> bool:
+        """Whether pictures are best laid out with the channels of a pixel side by side."""
+        return self.stem == "conv"
+
+    def wider(self) -> ViT:
+        """Twice the width, with as many more heads."""
+        return replace(self, width=2 * self.width, heads=2 * self.heads)
+
+    def build(self) -> ViTEncoder:
+        """A fresh encoder."""
+        return ViTEncoder(self)
+
+    @property
     def tokens(self) -> int:
         """Patches and the class token."""
         return (self.image_size // self.patch) ** 2 + 1
@@ -58,7 +71,7 @@ def tiny(image_size: int = 128, patch: int = 8) -> ViT:
 
 def small(image_size: int = 128, patch: int = 8) -> ViT:
     """The paper's larger encoder, for several shapes at once."""
-    return ViT(width=384, depth=12, heads=6, patch=patch, image_size=image_size)
+    return tiny(image_size, patch).wider()
 
 
 def mini(image_size: int = 64, patch: int = 16) -> ViT:

@@ -1,0 +1,97 @@
+"""Tables of README and docs, made from the files in docs/results: `python docs/make_tables.py` writes them anew.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. A test runs this and finds nothing to change.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = {"position_l2": "position", "velocity_l2": "velocity"}
+UNITS = {"position_l2": "m", "velocity_l2": "m/s"}
+Row = dict[str, str]
+
+
+def read(name: str) -> list[Row]:
+    """A file of docs/results."""
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def errors(name: str, region: str, columns: Sequence[tuple[str, str]], references: Sequence[str], paper: str = "") -> str:
+    """Methods and references in one region. columns: metric and horizon. paper: the metric of its column, over all laws."""
+    rows = read(name)
+    heads = [f"{NAMES[metric]}, {_when(horizon)} ({UNITS[metric]})" for metric, horizon in columns]
+    heads += [f"paper: {NAMES[paper]}, mean / h = 44"] if paper else []
+    found = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
+    here = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == region}
+    everywhere = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == "all"}
+    for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in references):
+        cells = [here.get((label, *column)) for column in columns]
+        first = next(cell for cell in cells if cell)
+        seeds = f", {first['seeds']} trainings" if int(first["seeds"]) > 1 else ""
+        shown = [_value(cell, interval=cell is not None and cell["kind"] == "method") for cell in cells]
+        if paper:
+            says = [everywhere.get((f"paper: {label.split(',')[0]}", paper, horizon)) for horizon in ("mean", "44")]
+            shown.append(" / ".join(f"{float(one['mean']):.3f}" for one in says if one))
+        found.append(_line([f"{label}{seeds}", *shown]))
+    return "\n".join(found)
+
+
+def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float], metric: str = "position_l2") -> str:
+    """Error at the last horizon at some values of a law, with L_law."""
+    rows = [row for row in read(name) if row["metric"] == metric]
+    found = {(row["method"], float(row[f"law.{law}"])): row for row in rows}
+    head = _line([law, *(f"{value:g}" for value in values)])
+    lines = [head, _line(["---"] * (len(values) + 1))]
+    lines.append(_line(["√L_law", *(f"{float(found[methods[0], value]['L_law']) ** 0.5:.1f}" for value in values)]))
+    lines += [_line([method, *(_value(found[method, value]) for value in values)]) for method in methods]
+    return "\n".join(lines)
+
+
+def _when(horizon: str) -> str:
+    return "mean" if horizon == "mean" else f"h = {horizon}"
+
+
+def _value(row: Row | None, interval: bool = True) -> str:
+    if row is None:
+        return ""
+    mean, low, high = (f"{float(row[key]):.2f}" if float(row["mean"]) >= 1 else f"{float(row[key]):.3f}" for key in _KEYS)
+    bold = f"**{mean}**" if row.get("mark") == "best" else mean
+    return f"{bold} ({low}–{high})" if interval else bold
+
+
+_KEYS = ("mean", "low", "high")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+_SHORT = [("position_l2", "mean"), ("position_l2", "44"), ("velocity_l2", "mean"), ("velocity_l2", "44")]
+_STAY = ["object stays put", "simulator from SG-JEPA (GRU)'s probe"]
+TABLES: dict[str, Callable[[], str]] = {
+    "square_out": lambda: errors(
+        "square_mini_errors", "out", [("position_l2", h) for h in ("1", "5", "16", "32", "44")], _STAY
+    ),
+}
+
+
+def filled(text: str) -> str:
+    """A page with its tables as the results have them."""
+
+    def table(found: re.Match[str]) -> str:
+        return f"<!-- table {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,124 @@
+"""Which predictor, in which world? SG-JEPA with GRU, SSM and Transformer, LeWM and DINO-WM in every world of the paper.
+
+Before methods are compared: could anybody do better than an object that stays put? The room is what lies between it and
+the simulator, started from the state that SG-JEPA's probe sees. Where there is next to none, no method can show anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
+from sgjepa.core.tables import to_csv
+from sgjepa.envs import ENVS
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.words import count, fixed, join
+from sgjepa.results.compare import MEAN, Method, at, verdict
+from sgjepa.results.gather import MAIN, Results
+from sgjepa.studies.study import Cell, Study
+
+METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
+OURS, THEIRS = "SG-JEPA (GRU)", "LeWM"
+LEAST_ROOM = 0.3  # of the error of an object that stays put: with less, the mini size cannot decide
+TABLE = "tables/worlds.csv"
+
+
+def cells(size: str) -> list[Cell]:
+    """Every method in every world that has the size; the two that the paper's claim is about first."""
+    worlds = [name for name, env in ENVS.items() if env.world.usual and size in env.world.usual.sizes]
+    return [Cell(recipe(f"{world}_{method}", size)) for method in METHODS for world in worlds]
+
+
+def summary(by_world: Mapping[str, Results]) -> Finding:
+    """A line per world, method and horizon in a table beside it; the section has the last horizon."""
+    records: list[dict[str, Any]] = []
+    rows: list[tuple[str, ...]] = []
+    decided: list[str] = []
+    undecided: list[str] = []
+    for world, results in by_world.items():
+        found = {method.label: method for method in results.methods}
+        for horizon in (results.last, MEAN):
+            records += [{"world": world, "horizon": horizon, **record} for record in _records(results, horizon)]
+        ours, theirs = found.get(OURS), found.get(THEIRS)
+        if ours is None:
+            continue
+        room = _room(ours, results.last)
+        has_room = room.low > LEAST_ROOM
+        (decided if has_room else undecided).append(world)
+        last = {label: method.at(MAIN, [results.last])[results.last].mean for label, method in found.items()}
+        stay, simulator = (ours.at(MAIN, [results.last], source)[results.last].mean for source in ("stay", "simulator"))
+        rows.append(
+            (
+                world.replace("_", " "),
+                str(results.episodes("all")),
+                fixed(stay, 3),
+                fixed(simulator, 3),
+                f"{100 * room.mean:.0f} % ({100 * room.low:.0f} to {100 * room.high:.0f})",
+                *(fixed(last[label], 3) if label in last else "" for label in _labels(by_world)),
+                _ratio(ours, theirs, results.last) if theirs else "",
+                "yes" if has_room else "no",
+            )
+        )
+    where = f": {_named(decided)}" if decided else ""
+    words = [f"There is room to show something at the last horizon in {count(len(decided), 'world')} of {len(rows)}{where}."]
+    if undecided:
+        words.append(
+            f"In {_named(undecided)} the simulator from the probed state is hardly better than an object that stays put: "
+            "nobody could tell there which dynamics are right."
+        )
+    head = ("world", "episodes", "stays put (m)", "simulator (m)", "room", *(f"{label} (m)" for label in _labels(by_world)))
+    caption = (
+        "Position error at the last horizon over all test episodes, and the room: the share of the error of an object that "
+        "stays put that the simulator, started from what SG-JEPA's probe sees, does away with."
+    )
+    head += (f"{OURS} / {THEIRS}", "decides")
+    return Finding("Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
+
+
+def _named(worlds: list[str]) -> str:
+    return join([world.replace("_", " ") for world in worlds])
+
+
+def _labels(by_world: Mapping[str, Results]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(method.label for results in by_world.values() for method in results.methods))
+
+
+def _records(results: Results, horizon: int | str) -> list[dict[str, Any]]:
+    """All methods and references, metrics and regions at a horizon."""
+    found = []
+    for method in results.methods:
+        for metric in results.metrics:
+            for region in results.regions:
+                for source in ("predicted", "stay", "simulator", "true"):
+                    one = method.at(metric, [horizon], source, region)[horizon]
+                    if one.mean == one.mean:
+                        head = {"method": method.label, "source": source, "metric": metric, "region": region}
+                        numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
+                        found.append({**head, **numbers, "seeds": len(method.seeds)})
+    return found
+
+
+def _room(method: Method, horizon: int) -> Interval:
+    """1 - simulator / stay."""
+    simulator, stay = (at(method.stack(MAIN, source), [horizon]) for source in ("simulator", "stay"))
+    ratio = bootstrap_ratio(simulator, stay)[0]
+    return Interval(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low, ratio.count)
+
+
+def _ratio(ours: Method, theirs: Method, horizon: int) -> str:
+    mine, other = (at(method.stack(MAIN), [horizon]) for method in (ours, theirs))
+    one = bootstrap_ratio(mine, other)[0]
+    said = verdict(bootstrap(mine - other)[0]) if len(mine) == len(other) else ""
+    return f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) {said}".strip()
+
+
+STUDY = Study(
+    name="predictors",
+    question="Which predictor, in which world?",
+    claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM in every world, with a GRU as with a state space.",
+    cells=cells,
+    overview=summary,
+    seeds={"mini": 1, "small": 1, "paper": 1},
+)

@@ -1,0 +1,62 @@
+"""The study of control, small but whole: a world model, policies on it and on the state, trials, a page over all."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import small
+
+from sgjepa.control.policy_record import read_policy
+from sgjepa.data.collect import collect
+from sgjepa.envs import ENVS
+from sgjepa.studies import control
+
+DATA = "arm_catcher_ball-mini"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("control")
+    settings = small("arm_catcher_ball", image_size=64)
+    few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=3))
+    collect(few, folder / "datasets" / DATA, workers=2)
+    control.STUDY.run("mini", folder / "out", folder / "datasets", seeds=1, updates=2, only=["arm_catcher_ball_gru"])
+    return folder
+
+
+@pytest.mark.slow
+def test_policies_differ_in_nothing_but_what_they_look_at(place: Path) -> None:
+    found = {path.name.removesuffix("-mini-seed0"): read_policy(path) for path in (place / "out/policies").iterdir()}
+    assert set(found) == {f"arm_catcher_ball_{name}" for name in ("gru", "gru_nolaw", "state")}
+    configs = {name: dict(one.settings.config) for name, one in found.items()}
+    assert [config.pop("law") for config in configs.values()].count(False) == 1
+    assert all(config == next(iter(configs.values())) for config in configs.values())
+    assert len({str(one.settings.data) for one in found.values()}) == 1
+    assert (
+        len({str(one.scaling.law) for one in found.values()})
+        == len({str(one.scaling.control) for one in found.values()})
+        == 1
+    )
+
+
+@pytest.mark.slow
+def test_all_drive_the_same_episodes_and_are_on_one_page(place: Path) -> None:
+    page = place / "out/report/index.html"
+    with (page.parent / "tables/finding.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    policies = [row["policy"] for row in rows]
+    assert policies[:3] == ["demonstrator", "holding still", "random controls"]
+    assert set(policies[3:]) == {"SG-JEPA (GRU)", "SG-JEPA (GRU), not told the law", "true state"}
+    assert "on SG-JEPA's features a policy succeeds" in (page.parent / "answer.txt").read_text()
+    own = place / "out/report-arm_catcher_ball/index.html"
+    assert own.is_file()
+    assert f'href="../{own.parent.name}/index.html"' in page.read_text()
+
+
+def test_every_world_with_a_task_is_asked() -> None:
+    names = {cell.run.name for cell in control.models("mini")}
+    worlds = [world for world, env in ENVS.items() if env.world.succeeds]
+    assert names == {f"{world}_{method}" for world in worlds for method in control.METHODS}
