@@ -217,6 +217,13 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
     given = player.given(Measure("success", "", given="missed"), np.ones(4, bool)).interval
     assert (given.mean, given.count) == (2 / 3, 3)
+    rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
+    several = Player("p", ((made_up(still, values),), (made_up(still, rare, seed=1),)))
+    found = several.given(Measure("success", "", given="missed"), np.ones(4, bool))
+    assert found.interval.mean == pytest.approx(2 / 4)
+    assert 0 <= found.interval.low < found.interval.high <= 1
+    seldom = Player("p", ((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})),))
+    assert seldom.given(Measure("success", "", given="missed"), np.ones(4, bool)).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
@@ -236,6 +243,10 @@ def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: P
     assert (share.low, share.high) == (0, 1), "two trainings that disagree say next to nothing"
     found = played.difference(player, played.players[0], "success", everything)
     assert (found.low, found.high) == (-1, 1)
+    once = Player("p", ((made_up(still, {"success": [1.0] * 4}),),))
+    sure = played.difference(once, played.players[0], "success", everything)
+    assert sure.mean == sure.high == 1
+    assert sure.low < 0.1, "four of four episodes do not prove that it is always so"
 
 
 def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def differences_html(played: Played) -> str:
     if not rows:
         return ""
     head = "".join(f"<th>{escape(REGIONS[region])}</th>" for region in played.regions)
-    caption = "Difference of success in percentage points on the same episodes, with 95 % bootstrap intervals."
+    caption = "Difference of success in percentage points on the same episodes, with 95 % intervals."
     return parts.table(caption, f"<tr><th>Policies</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
 
 
