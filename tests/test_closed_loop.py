@@ -9,9 +9,10 @@ import pytest
 from conftest import small
 
 from sgjepa.control.closed_loop import Driven, drive_in_waves, starts
+from sgjepa.control.fleet import Fleet
 from sgjepa.control.policy import Policy, View
 from sgjepa.control.simple import SIMPLE, HoldStill, Random, simple
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, MachineError
 from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options, simulate
 from sgjepa.data.seeds import chance_seed
@@ -154,6 +155,21 @@ def test_controls_lie_within_the_limits(name: str) -> None:
         controls = policy.act(np.stack([seen, seen]), np.zeros((2, 1)))
         assert controls.dtype == np.float32
         assert (np.abs(controls) <= env.action_space.high).all()
+
+
+@pytest.mark.opengl
+def test_a_worker_that_is_killed_is_one_line() -> None:
+    settings = small(CATCHER)
+
+    def killed_between_two_steps() -> None:
+        with Fleet(settings, "state", 2) as fleet:
+            fleet.begin(starts(settings, "test", [0, 1, 2]))
+            for process in fleet._pools[1]._processes.values():
+                process.kill()
+            fleet.step(np.zeros((3, 3), np.float32))
+
+    with pytest.raises(MachineError, match="a worker process was killed"):
+        killed_between_two_steps()
 
 
 def test_a_world_without_a_task_and_a_policy_that_says_nothing_are_refused() -> None:

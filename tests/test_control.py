@@ -33,6 +33,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import Measure
+from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
 from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials
 from sgjepa.training import checkpoint
@@ -53,6 +54,11 @@ TINY = PolicyConfig(
 )
 
 
+@pytest.fixture(autouse=True)
+def _small_films(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_figures, "_SIDE", 32)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("control")
@@ -61,7 +67,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def dataset(place: Path) -> Dataset:
     settings = small(CATCHER, seed=1)
-    few = replace(settings, train=replace(settings.train, episodes=7), test=replace(settings.test, episodes=5))
+    few = replace(settings, train=replace(settings.train, episodes=4), test=replace(settings.test, episodes=4))
     return open_dataset(collect(few, place / "datasets" / "caught", workers=1))
 
 
@@ -93,7 +99,7 @@ def chance(dataset: Dataset, place: Path) -> Path:
 
 def test_a_learned_policy_does_the_same_alone_and_side_by_side(dataset: Dataset, policy: Path) -> None:
     driver, settings = load_policy(policy), dataset.settings
-    together = drive_in_waves(driver, settings, "test", [0, 3, 4], 1, processes=2)
+    together = drive_in_waves(driver, settings, "test", [0, 2, 3], 1, processes=2)
     alone = drive_in_waves(driver, settings, "test", [3], 1)
     for mine, all_ in ((alone.rows, together.rows), (alone.controls, together.controls)):
         rows = all_["episode"] == 3
@@ -141,7 +147,7 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
         trial(subject, dataset, 0)
     assert not list(subject.folder.glob("[!.]*")), "a half made trial is not there to be read"
     made = trial(subject, dataset, 0)
-    assert begun == [2, 2, 2, 1], "the first wave was kept"
+    assert begun == [2, 2, 2], "the first wave was kept"
     for name in (ROWS, CONTROLS):  # waves of another size, and a kill, make no difference
         assert files.digest(made / name) == files.digest(chance / name)
     assert [entry.name for entry in subject.folder.iterdir()] == [made.name]
@@ -211,15 +217,36 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
     given = player.given(Measure("success", "", given="missed"), np.ones(4, bool)).interval
     assert (given.mean, given.count) == (2 / 3, 3)
+    rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
+    several = Player("p", ((made_up(still, values),), (made_up(still, rare, seed=1),)))
+    found = several.given(Measure("success", "", given="missed"), np.ones(4, bool))
+    assert found.interval.mean == pytest.approx(2 / 4)
+    assert 0 <= found.interval.low < found.interval.high <= 1
+    seldom = Player("p", ((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})),))
+    assert seldom.given(Measure("success", "", given="missed"), np.ones(4, bool)).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
     played = gather_trials([still, chance])
     assert [player.label for player in played.players] == ["holding still", "random controls"]
-    assert played.regions == ("all",), "five of 23 gravities, all below the training ones"
+    assert played.regions == ("all",), "four of 23 gravities, all below the training ones"
     one, other = played.players
     found = played.difference(one, other, "missed", played.region("all"))
     assert found.mean == pytest.approx(float((one.stack("missed") - other.stack("missed")).mean()))
+
+
+def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: Path) -> None:
+    trainings = [made_up(still, {"success": values}, seed) for seed, values in enumerate(([1.0, 1, 1, 0], [0.0] * 4))]
+    played = gather_trials([still])
+    player, everything = Player("p", tuple((one,) for one in trainings)), played.region("all")
+    share = player.estimate(SUCCESS, everything).interval
+    assert (share.low, share.high) == (0, 1), "two trainings that disagree say next to nothing"
+    found = played.difference(player, played.players[0], "success", everything)
+    assert (found.low, found.high) == (-1, 1)
+    once = Player("p", ((made_up(still, {"success": [1.0] * 4}),),))
+    sure = played.difference(once, played.players[0], "success", everything)
+    assert sure.mean == sure.high == 1
+    assert sure.low < 0.1, "four of four episodes do not prove that it is always so"
 
 
 def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:
@@ -269,7 +296,8 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["{data}", "--data", "{data}"], "is not a policy"),
         (["{policy}", "--data", "{square}"], "the policy was trained for arm_catcher_ball"),
         (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
-        (["still", "--data", "{data}", "--episodes", "6"], "has 5 test episodes; 6 were asked for"),
+        (["still", "--data", "{data}", "--episodes", "6"], "has 4 test episodes; 6 were asked for"),
+        (["still", "--data", "{data}", "--execute", "4"], "--execute is for policies that plan, not for still"),
         (["still", "still", "--data", "{data}"], "still is given twice"),
         (["still", "--data", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["still", "--data", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),

@@ -68,6 +68,8 @@ def run(options: Namespace) -> None:
 
     if any(name not in SIMPLE for name in options.policies):
         shared.prepare_for_torch()
+    elif options.execute is not None:
+        raise InputError(f"--execute is for policies that plan, not for {', '.join(options.policies)}")
     output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]

@@ -27,8 +27,10 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import read_table, write_table
+from sgjepa.data.config import with_meshes
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs import find
+from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 
 MADE_BY = "sgjepa control"
@@ -62,6 +64,8 @@ def trial(subject: Subject, dataset: Dataset, sampling: int, episodes: int | Non
     count = dataset.test.episodes if episodes is None else episodes
     if not 1 <= count <= dataset.test.episodes:
         raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
+    if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
+        raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
     settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING)
     first = f"first{count}" if count < dataset.test.episodes else ""
     differs = "-".join(part for part in (subject.differs, first) if part)

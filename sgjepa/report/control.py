@@ -65,7 +65,7 @@ def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film]) -> st
     sections = [
         Section("says", "What the numbers say", _says(played)),
         Section("law", f"Success by {law}", _law(played, drawn)),
-        Section("measures", "All measures", "".join(tables.measures_html(played, one) for one in played.regions)),
+        Section("measures", "All measures", _measures(played)),
         Section("pairs", "On the same episodes", tables.differences_html(played)),
         Section("outcomes", "What became of the episodes", tables.outcomes_html(played)),
         Section("films", "Films", _films(films)),
@@ -121,6 +121,10 @@ def _law(played: Played, drawn: Sequence[Picture]) -> str:
         "intervals over the episodes of one value. Grey: policies that learn nothing."
     )
     return parts.figures(drawn, caption)
+
+
+def _measures(played: Played) -> str:
+    return tables.meanings_html(played) + "".join(tables.measures_html(played, region) for region in played.regions)
 
 
 def _films(films: Sequence[Film]) -> str:

@@ -111,6 +111,12 @@ def dot(played: Played, player: Player) -> str:
     return f'<span class="dot" style="--colour: {colours(played)[player.label]}"></span>{escape(player.label)}'
 
 
+def meanings_html(played: Played) -> str:
+    """What each measure counts."""
+    said = (f"<b>{escape(one.title)}</b>: {escape(one.about)}" for one in columns(played))
+    return f'<p class="quiet">{"; ".join(said)}.</p>'
+
+
 def measures_html(played: Played, region: str) -> str:
     """A line per policy, a column per measure."""
     shown, rows, wilson = columns(played), [], False
@@ -124,7 +130,8 @@ def measures_html(played: Played, region: str) -> str:
         kind = ' class="reference"' if player.reference else ""
         rows.append(f"<tr{kind}><td>{dot(played, player)}</td>{''.join(cells)}</tr>")
     head = "".join(f'<th title="{escape(column.about)}">{escape(column.title)}</th>' for column in shown)
-    caption = f"{REGIONS[region].capitalize()}: {int(chosen.sum())}. Means with 95 % intervals, from bootstraps"
+    where = "All episodes" if region == "all" else f"Episodes {REGIONS[region]}"
+    caption = f"{where}: {int(chosen.sum())}. Means with 95 % intervals, from bootstraps"
     caption += f"; {DAGGER} Wilson's, where all values are equal or one training has few episodes." if wilson else "."
     return parts.table(caption, f"<tr><th>Policy</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
 
@@ -134,6 +141,8 @@ def _cell(one: Estimate, measure: Measure) -> str:
     if not found.count:
         return "–"
     mean, low, high = (fixed(scale * value, decimals) for value in (found.mean, found.low, found.high))
+    if found.low != found.low:
+        return f"{mean}<small>one episode</small>"
     return f"{mean}<small>{low} to {high}{f' {DAGGER}' if one.how == WILSON else ''}</small>"
 
 
@@ -147,7 +156,7 @@ def differences_html(played: Played) -> str:
     if not rows:
         return ""
     head = "".join(f"<th>{escape(REGIONS[region])}</th>" for region in played.regions)
-    caption = "Difference of success in percentage points on the same episodes, with 95 % bootstrap intervals."
+    caption = "Difference of success in percentage points on the same episodes, with 95 % intervals."
     return parts.table(caption, f"<tr><th>Policies</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
 
 

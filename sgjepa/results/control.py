@@ -91,8 +91,8 @@ class Player:
         if measure.unit:  # a count, or a time that not every episode has
             known = _mean(list(values))
             known = known[np.isfinite(known)]
-            if not len(known):
-                return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
+            if len(known) < 2:  # one value has no interval
+                return Estimate(Interval(float(known[0]) if len(known) else np.nan, np.nan, np.nan, len(known)), BOOTSTRAP)
             return Estimate(bootstrap(known[:, None])[0], BOOTSTRAP)
         return _share(values)
 
@@ -104,12 +104,11 @@ class Player:
         count = int((happened.mean(axis=0) > 0).sum())
         if len(self.trainings) == 1 and set(np.unique(happened)) <= {0.0, 1.0}:
             return _share(both[:, happened[0] > 0])
-        if len(np.unique(both[happened > 0] / happened[happened > 0])) == 1:
-            mean = float(both.sum() / happened.sum())
-            return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore"):  # a resample in which it never happened
             found = bootstrap_ratio(both[..., None], happened[..., None])[0]
-        return Estimate(Interval(found.mean, found.low, min(found.high, 1.0), count), BOOTSTRAP)
+        if not found.low < found.high:
+            return Estimate(Interval(found.mean, *wilson(found.mean * count, count), count), WILSON)
+        return Estimate(Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
 
     def outcomes(self, label: str, chosen: np.ndarray) -> dict[str, float]:
         """The share of the chosen episodes that came to each word of a label, the most frequent first."""
@@ -166,9 +165,14 @@ class Played:
         return self.first.law[:, list(self.about.laws).index(law)] == value
 
     def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
-        """`one` minus `other` on the same chosen episodes."""
+        """`one` minus `other` on the same chosen episodes, of what happened or not."""
         mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
-        return bootstrap_difference(mine, theirs)[0]
+        found = bootstrap_difference(mine, theirs)[0]
+        if found.low == found.high and found.count:
+            # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
+            sure = wilson(found.count, found.count)[0]
+            found = Interval(found.mean, sure * found.mean - (1 - sure), sure * found.mean + (1 - sure), found.count)
+        return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.count)
 
 
 def _mean(values: Sequence[np.ndarray]) -> np.ndarray:

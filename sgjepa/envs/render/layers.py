@@ -89,7 +89,7 @@ class View:
         right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
         near = -backward <= spheres[:, 3]  # around the camera, or behind it
         found = []
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             for across in (-up, right):
                 middle, reach = np.arctan2(across, -backward), np.arcsin(spheres[:, 3] / np.hypot(across, backward))
                 found.append((middle - reach, middle + reach))
