@@ -13,6 +13,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REGIONS = {"all": "all gravities", "in": "in distribution", "out": "out of distribution"}
+SHOWN = {  # references, and what they are called here
+    "object stays put": "the object stays where it was",
+    "simulator from SG-JEPA (GRU)'s probe": "simulator from what SG-JEPA's probe sees",
+}
 NAMES = {"position_l2": "position", "velocity_l2": "velocity"}
 UNITS = {"position_l2": "m", "velocity_l2": "m/s"}
 Row = dict[str, str]
@@ -24,23 +29,26 @@ def read(name: str) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def errors(name: str, region: str, columns: Sequence[tuple[str, str]], references: Sequence[str], paper: str = "") -> str:
-    """Methods and references in one region. columns: metric and horizon. paper: the metric of its column, over all laws."""
+def errors(name: str, regions: Sequence[str], columns: Sequence[tuple[str, str]], paper: str = "") -> str:
+    """Methods and references, region by region. columns: metric and horizon. paper: the metric of its column, all laws."""
     rows = read(name)
     heads = [f"{NAMES[metric]}, {_when(horizon)} ({UNITS[metric]})" for metric, horizon in columns]
-    heads += [f"paper: {NAMES[paper]}, mean / h = 44"] if paper else []
+    heads += [f"the paper's {NAMES[paper]}, mean / h = 44"] if paper else []
     found = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
-    here = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == region}
     everywhere = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == "all"}
-    for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in references):
-        cells = [here.get((label, *column)) for column in columns]
-        first = next(cell for cell in cells if cell)
-        seeds = f", {first['seeds']} trainings" if int(first["seeds"]) > 1 else ""
-        shown = [_value(cell, interval=cell is not None and cell["kind"] == "method") for cell in cells]
-        if paper:
-            says = [everywhere.get((f"paper: {label.split(',')[0]}", paper, horizon)) for horizon in ("mean", "44")]
-            shown.append(" / ".join(f"{float(one['mean']):.3f}" for one in says if one))
-        found.append(_line([f"{label}{seeds}", *shown]))
+    for region in regions:
+        here = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == region}
+        count = next(iter(here.values()))["episodes"]
+        found.append(_line([f"*{REGIONS[region]}, {count} episodes*", *[""] * len(heads)]))
+        for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in SHOWN):
+            cells = [here.get((label, *column)) for column in columns]
+            first = next(cell for cell in cells if cell)
+            seeds = f", {first['seeds']} trainings" if int(first["seeds"]) > 1 else ""
+            shown = [_value(cell, interval=cell is not None and cell["kind"] == "method") for cell in cells]
+            if paper:
+                says = [everywhere.get((f"paper: {label.split(',')[0]}", paper, horizon)) for horizon in ("mean", "44")]
+                shown.append(" / ".join(f"{float(one['mean']):.3f}" for one in says if one) if region == regions[0] else "")
+            found.append(_line([f"{SHOWN.get(label, label)}{seeds}", *shown]))
     return "\n".join(found)
 
 
@@ -96,11 +104,15 @@ def _line(cells: Sequence[str]) -> str:
 
 
 _SHORT = [("position_l2", "mean"), ("position_l2", "44"), ("velocity_l2", "mean"), ("velocity_l2", "44")]
-_STAY = ["object stays put", "simulator from SG-JEPA (GRU)'s probe"]
+_FULL = [("position_l2", horizon) for horizon in ("1", "5", "16", "32", "44", "mean")]
 TABLES: dict[str, Callable[[], str]] = {
-    "square_out": lambda: errors(
-        "square_mini_errors", "out", [("position_l2", h) for h in ("1", "5", "16", "32", "44")], _STAY
+    "approach_ball": lambda: errors("approach_ball_mini_errors", ("out", "in"), _SHORT, "position_l2"),
+    "approach_ball_horizons": lambda: errors("approach_ball_mini_errors", ("out", "in"), _FULL),
+    "approach_ball_gravity": lambda: by_law(
+        "approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), (0, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
     ),
+    "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
+    "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
 }
 
 

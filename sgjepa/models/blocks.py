@@ -122,6 +122,17 @@ class Attention(nn.Module):
         y = self.out(y.transpose(1, 2).flatten(2))
         return F.dropout(y, self.dropout, self.training)
 
+    def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scaled queries, keys and values of tokens x (B, N, D), (B, heads, N, head_dim) each."""
+        h = self.norm(x)
+        q, k, v = (f(h).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
+        return q * q.shape[-1] ** -0.5, k, v
+
+    def gather(self, y: Tensor) -> Tensor:
+        """What each head has found, (B, heads, N, head_dim) -> (B, N, D)."""
+        answer: Tensor = self.out(y.transpose(1, 2).flatten(2))
+        return answer
+
     def _of_one(self, h: Tensor) -> Tensor:
         """What the first token gathers, h (B, N, D) -> (B, 1, inner), without a key or a value for any other token.
 

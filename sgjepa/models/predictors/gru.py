@@ -46,6 +46,16 @@ class GRUCell(nn.Module):
         y: Tensor = self.gru(x)[0]
         return y
 
+    def begin(self, x: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+        """As `forward`, with the state after it, for predictors/futures.py."""
+        y = self(x) if x.shape[1] else x
+        return y, (y[:, -1] if x.shape[1] else x.new_zeros(len(x), x.shape[2]),)
+
+    def go_on(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor]]:
+        """One step x (B, width) from a state."""
+        y = torch.gru_cell(x, state[0], *self.gru.parameters())
+        return y, (y,)
+
     def advance(self, x: Tensor, state: Tensor, counts: Sequence[int]) -> Tensor:
         """Many sequences that do not begin together: x (R, width), the rows of one moment after those of another.
 

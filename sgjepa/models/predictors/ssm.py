@@ -66,6 +66,32 @@ class SelectiveSSM(nn.Module):
         out: Tensor = self.output(y * F.silu(gate))
         return out
 
+    # --- the same step by step, for predictors/futures.py -------------------------------------------------------------
+
+    def begin(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """As `forward`, with what it remembers after it: the inputs that the convolution still sees, and the state."""
+        before = self.conv.kernel_size[0] - 1
+        memory = x.new_zeros(len(x), before, self.conv.in_channels), x.new_zeros(len(x), *self.A_log.shape)
+        answers = []
+        for moment in x.unbind(1):
+            y, memory = self.go_on(moment, memory)
+            answers.append(y)
+        return (torch.stack(answers, dim=1) if answers else x), memory
+
+    def go_on(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """One step x (B, width); state: inputs (B, kernel - 1, I) and memory (B, I, N)."""
+        inputs, h = state
+        u, gate = self.input(x).chunk(2, dim=-1)  # (B, I)
+        inputs = torch.cat([inputs, u[:, None]], dim=1)
+        seen = torch.einsum("bti,it->bi", inputs, self.conv.weight[:, 0])
+        u = F.silu(seen if self.conv.bias is None else seen + self.conv.bias)
+        rank, B, C = self.select(u).split(self.split, dim=-1)
+        delta = F.softplus(self.step(rank))
+        h = torch.exp(delta[..., None] * -self.A_log.exp()) * h + (delta * u)[..., None] * B[:, None]
+        y = (h * C[:, None]).sum(-1) + self.D * u
+        out: Tensor = self.output(y * F.silu(gate))
+        return out, (inputs[:, 1:], h)
+
 
 def scan_reference(delta: Tensor, x: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """h[t] = exp(delta[t] A) h[t - 1] + x[t] B[t],  y[t] = C[t] . h[t],  one step at a time.

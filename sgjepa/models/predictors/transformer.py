@@ -7,6 +7,7 @@ block_concat   the condition joins the input of both halves of every block
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -66,6 +67,15 @@ def variant(name: str, like: Transformer, latent: int) -> Transformer:
     return replace(like, condition=chosen.condition, gate_init=chosen.gate_init, mlp=8 * round(mlp / 8))
 
 
+def causal(attention: Attention, h: Tensor) -> Tensor:
+    """Every token sees itself and those before it."""
+    y: Tensor = attention(h, causal=True)
+    return y
+
+
+Attend = Callable[[Attention, Tensor], Tensor]  # tokens (B, N, D) -> what they gather; predictors/futures.py has its own
+
+
 class TransformerPredictor(nn.Module):
     """z, c (B, t, D) -> (B, t, D), t <= history. The width is the latent's; a final norm and no output projection."""
 
@@ -102,10 +112,10 @@ class AdaLNBlock(nn.Module):
             modulation.bias[5 * width :] = config.gate_init
         self.modulation = nn.Sequential(nn.SiLU(), modulation)
 
-    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+    def forward(self, x: Tensor, c: Tensor, attend: Attend = causal) -> Tensor:
         shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(c).chunk(6, dim=-1)
         # a norm without scale here and an affine one inside each half: the reference has both
-        x = x + gate1 * self.attention(layer_norm(x) * (1 + scale1) + shift1, causal=True)
+        x = x + gate1 * attend(self.attention, layer_norm(x) * (1 + scale1) + shift1)
         y: Tensor = x + gate2 * self.mlp(layer_norm(x) * (1 + scale2) + shift2)
         return y
 
@@ -121,8 +131,8 @@ class ConcatBlock(nn.Module):
         self.joins = nn.ModuleList(Join(width) for _ in range(2)) if joins else None
         self.scale = nn.Parameter(torch.full((2,), config.gate_init))
 
-    def forward(self, x: Tensor, c: Tensor) -> Tensor:
-        x = x + self.scale[0] * self.attention(self._input(x, c, 0), causal=True)
+    def forward(self, x: Tensor, c: Tensor, attend: Attend = causal) -> Tensor:
+        x = x + self.scale[0] * attend(self.attention, self._input(x, c, 0))
         y: Tensor = x + self.scale[1] * self.mlp(self._input(x, c, 1))
         return y
 
