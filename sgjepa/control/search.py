@@ -1,0 +1,107 @@
+"""Search for controls that cost little: CEM, and iCEM and MPPI as small variants of one loop. Knows nothing of models.
+
+Every iteration draws candidates around a mean plan, asks what they cost, and moves the mean and the spread:
+
+cem    to the mean and spread of the elites
+icem   the same, with noise that changes slowly along the plan, fewer candidates from one iteration to the next, and some of
+       the last elites among the next candidates (Pinneri et al., 2020)
+mppi   to the mean of all candidates, weighted by exp(-cost / temperature); the spread stays (Williams et al., 2017)
+
+E searches run side by side; the noise of each comes from its own generator, so none depends on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa.core.config import check_bounds
+from sgjepa.core.errors import InputError, unknown
+
+Way: TypeAlias = Literal["cem", "icem", "mppi"]
+Cost: TypeAlias = Callable[[Tensor], Tensor]  # plans (E, N, P, A) -> (E, N)
+_SMALLEST = 1e-3  # of the spread, as a share of the limits: a search never stops altogether
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hard to look. spread: the first standard deviation, as a share of the controls' limits."""
+
+    way: Way = "cem"
+    candidates: int = 300
+    iterations: int = 30
+    elites: int = 30
+    spread: float = 0.5
+    momentum: float = 0.0  # share of the last mean and spread that stays
+    temperature: float = 0.1  # mppi: in standard deviations of the candidates' costs
+    colour: float = 2.0  # icem: noise with a power of 1 / frequency ** colour along the plan
+    shrink: float = 1.25  # icem: so many times fewer candidates in each iteration, at least twice the elites
+    kept: float = 0.3  # icem: share of the elites that are candidates again
+
+    def __post_init__(self) -> None:
+        if self.way not in get_args(Way):
+            raise unknown("search", self.way, get_args(Way))
+        check_bounds(self, candidates=(1, 1e6), iterations=(1, 1e6), elites=(1, 1e6), spread=(0, 1e3), momentum=(0, 1))
+        check_bounds(self, temperature=(1e-9, 1e9), colour=(0, 10), shrink=(1, 100), kept=(0, 1))
+        if self.elites > self.candidates:
+            raise InputError(f"a search cannot choose {self.elites} elites among {self.candidates} candidates")
+
+    def count(self, iteration: int) -> int:
+        """Candidates of an iteration."""
+        if self.way != "icem":
+            return self.candidates
+        return min(self.candidates, max(round(self.candidates / self.shrink**iteration), 2 * self.elites))
+
+
+@torch.no_grad()
+def search(
+    cfg: Search, cost: Cost, mean: Tensor, limit: Tensor, rngs: Sequence[np.random.Generator]
+) -> tuple[Tensor, Tensor]:
+    """The best plans found and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,)."""
+    spread = (cfg.spread * limit).expand_as(mean)
+    best, lowest = mean.clamp(-limit, limit), torch.full((len(mean),), torch.inf, dtype=mean.dtype)
+    elite = mean[:, None][:, :0]  # of the last iteration, (E, k, P, A)
+    for iteration in range(cfg.iterations):
+        kept = elite[:, : round(cfg.kept * cfg.elites)] if cfg.way == "icem" else elite[:, :0]
+        fresh = cfg.count(iteration) - kept.shape[1] - 1
+        noise = torch.from_numpy(np.stack([_noise(cfg, rng, fresh, *mean.shape[1:]) for rng in rngs])).to(mean)
+        drawn = mean[:, None] + spread[:, None] * noise
+        plans = torch.cat([mean[:, None], kept, drawn], dim=1).clamp(-limit, limit)  # (E, N, P, A); the mean itself is one
+        costs = cost(plans)  # (E, N)
+        order = costs.argsort(dim=1)
+        elite = plans.take_along_dim(order[:, : cfg.elites, None, None], dim=1)
+        first = costs.gather(1, order[:, :1])[:, 0]
+        best = torch.where((first < lowest)[:, None, None], elite[:, 0], best)
+        lowest = torch.minimum(first, lowest)
+        if cfg.way == "mppi":
+            scale = cfg.temperature * costs.std(dim=1, keepdim=True).clamp(min=1e-12)
+            weight = torch.softmax(-(costs - first[:, None]) / scale, dim=1)
+            found = (weight[..., None, None] * plans).sum(dim=1)
+            width = spread
+        else:
+            found, width = elite.mean(dim=1), elite.std(dim=1, correction=0)
+        mean = cfg.momentum * mean + (1 - cfg.momentum) * found
+        spread = torch.maximum(cfg.momentum * spread + (1 - cfg.momentum) * width, _SMALLEST * limit)
+    return best, lowest
+
+
+def _noise(cfg: Search, rng: np.random.Generator, count: int, steps: int, controls: int) -> np.ndarray:
+    """(count, P, A) with variance 1: white, or for icem with less of the fast changes along the plan."""
+    white = rng.standard_normal((count, steps, controls), dtype=np.float32)
+    if cfg.way != "icem" or steps < 2 or cfg.colour == 0:
+        return white
+    spectrum = np.fft.rfft(white, axis=1)
+    frequency = np.maximum(np.fft.rfftfreq(steps), 1 / steps)
+    scale = frequency ** (-cfg.colour / 2)
+    # of real noise of length P every frequency but the first (and the last, if P is even) stands for two
+    twice = np.full(len(scale), 2.0)
+    twice[0] = 1.0
+    twice[-1] = 1.0 if steps % 2 == 0 else 2.0
+    scale /= np.sqrt((twice * scale**2).sum() / steps)
+    coloured: np.ndarray = np.fft.irfft(spectrum * scale[:, None], n=steps, axis=1).astype(np.float32)
+    return coloured

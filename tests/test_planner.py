@@ -1,0 +1,194 @@
+"""Searches find what costs little, and a planner that knows the dynamics reaches its goal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sgjepa.control.planner import Distance, Planner, PlannerConfig
+from sgjepa.control.search import Search, _noise, search
+from sgjepa.core.errors import InputError
+from sgjepa.envs.world import Quantity, World
+from sgjepa.models.base import WorldModel
+
+torch.set_num_threads(1)
+WAYS = ("cem", "icem", "mppi")
+LIMIT = torch.tensor([1.0, 0.5])
+TARGET = torch.tensor([[0.3, -0.2], [-0.7, 0.4], [0.1, 5.0]])  # the last lies beyond the limit of its second control
+
+
+def rngs(*seeds: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def far(target: Tensor) -> Tensor:
+    return target.clamp(-LIMIT, LIMIT)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_search_finds_the_cheapest_plan_within_the_limits(way: str) -> None:
+    cfg = Search(way, candidates=200, iterations=20, elites=20, spread=0.5)
+    targets = TARGET[:, None].expand(-1, 4, -1)  # (E, P, A)
+
+    def cost(plans: Tensor) -> Tensor:
+        assert (plans.abs() <= LIMIT + 1e-6).all(), "nothing outside the limits is asked for"
+        return (plans - targets[:, None]).square().sum(dim=(2, 3))
+
+    best, lowest = search(cfg, cost, torch.zeros(3, 4, 2), LIMIT, rngs(0, 1, 2))
+    atol = 0.2 if way == "mppi" else 0.05
+    torch.testing.assert_close(best, far(TARGET)[:, None].expand(-1, 4, -1), atol=atol, rtol=0)
+    torch.testing.assert_close(lowest, cost(best[:, None])[:, 0])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_search_does_not_depend_on_those_beside_it(way: str) -> None:
+    cfg = Search(way, candidates=30, iterations=4, elites=5)
+
+    def cost_to(target: Tensor) -> object:
+        return lambda plans: (plans - target[:, None, None]).square().sum(dim=(2, 3))
+
+    both, _ = search(cfg, cost_to(TARGET[:2]), torch.zeros(2, 3, 2), LIMIT, rngs(7, 8))
+    alone, _ = search(cfg, cost_to(TARGET[1:2]), torch.zeros(1, 3, 2), LIMIT, rngs(8))
+    torch.testing.assert_close(both[1:], alone)
+
+
+def test_more_iterations_never_cost_more() -> None:
+    def cost(plans: Tensor) -> Tensor:
+        return (plans - TARGET[:, None, None]).abs().sum(dim=(2, 3))
+
+    lowest = [
+        search(Search(iterations=n, candidates=40, elites=4), cost, torch.zeros(3, 5, 2), LIMIT, rngs(1, 2, 3))[1]
+        for n in (1, 3, 9)
+    ]
+    assert (lowest[0] >= lowest[1]).all()
+    assert (lowest[1] >= lowest[2]).all()
+
+
+def test_the_noise_of_icem_is_slow_and_has_unit_variance() -> None:
+    slow, white = (_noise(Search(way), np.random.default_rng(0), 20_000, 8, 1)[..., 0] for way in ("icem", "cem"))
+    for noise in (slow, white):
+        assert noise.var() == pytest.approx(1.0, abs=0.02)
+    beside = [np.mean(noise[:, 1:] * noise[:, :-1]) for noise in (slow, white)]
+    assert beside[0] > 0.5 > abs(beside[1]) * 10
+
+
+def test_icem_asks_for_fewer_and_fewer_candidates() -> None:
+    counts = [Search("icem", candidates=300, elites=20).count(i) for i in range(20)]
+    assert counts[0] == 300
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 40
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"elites": 301}, "cannot choose 301 elites among 300 candidates"),
+        ({"way": "gradient"}, "unknown search 'gradient'"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Search(**settings)  # type: ignore[arg-type]
+
+
+def test_a_plan_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="a horizon of at least 1, got 0"):
+        PlannerConfig(horizon=0)
+    with pytest.raises(InputError, match="of 5 planned controls 1 to so many can be carried out, not 6"):
+        PlannerConfig(execute=6)
+
+
+# --- a world that is known exactly -------------------------------------------------------------------------------------
+
+POINT = World(
+    name="point",
+    gym_id="",
+    state=(),
+    control=(Quantity("dx", "m"), Quantity("dy", "m")),
+    control_limit=1.0,
+    phys=(),
+    nominal_law={},
+)
+STEP = 0.1
+
+
+class Point(WorldModel):
+    """Red and green of a frame are a point's place; a control moves it by a tenth, against a wind that is the law."""
+
+    encoder_parts = ()
+
+    def __init__(self, controls: int = 2) -> None:
+        super().__init__(controls, 1, latent_shape=(2,), feature_width=2, image_size=None)
+
+    @property
+    def encoder_settings(self) -> object:
+        return None
+
+    def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
+        return frames[:, :, 0, 0, :2].float() / 127.5 - 1
+
+    def condition(self, control: Tensor, law: Tensor) -> Tensor:
+        return torch.cat([control, law[:, None].expand(-1, control.shape[1], -1)], dim=-1)
+
+    def predict(self, z: Tensor, c: Tensor) -> Tensor:
+        return z + STEP * (c[..., :2] - c[..., 2:])
+
+    def features(self, z: Tensor) -> Tensor:
+        return z
+
+
+def frames_of(place: np.ndarray) -> np.ndarray:
+    """(N, 2) -> (N, 4, 4, 3)"""
+    colour = np.concatenate([np.round((place + 1) * 127.5), np.zeros((len(place), 1))], axis=1).astype(np.uint8)
+    return np.broadcast_to(colour[:, None, None], (len(place), 4, 4, 3)).copy()
+
+
+def drive(cfg: PlannerConfig, start: np.ndarray, goal: np.ndarray, wind: np.ndarray, seeds: list[int]) -> np.ndarray:
+    model = Point()
+    price = Distance(model, torch.from_numpy(goal).float())
+    planner, place = Planner(model, 4, POINT, price, cfg), start.copy()
+    planner.reset(wind, seeds)
+    for _ in range(25):
+        control = planner.act(frames_of(place), wind)
+        assert (np.abs(control) <= 1).all()
+        place = np.clip(place + STEP * (control - wind), -1, 1)
+    return place
+
+
+START, GOAL = np.array([[-0.5, 0.5], [0.6, 0.0]]), np.array([[0.7, -0.4], [-0.2, 0.8]])
+WIND = np.array([[0.3], [-0.2]], np.float32)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("execute", [1, 3])
+def test_a_planner_with_the_true_dynamics_reaches_the_goal_against_the_wind(way: str, execute: int) -> None:
+    cfg = PlannerConfig(horizon=4, execute=execute, search=Search(way, candidates=80, iterations=8, elites=10))
+    place = drive(cfg, START, GOAL, WIND, [0, 1])
+    assert np.abs(place - GOAL).max() < 0.12
+
+
+def test_an_episode_is_planned_the_same_alone_and_beside_others() -> None:
+    cfg = PlannerConfig(horizon=4, search=Search(candidates=40, iterations=3, elites=8))
+    both = drive(cfg, START, GOAL, WIND, [0, 1])
+    alone = drive(cfg, START[1:], GOAL[1:], WIND[1:], [1])
+    np.testing.assert_allclose(both[1:], alone, atol=1e-5)
+
+
+def test_a_run_without_the_worlds_controls_is_refused() -> None:
+    with pytest.raises(InputError, match="the model takes 3 controls and point has 2"):
+        Planner(Point(3), 4, POINT, lambda futures, episodes: futures[..., 0, 0], PlannerConfig())
+
+
+def test_worlds_may_limit_each_control_by_itself() -> None:
+    narrow = replace(POINT, control_limit=(1.0, 0.0))
+    planner = Planner(
+        Point(), 4, narrow, Distance(Point(), torch.ones(1, 2)), PlannerConfig(search=Search(candidates=20, elites=4))
+    )
+    planner.reset(WIND[:1], [0])
+    control = planner.act(frames_of(START[:1]), WIND[:1])
+    assert control[0, 1] == 0
+    assert control[0, 0] > 0.9
