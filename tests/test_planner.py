@@ -60,10 +60,8 @@ def test_more_iterations_never_cost_more() -> None:
     def cost(plans: Tensor) -> Tensor:
         return (plans - TARGET[:, None, None]).abs().sum(dim=(2, 3))
 
-    lowest = [
-        search(Search(iterations=n, candidates=40, elites=4), cost, torch.zeros(3, 5, 2), LIMIT, rngs(1, 2, 3))[1]
-        for n in (1, 3, 9)
-    ]
+    start, sizes = torch.zeros(3, 5, 2), [Search(iterations=n, candidates=40, elites=4) for n in (1, 3, 9)]
+    lowest = [search(cfg, cost, start, LIMIT, rngs(1, 2, 3))[1] for cfg in sizes]
     assert (lowest[0] >= lowest[1]).all()
     assert (lowest[1] >= lowest[2]).all()
 
@@ -168,7 +166,8 @@ WIND = np.array([[0.3], [-0.2]], np.float32)
 def test_a_planner_with_the_true_dynamics_reaches_the_goal_against_the_wind(way: str, execute: int) -> None:
     cfg = PlannerConfig(horizon=4, execute=execute, search=Search(way, candidates=80, iterations=8, elites=10))
     place = drive(cfg, START, GOAL, WIND, [0, 1])
-    assert np.abs(place - GOAL).max() < 0.12
+    assert np.abs(START - GOAL).max() > 0.8
+    assert np.abs(place - GOAL).max() < 0.2, "only the end of a plan is priced, so it need not hurry over the last steps"
 
 
 def test_an_episode_is_planned_the_same_alone_and_beside_others() -> None:
@@ -185,9 +184,8 @@ def test_a_run_without_the_worlds_controls_is_refused() -> None:
 
 def test_worlds_may_limit_each_control_by_itself() -> None:
     narrow = replace(POINT, control_limit=(1.0, 0.0))
-    planner = Planner(
-        Point(), 4, narrow, Distance(Point(), torch.ones(1, 2)), PlannerConfig(search=Search(candidates=20, elites=4))
-    )
+    cfg = PlannerConfig(search=Search(candidates=20, elites=4))
+    planner = Planner(Point(), 4, narrow, Distance(Point(), torch.ones(1, 2)), cfg)
     planner.reset(WIND[:1], [0])
     control = planner.act(frames_of(START[:1]), WIND[:1])
     assert control[0, 1] == 0

@@ -62,7 +62,7 @@ class Search:
 def search(
     cfg: Search, cost: Cost, mean: Tensor, limit: Tensor, rngs: Sequence[np.random.Generator]
 ) -> tuple[Tensor, Tensor]:
-    """The best plans found and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,)."""
+    """The best plans and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,)."""
     spread = (cfg.spread * limit).expand_as(mean)
     best, lowest = mean.clamp(-limit, limit), torch.full((len(mean),), torch.inf, dtype=mean.dtype)
     elite = mean[:, None][:, :0]  # of the last iteration, (E, k, P, A)
