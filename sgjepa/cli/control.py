@@ -10,7 +10,7 @@ from sgjepa.cli import shared
 from sgjepa.core.errors import InputError
 
 ABOUT = "let policies drive a world's test episodes and compare them on one page; interrupted, the same command goes on"
-EXAMPLE = "sgjepa control expert still random --data datasets/arm_catcher_ball-mini"
+EXAMPLE = "sgjepa control expert still random --dataset datasets/arm_catcher_ball-mini"
 OUT = Path("control")
 
 
@@ -23,7 +23,7 @@ def flags(parser: ArgumentParser) -> None:
         help="folders that `sgjepa policy` made, or expert, still, random: the demonstrator, no motion, any motion",
     )
     parser.add_argument(
-        "--data",
+        "--dataset",
         type=Path,
         metavar="DIR",
         help="the dataset whose test episodes are driven (default: a policy's own)",
@@ -95,11 +95,11 @@ def _dataset(options: Namespace) -> Any:
     from sgjepa.control.simple import SIMPLE
     from sgjepa.data.store import open_dataset
 
-    if options.data is not None:
-        return open_dataset(options.data)
+    if options.dataset is not None:
+        return open_dataset(options.dataset)
     folders = [Path(name) for name in options.policies if name not in SIMPLE]
     if not folders:
-        raise InputError(f"{', '.join(options.policies)} can drive any world: say which with --data DATASET")
+        raise InputError(f"{', '.join(options.policies)} can drive any world: say which with --dataset DATASET")
     _require_folder(folders[0])
     name = next(iter(read_policy(folders[0]).settings.data))
     return open_dataset(shared.beside(folders[0], name))
