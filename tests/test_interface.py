@@ -16,9 +16,6 @@ from torch import Tensor, nn
 from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.models.base import Config, WorldModel
-from sgjepa.models.encoders.frozen import MobileNetV2
-from sgjepa.models.mean_patch import MeanPatchConfig
-from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.rollout import one_step, rollout
 from sgjepa.recipes.training import METHODS, recipe
 from sgjepa.training.loop import train
@@ -73,14 +70,12 @@ class Pooled(WorldModel):
 
 
 SQUARE = recipe("square_gru", "mini").model
-MEAN_PATCH = MeanPatchConfig(MobileNetV2(64), GRU(2, 32, 64), 2, 1, projector_width=32, condition_width=16, history=10)
 MODELS: dict[str, Config] = {
     **{method: recipe(f"square_{method}", "mini").model for method in METHODS},
     "convolutions": recipe("square_gru", "small").model,
     "no controls": recipe("approach_ball_gru", "mini").model,
     "two laws": replace(SQUARE, laws=2),
     "two controls, no law": replace(SQUARE, controls=2, laws=0),
-    "mean patch": MEAN_PATCH,
     "a user's": PooledConfig(),
 }
 
@@ -195,11 +190,11 @@ def test_a_blind_model_is_told_the_mean_law_whatever_holds(method: str) -> None:
 
 @torch.no_grad()
 def test_a_mean_patch_is_the_mean_of_dino_wms_patches_and_is_predicted_in_their_scale() -> None:
-    grid, mean = built("dino"), built("mean patch")
+    grid, mean = built("dino"), built("dino_gru")
     pictures = frames(mean, 2, 3)
     z = mean.encode(pictures)
     assert torch.allclose(z, grid.features(grid.encode(pictures)), atol=1e-5)
-    shifted = MEAN_PATCH.build().eval()
+    shifted = MODELS["dino_gru"].build().eval()
     shifted.load_state_dict(mean.state_dict())
     seen = 7 + 3 * torch.randn(64, *z.shape[2:])
     shifted.standardise([seen[:40].numpy(), seen[40:].numpy()])

@@ -24,6 +24,7 @@ LABELS = {
     "transformer": "SG-JEPA (Transformer)",
     "lewm": "LeWM",
     "dino": "DINO-WM",
+    "dino_gru": "GRU on the mean patch",
 }
 
 

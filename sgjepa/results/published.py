@@ -33,3 +33,9 @@ def published(world: str) -> Published | None:
         for metric, by_method in found["worlds"][world].items()
     }
     return Published(found["source"], values)
+
+
+def ablation(study: str) -> dict[str, dict[str, float]]:
+    """The paper's numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
+    found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
+    return found
