@@ -8,6 +8,7 @@ from pathlib import Path
 from sgjepa.cli import shared
 
 ABOUT = "answer one question of the paper: train and evaluate what it compares, then a report"
+RUNS = Path("studies/runs")
 EXAMPLE = "sgjepa study factorial --size mini --seeds 3"
 
 
@@ -21,7 +22,10 @@ def flags(parser: ArgumentParser) -> None:
         "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
     )
     shared.datasets_flag(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="runs and report (default: studies/STUDY-SIZE)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the report (default: studies/STUDY-SIZE)")
+    parser.add_argument(
+        "--runs", type=Path, default=RUNS, metavar="DIR", help="trainings, shared by all studies (default: %(default)s)"
+    )
 
 
 def run(options: Namespace) -> None:
@@ -36,7 +40,7 @@ def run(options: Namespace) -> None:
 
     study = studies.find(options.study)
     out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    given = {"seeds": options.seeds, "updates": options.updates, "only": options.only}
+    given = {"seeds": options.seeds, "updates": options.updates, "only": options.only, "runs": options.runs}
     page = study.run(options.size, out, options.datasets, **given)
     print(page)
     shared.say_verdict(page.parent)

@@ -35,14 +35,16 @@ def report(
     study: Callable[[Results], Finding] | None = None,
     named: Mapping[str, str] | None = None,
     made_by: str = MADE_BY,
+    names: Mapping[Path, str] | None = None,
 ) -> Path:
     """Write the report of these runs to the folder `out`; returns the page.
 
     note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
     named: what to call runs of certain names, instead of the paper's names. made_by: the command, for a folder's marker.
+    names: of runs by their folders, instead of those they were trained under.
     """
     output.check(out, made_by)
-    results = gather(runs, baseline, data, named)
+    results = gather(runs, baseline, data, named, names)
     finding = study(results) if study else None
     compared = tables.comparisons(results)
     changed = counterfactuals(results)

@@ -35,12 +35,16 @@ class Evaluation:
     folder: Path
     about: EvaluationRecord
     table: Table
+    called: str = ""  # by a study, which may share the run with others; else as the run itself
+
+    @property
+    def name(self) -> str:
+        return self.called or self.about.name
 
     @property
     def label(self) -> str:
         """The method as the paper calls it; a frozen encoder is named."""
-        name = self.about.name.removeprefix(f"{self.about.world}_")
-        method = LABELS.get(name, self.about.name)
+        method = LABELS.get(self.name.removeprefix(f"{self.about.world}_"), self.name)
         return f"{method}, {self.about.encoder}" if self.about.encoder else method
 
     @property

@@ -29,8 +29,9 @@ class Answers(Protocol):
         updates: int | None = None,
         workers: int | None = None,
         only: Sequence[str] = (),
+        runs: Path | None = None,
     ) -> Path:
-        """Answer the question; returns the page."""
+        """Answer the question; returns the page. runs: where the trainings of all studies lie; None: in `out` alone."""
 
 
 _ALL: tuple[Answers, ...] = (factorial.STUDY, predictors.STUDY, control.STUDY, linear_surrogate.STUDY, tuning.STUDY)

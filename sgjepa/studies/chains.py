@@ -37,6 +37,11 @@ class Chain:
     split: str = "test"  # or "validation", for what chooses settings
     probe: Literal["mlp", "linear"] = "mlp"
     evaluated: bool = True
+    cell: str = ""  # what the study calls it; else as the run itself
+
+    @property
+    def name(self) -> str:
+        return self.cell or self.run.name
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
@@ -84,6 +89,15 @@ def _submit(
     """Start those chains that wait for none of what is left."""
     unfinished = {str(chain.folder) for chain in left}
     return {pool.submit(_work, chain, datasets): chain for chain in chains if chain.run.init not in unfinished}
+
+
+def evaluation_of(chain: Chain, datasets: Path) -> str:
+    """The name of its evaluation: a run that several studies share may have others too."""
+    from sgjepa.data.store import open_dataset
+    from sgjepa.evaluation.evaluate import evaluation_name, usual_forecast
+
+    dataset = open_dataset(datasets / chain.run.data[0], verify=False)
+    return evaluation_name(dataset, usual_forecast(dataset.settings, chain.probe), chain.split)
 
 
 def log_of(folder: Path) -> Path:

@@ -77,6 +77,7 @@ class ControlStudy:
         updates: int | None = None,
         workers: int | None = None,
         only: Sequence[str] = (),
+        runs: Path | None = None,
     ) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
 
@@ -87,7 +88,7 @@ class ControlStudy:
         output.check(out / "report", self.command)
         make_datasets([cell.run for cell in cells], datasets, workers)
         unprobed = Study(self.name, self.question, self.claim, lambda _: cells)
-        chains = chains_of(unprobed, cells, size, out / "runs", datasets, seeds, updates)
+        chains = chains_of(unprobed, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
         run_chains([replace(chain, evaluated=False) for chain in chains], datasets, workers)
         by_world: dict[str, list[Pupil]] = {}
         for chain in chains:
@@ -116,7 +117,7 @@ def _without_decoder(name: str, size: str) -> Any:
 
 def pupils(chain: Chain, size: str, out: Path, datasets: Path, updates: int | None) -> list[Pupil]:
     """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's."""
-    name, data = chain.run.name, datasets / chain.run.data[0]
+    name, data = chain.name, datasets / chain.run.data[0]
     asked: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
     if name.endswith("_gru"):
         asked += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]

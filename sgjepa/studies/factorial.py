@@ -79,7 +79,7 @@ def interaction(done: Done) -> Finding:
 def interactions(results: Results, region: str) -> list[Interval]:
     """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
     names = (_run_name(results.world, cell) for cell in CELLS)
-    by_name = {method.first.about.name: method for method in results.methods}
+    by_name = {method.name: method for method in results.methods}
     both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
 

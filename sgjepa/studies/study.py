@@ -21,7 +21,8 @@ from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
 from sgjepa.report.write import ANSWER, report
 from sgjepa.results.gather import Results, gather
-from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.studies.chains import Chain, evaluation_of, run_chains
+from sgjepa.studies.places import Place, place_of
 from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
 
@@ -106,11 +107,13 @@ def run_study(
     only: Sequence[str] = (),
     page: str = "report",
     note: str = "",
+    runs: Path | None = None,
 ) -> Path:
-    """Answer the question: runs to `out/runs`, the report to `out/<page>`; returns its page.
+    """Answer the question: the report to `out/<page>`; returns its page.
 
     seeds, updates: instead of the study's and the recipes' own numbers. only: patterns of the cells' names, such as
-    "*_gru"; all without. note: for the page's reader.
+    "*_gru"; all without. note: for the page's reader. runs: a folder of trainings that studies share; without one they go
+    to `out/runs` under the cells' own names.
     """
     seeds = study.seeds.get(size, 1) if seeds is None else seeds
     if seeds < 1:
@@ -118,7 +121,7 @@ def run_study(
     cells = chosen(study.cells(size), only)
     output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
-    chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
+    chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
@@ -146,22 +149,25 @@ def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, pa
         assert study.analyse is not None
         return study.analyse(Done(chains, results, datasets))
 
-    folders = [chain.folder for chain in chains]
+    names = {chain.folder: chain.name for chain in chains}
     analyse = finding if study.analyse else None
-    return report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+    data = evaluation_of(chains[0], datasets)
+    about: dict[str, Any] = {"named": study.labels, "names": names, "made_by": study.command}
+    return report(list(names), out / page, data=data, note=note, study=analyse, **about)
 
 
 def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
     """A page for each world, and one over all."""
     assert study.overview is not None
-    by_data: dict[str, list[Path]] = {}
+    by_data: dict[str, list[Chain]] = {}
     for chain in chains:
-        by_data.setdefault(chain.run.data[0], []).append(chain.folder)
+        by_data.setdefault(chain.run.data[0], []).append(chain)
     pages, results = {}, {}
-    for data, folders in by_data.items():
-        place = out / f"{page}-{data}"
-        written = report(folders, place, note=note, named=study.labels, made_by=study.command)
-        found = gather(folders, named=study.labels)
+    for data, some in by_data.items():
+        names = {chain.folder: chain.name for chain in some}
+        about: dict[str, Any] = {"data": evaluation_of(some[0], datasets), "named": study.labels, "names": names}
+        written = report(list(names), out / f"{page}-{data}", note=note, made_by=study.command, **about)
+        found = gather(list(names), **about)
         pages[found.world], results[found.world] = written, found
     return overview(study.overview(results), study.question, study.claim, pages, out / page, study.command)
 
@@ -189,18 +195,55 @@ def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> N
 
 
 def chains_of(
-    study: Study, cells: Sequence[Cell], size: str, runs: Path, datasets: Path, seeds: int, updates: int | None
+    study: Study,
+    cells: Sequence[Cell],
+    size: str,
+    runs: Path,
+    datasets: Path,
+    seeds: int,
+    updates: int | None,
+    shared: bool = False,
 ) -> list[Chain]:
-    """Every cell with every seed, the cells of one seed together. Pictures of the first seed's models are enough."""
-    chains = []
+    """Every cell with every seed, the cells of one seed together. Pictures of the first seed's models are enough.
+
+    shared: `runs` is every study's, and a folder is named after all that decides its training.
+    """
+    chains: list[Chain] = []
     for seed in range(seeds):
-        folders = {cell.run.name: runs / f"{cell.run.name}-{size}-seed{seed}" for cell in cells}
-        for cell in cells:
-            init = cell.run.init if cell.start is None else str(folders[cell.start])
-            train = replace(cell.run.train, decoder=cell.run.train.decoder and seed == 0)
-            run = replace(cell.run, seed=seed, init=init, train=train)
-            if updates is not None:
-                run = with_updates(run, updates, datasets)
+        asked = {cell.run.name: _asked(cell.run, seed, updates, datasets) for cell in cells}
+        places: dict[str, Place] = {}
+        for cell in _leaders_first(cells):
+            name, leader = cell.run.name, places[cell.start] if cell.start is not None else None
+            if shared:
+                place = place_of(asked[name], runs, datasets, leader)
+                if same := [other for other, there in places.items() if there.digest == place.digest]:
+                    raise InputError(f"{study.name}: {name} is the very training that {same[0]} is; leave one out")
+                places[name] = place
+            else:
+                init = cell.run.init if leader is None else str(leader.folder)
+                places[name] = Place(replace(asked[name], init=init), runs / f"{name}-{size}-seed{seed}", "")
+        for name in asked:
+            run, folder = places[name].run, places[name].folder
             length = updates_there(run, datasets)
-            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split, study.probe))
+            chains.append(Chain(run, folder, length, study.counterfactual, study.split, study.probe, cell=name))
     return chains
+
+
+def _asked(run: Run, seed: int, updates: int | None, datasets: Path) -> Run:
+    train = replace(run.train, decoder=run.train.decoder and seed == 0)
+    run = replace(run, seed=seed, train=train)
+    return run if updates is None else with_updates(run, updates, datasets)
+
+
+def _leaders_first(cells: Sequence[Cell]) -> list[Cell]:
+    """In an order in which each comes after the one that it starts from."""
+    by_name, found = {cell.run.name: cell for cell in cells}, dict[str, Cell]()
+
+    def add(cell: Cell) -> None:
+        if cell.start is not None and cell.start not in found:
+            add(by_name[cell.start])
+        found.setdefault(cell.run.name, cell)
+
+    for cell in cells:
+        add(cell)
+    return list(found.values())
