@@ -19,10 +19,11 @@ from sgjepa import cli
 from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
+from sgjepa.recipes.datasets import dataset
 from sgjepa.results.gather import gather
 from sgjepa.studies import STUDIES, factorial
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets
+from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets, names_of
 from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
@@ -176,9 +177,12 @@ def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monke
     made: list[str] = []
     monkeypatch.setattr("sgjepa.studies.study.collect", lambda settings, out, _: made.append((settings.world, out.name)))
     (tmp_path / "house-mini").mkdir()
-    runs = [replace(RUN, data=data) for data in (("square-mini", "house-mini"), ("my-own",), ("square-mini",))]
-    make_datasets(runs, tmp_path, None)
-    assert made == [("square", "square-mini")]
+    datas = (("square-mini", "house-mini"), ("my-own",), ("square-mini",), ("its-own",))
+    cells = [Cell(replace(RUN, data=data), judged_on="pentagon-mini") for data in datas]
+    names = names_of(cells)
+    assert names == ["square-mini", "house-mini", "pentagon-mini", "my-own", "its-own"]
+    make_datasets(names, tmp_path, None, {"its-own": dataset("right_triangle", "mini")})
+    assert made == [("square", "square-mini"), ("pentagon", "pentagon-mini"), ("right_triangle", "its-own")]
 
 
 def test_studies_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:

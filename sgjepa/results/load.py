@@ -135,6 +135,12 @@ class Evaluation:
         inside = inside_of(self.samplers, self.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """(E,) how many standard deviations the law that strays most lies from the mean of the training laws."""
+        spread = [np.abs(self.law[:, i] - s.mean) / s.std for i, s in enumerate(self.samplers.values()) if s.std]
+        return np.max(spread, axis=0) if spread else np.zeros(len(self.law))
+
 
 def needed(about: EvaluationRecord) -> tuple[str, ...]:
     """The columns of the errors that everybody asks for."""

@@ -51,6 +51,9 @@ class Measured:
             raise InputError(f"the verdict on {self.claim} does not follow from its interval")
 
 
+Claims: TypeAlias = tuple[Measured, ...]
+
+
 def measure(
     claim: str,
     where: str,
@@ -62,7 +65,7 @@ def measure(
     bound: float = 0.0,
     unit: str = "",
     paper: str = "",
-) -> tuple[Measured, ...]:
+) -> Claims:
     """The verdict on a claim; none where there is no number, as for a region without episodes."""
     if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
         return ()

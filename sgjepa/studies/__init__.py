@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import Protocol
 
 from sgjepa.core.errors import unknown
-from sgjepa.studies import control, factorial, linear_surrogate, predictors, tuning
+from sgjepa.studies import (
+    control,
+    crossover,
+    factorial,
+    history,
+    linear_surrogate,
+    local_gap,
+    post_training,
+    predictors,
+    shapes,
+    tuning,
+)
 
 
 class Answers(Protocol):
@@ -34,7 +45,18 @@ class Answers(Protocol):
         """Answer the question; returns the page. runs: where the trainings of all studies lie; None: in `out` alone."""
 
 
-_ALL: tuple[Answers, ...] = (factorial.STUDY, predictors.STUDY, control.STUDY, linear_surrogate.STUDY, tuning.STUDY)
+_ALL: tuple[Answers, ...] = (
+    factorial.STUDY,
+    predictors.STUDY,
+    control.STUDY,
+    crossover.STUDY,
+    local_gap.STUDY,
+    history.STUDY,
+    shapes.STUDY,
+    post_training.STUDY,
+    linear_surrogate.STUDY,
+    tuning.STUDY,
+)
 STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
 
 

@@ -38,16 +38,22 @@ class Chain:
     probe: Literal["mlp", "linear"] = "mlp"
     evaluated: bool = True
     cell: str = ""  # what the study calls it; else as the run itself
+    judged_on: str | None = None  # the dataset it is probed and evaluated on; None: the first of the run's
 
     @property
     def name(self) -> str:
         return self.cell or self.run.name
 
+    @property
+    def data(self) -> str:
+        """The dataset it is judged on."""
+        return self.judged_on or self.run.data[0]
+
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
     """Train, probe and evaluate every run; shows one bar for all. What each process says goes to `<run>.log` beside it.
 
-    datasets: where the runs' datasets lie; each run is evaluated on the test split of its first.
+    datasets: where the runs' datasets lie; each run is evaluated on the one that its chain names.
     """
     workers = min(len(chains), workers or machine.cores())
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -96,7 +102,7 @@ def evaluation_of(chain: Chain, datasets: Path) -> str:
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.evaluate import evaluation_name, usual_forecast
 
-    dataset = open_dataset(datasets / chain.run.data[0], verify=False)
+    dataset = open_dataset(datasets / chain.data, verify=False)
     return evaluation_name(dataset, usual_forecast(dataset.settings, chain.probe), chain.split)
 
 
@@ -123,7 +129,7 @@ def _work(chain: Chain, datasets: Path) -> None:
             train(chain.run, chain.folder, datasets)
             if not chain.evaluated:
                 return
-            dataset = open_dataset(datasets / chain.run.data[0])
+            dataset = open_dataset(datasets / chain.data)
             settings = usual_forecast(dataset.settings, chain.probe)
             evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):

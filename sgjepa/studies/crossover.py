@@ -19,7 +19,7 @@ from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
 from sgjepa.report.words import fixed, signed, with_interval
-from sgjepa.results.compare import MEAN, Method, at, verdict
+from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
 from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import measure
@@ -36,9 +36,7 @@ def cells(size: str) -> list[Cell]:
     return [*(joint(source, size) for source in PREDICTORS), *(fresh(*pair, size) for pair in PAIRS)]
 
 
-def effects(
-    done: Done, metric: str = ENDPOINT, horizon: int | str | None = None, region: str = "all"
-) -> dict[str, Interval]:
+def effects(done: Done, metric: str = ENDPOINT, horizon: Horizon | None = None, region: str = "all") -> dict[str, Interval]:
     """GRU minus Transformer, as what trained the encoder and as the fresh predictor, and how the two interact."""
     horizons = [done.results.last if horizon is None else horizon]
     x = {pair: at(_method(done, *pair).stack(metric, region=region), horizons) for pair in PAIRS}
@@ -58,7 +56,7 @@ def _method(done: Done, predictor: str, source: str) -> Method:
 def answer(done: Done) -> Finding:
     """The report's section: a line for each cell and effect, and which effect there is."""
     results = done.results
-    shown = [(ENDPOINT, results.last), ("latent_mse", MEAN)]
+    shown: list[tuple[str, Horizon]] = [(ENDPOINT, results.last), ("latent_mse", MEAN)]
     shown += [(metric, results.last) for metric in ("position_l2", "velocity_l2", "angle_deg") if metric in results.metrics]
     paper = ablation("crossover")
     rows, records = [], list[dict[str, Any]]()

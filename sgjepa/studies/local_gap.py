@@ -23,7 +23,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.published import ablation
-from sgjepa.results.verdicts import measure
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.fresh import fresh, joint, name_of
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 
@@ -53,23 +53,16 @@ def errors(method: Method, source: str) -> np.ndarray:
     return np.stack(found)
 
 
-def far(method: Method) -> np.ndarray:
-    """(episodes,) whether a law lies so far outside of training that no training episode is near it."""
-    first = method.first
-    away = [np.abs(first.law[:, i] - s.mean) >= FAR * s.std - 1e-6 for i, s in enumerate(first.samplers.values()) if s.std]
-    return np.any(away, axis=0) if away else np.zeros(len(first.law), bool)
-
-
 def answer(done: Done) -> Finding:
     """The report's section: local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
     results, names = done.results, _names(done.results.world)
     ours = done.method(names[OURS])
     region = "out" if "out" in results.regions else "all"
-    chosen, away = ours.first.region(region), far(ours)
+    chosen, away = ours.first.region(region), ours.first.deviations >= FAR - 1e-6
     mine = {source: errors(ours, source) for source in (LOCAL, FED_BACK)}
     rows, words = [], list[str]()
     records: list[dict[str, Any]] = []
-    claims = ()
+    claims: Claims = ()
     for label in (LEWM, DINO):
         theirs = {source: errors(done.method(names[label]), source) for source in mine}
         gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}

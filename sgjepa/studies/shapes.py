@@ -1,4 +1,4 @@
-"""Do dynamics transfer to a new shape? Trained on triangle + square (+ pentagon), or on the house itself; judged on the house.
+"""Do dynamics transfer to a new shape? Trained on triangle + square (+ pentagon), or on the house; judged on the house.
 
 A house is a triangle joined to a square. The world model that never saw one is frozen, and a probe is fitted to its latents
 of houses, so what is compared is the dynamics. Two widths of the encoder, so that capacity is no excuse. The paper looks at
@@ -20,8 +20,8 @@ from sgjepa.report.words import fixed, join, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import ablation
-from sgjepa.results.verdicts import measure
-from sgjepa.studies.study import Cell, Done, Study, near
+from sgjepa.results.verdicts import Claims, measure
+from sgjepa.studies.study import Cell, Done, Study
 
 HOUSE = "house"
 SETS = {"triangle_square": "triangle + square", "triangle_square_pentagon": "triangle + square + pentagon", HOUSE: "house"}
@@ -39,7 +39,7 @@ def cells(size: str) -> list[Cell]:
 
 def last(method: Method, metric: str, source: str = "predicted") -> np.ndarray:
     """(seeds, episodes of the band, 1) at the last horizon."""
-    return method.stack(metric, source)[:, near(method, BAND), -1:]
+    return method.stack(metric, source)[:, method.first.deviations <= BAND + 1e-6, -1:]
 
 
 def ratios(done: Done, width: str, shapes: str, source: str = "predicted") -> dict[str, Interval]:
@@ -62,7 +62,8 @@ def lead(done: Done, width: str, shapes: str) -> Interval:
 def answer(done: Done) -> Finding:
     """The report's section: errors and ratios by training set and width."""
     results, paper = done.results, ablation("shapes")
-    rows, records, words, claims = [], list[dict[str, Any]](), [], ()
+    rows, records, words = [], list[dict[str, Any]](), list[str]()
+    claims: Claims = ()
     for width, encoder in WIDTHS.items():
         for shapes, label in SETS.items():
             method = done.method(f"{shapes}_{width}")
@@ -82,8 +83,8 @@ def answer(done: Done) -> Finding:
                     if over
                     else {"ratio": "", "ratio_true": ""}
                 )
-                head = {"encoder": width, "trained_on": shapes, "metric": metric}
-                records.append({**head, **numbers, "paper": says[metric], **ratio})
+                what = {"encoder": width, "trained_on": shapes, "metric": metric}
+                records.append({**what, **numbers, "paper": says[metric], **ratio})
         words.append(_said(done, width))
         first = next(iter(SETS))
         papers = [paper[metric][f"{width} {first}"] / paper[metric][f"{width} {HOUSE}"] for metric in SHOWN]

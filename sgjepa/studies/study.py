@@ -7,6 +7,7 @@ stage is kept: interrupted, the same call goes on where it was.
 from __future__ import annotations
 
 import fnmatch
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +16,15 @@ from typing import Any
 from sgjepa.core import files, output, records
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.collect import collect
+from sgjepa.data.config import DatasetConfig
 from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
 from sgjepa.report.write import ANSWER, report
+from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
+from sgjepa.results.verdicts import Claims, Measured, write_claims
 from sgjepa.studies.chains import Chain, evaluation_of, run_chains
 from sgjepa.studies.places import Place, place_of
 from sgjepa.training.budget import updates_there, with_updates
@@ -33,10 +37,14 @@ WORLDS = {"mini": "approach_ball", "small": "square", "paper": "square"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One of the compared trainings. start: the name of another cell, whose weights of the same seed it starts from."""
+    """One of the compared trainings. start: the name of another cell, whose weights of the same seed it starts from.
+
+    judged_on: the dataset that it is probed and evaluated on; None for the first it is trained on.
+    """
 
     run: Run
     start: str | None = None
+    judged_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,18 @@ class Done:
     results: Results
     datasets: Path
 
+    def method(self, cell: str) -> Method:
+        """A cell by its name, with every seed."""
+        found = {method.name: method for method in self.results.methods}
+        if cell not in found:
+            raise InputError(f"the study needs its cell {cell}; leave out --only, or add it")
+        return found[cell]
+
+    @property
+    def seeds(self) -> int:
+        """Trainings of each cell."""
+        return min(len(method.seeds) for method in self.results.methods)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -55,6 +75,7 @@ class Study:
     cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
     of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
+    datasets: of a size, those that it brings itself, by name; others are known by theirs, WORLD-SIZE.
     """
 
     name: str
@@ -68,6 +89,7 @@ class Study:
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
+    datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
 
     @property
     def command(self) -> str:
@@ -120,12 +142,12 @@ def run_study(
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = chosen(study.cells(size), only)
     output.check(out / page, study.command)  # hours before it is written
-    make_datasets([cell.run for cell in cells], datasets, workers)
+    make_datasets(names_of(cells), datasets, workers, study.datasets(size))
     chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
-    written = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
+    written, claims = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -139,29 +161,41 @@ def run_study(
         provenance=files.provenance(),
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
+    write_claims(written.parent, study.name, size, updates, command_of(study.name, size, seeds, updates, only), claims)
     return written
 
 
-def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+def command_of(name: str, size: str, seeds: int, updates: int | None, only: Sequence[str]) -> str:
+    """What makes the same result again."""
+    more = ["--updates", str(updates)] if updates is not None else []
+    return shlex.join(
+        ["sgjepa", "study", name, "--size", size, "--seeds", str(seeds), *more, *(["--only", *only] if only else [])]
+    )
+
+
+def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> tuple[Path, Claims]:
     """One page for all runs, which are of one world."""
+    claims: list[Measured] = []
 
     def finding(results: Results) -> Finding:
         assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets))
+        found = study.analyse(Done(chains, results, datasets))
+        claims.extend(found.claims)
+        return found
 
     names = {chain.folder: chain.name for chain in chains}
     analyse = finding if study.analyse else None
     data = evaluation_of(chains[0], datasets)
     about: dict[str, Any] = {"named": study.labels, "names": names, "made_by": study.command}
-    return report(list(names), out / page, data=data, note=note, study=analyse, **about)
+    return report(list(names), out / page, data=data, note=note, study=analyse, **about), tuple(claims)
 
 
-def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> tuple[Path, Claims]:
     """A page for each world, and one over all."""
     assert study.overview is not None
     by_data: dict[str, list[Chain]] = {}
     for chain in chains:
-        by_data.setdefault(chain.run.data[0], []).append(chain)
+        by_data.setdefault(chain.data, []).append(chain)
     pages, results = {}, {}
     for data, some in by_data.items():
         names = {chain.folder: chain.name for chain in some}
@@ -169,7 +203,8 @@ def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, p
         written = report(list(names), out / f"{page}-{data}", note=note, made_by=study.command, **about)
         found = gather(list(names), **about)
         pages[found.world], results[found.world] = written, found
-    return overview(study.overview(results), study.question, study.claim, pages, out / page, study.command)
+    finding = study.overview(results)
+    return overview(finding, study.question, study.claim, pages, out / page, study.command), finding.claims
 
 
 def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
@@ -185,13 +220,21 @@ def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
     return [cell for cell in cells if not only or cell.run.name in kept]
 
 
-def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> None:
-    """Make those datasets of the runs that are missing and have a recipe."""
-    for name in dict.fromkeys(name for run in runs for name in run.data):
-        recipes = named([name])
-        if recipes and not (datasets / name).exists():
+def names_of(cells: Sequence[Cell]) -> list[str]:
+    """The datasets that cells are trained and judged on."""
+    found = [name for cell in cells for name in (*cell.run.data, cell.judged_on) if name is not None]
+    return list(dict.fromkeys(found))
+
+
+def make_datasets(
+    names: Sequence[str], datasets: Path, workers: int | None, own: Mapping[str, DatasetConfig] | None = None
+) -> None:
+    """Make those datasets that are missing and have a recipe. own: recipes besides the usual ones, by name."""
+    for name in names:
+        settings = (own or {}).get(name) or next(iter(named([name]) or ()), None)
+        if settings is not None and not (datasets / name).exists():
             print(f"making {datasets / name}", flush=True)
-            collect(recipes[0], datasets / name, workers)
+            collect(settings, datasets / name, workers)
 
 
 def chains_of(
@@ -209,6 +252,7 @@ def chains_of(
     shared: `runs` is every study's, and a folder is named after all that decides its training.
     """
     chains: list[Chain] = []
+    judged_on = {cell.run.name: cell.judged_on for cell in cells}
     for seed in range(seeds):
         asked = {cell.run.name: _asked(cell.run, seed, updates, datasets) for cell in cells}
         places: dict[str, Place] = {}
@@ -225,7 +269,8 @@ def chains_of(
         for name in asked:
             run, folder = places[name].run, places[name].folder
             length = updates_there(run, datasets)
-            chains.append(Chain(run, folder, length, study.counterfactual, study.split, study.probe, cell=name))
+            judged = (study.counterfactual, study.split, study.probe)
+            chains.append(Chain(run, folder, length, *judged, cell=name, judged_on=judged_on[name]))
     return chains
 
 
