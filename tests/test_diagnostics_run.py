@@ -10,34 +10,47 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import small
 from safetensors.numpy import load_file
 
 from sgjepa.core import files
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
-from sgjepa.data.config import DatasetConfig
-from sgjepa.recipes.datasets import named
+from sgjepa.data.config import DatasetConfig, Part
+from sgjepa.laws import Grid
+from sgjepa.models.encoders.vit import ViT
+from sgjepa.recipes.datasets import dataset, named
 from sgjepa.results.claims import CLAIMS
 from sgjepa.results.verdicts import read_claims
 from sgjepa.studies import crossover, history, local_gap, post_training, shapes
 from sgjepa.studies.fresh import name_of
-from sgjepa.studies.study import WORLDS, Study, run_study
+from sgjepa.studies.study import WORLDS, Cell, Study, chains_of, run_study
 from sgjepa.training import checkpoint
 
 SHAPES = ("square", "right_triangle", "pentagon", "house")
 
 
+LAWS = {"gravity": Grid((1.0, 3.0, 4.0, 5.0, 7.0))}  # near and far, and none that post-training is given
+
+
 def tiny(settings: DatasetConfig) -> DatasetConfig:
-    few, laws = 12, len(settings.test.laws["gravity"].numbers)
-    return replace(settings, train=replace(settings.train, episodes=few), test=replace(settings.test, episodes=laws))
+    return replace(
+        settings, image_size=32, train=replace(settings.train, episodes=12), test=Part(len(LAWS["gravity"].values), LAWS)
+    )
+
+
+def shrunk(cell: Cell) -> Cell:
+    """The same question to a tiny encoder, in batches of two."""
+    run, seen = cell.run, ViT(width=16, depth=1, heads=2, patch=8, image_size=32)
+    own = run.model.foreign_encoder is None
+    model = replace(run.model, encoder=seen.wider() if run.name.endswith("small") else seen) if own else run.model
+    return replace(cell, run=replace(run, model=model, train=replace(run.train, batch=2, validation=1)))
 
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("datasets")
     for world in SHAPES:
-        collect(tiny(small(world, image_size=64)), folder / f"{world}-mini", workers=1)
+        collect(tiny(dataset(world, "mini")), folder / f"{world}-mini", workers=1)
     return folder
 
 
@@ -52,8 +65,8 @@ def _of_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answered(study: Study, out: Path, datasets: Path, runs: Path) -> Path:
-    """Its report's folder, with one update of each training."""
-    shortened = replace(study, probe="linear")
+    """Its report's folder, with one update of each training of a tiny model."""
+    shortened = replace(study, probe="linear", cells=lambda size: [shrunk(cell) for cell in study.cells(size)])
     page = run_study(shortened, "mini", out, datasets, seeds=1, updates=1, workers=1, runs=runs)
     text = page.read_text()
     for name in {row.claim for record in read_claims([out]) for row in record.rows}:
@@ -87,20 +100,21 @@ def test_the_crossover_fits_fresh_predictors_to_frozen_encoders(datasets: Path, 
     assert [(row.claim, row.verdict) for row in record.rows] == [("encoder", "not decided")], "one training decides nothing"
 
 
+@pytest.mark.slow
 def test_a_short_history_shares_the_whole_one_with_the_crossover(
     datasets: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "SHORT", (4,))
-    answered(crossover.STUDY, tmp_path / "crossover", datasets, runs)
-    before = {path.name for path in runs.iterdir() if path.is_dir()}
-    report = answered(history.STUDY, tmp_path / "history", datasets, runs)
-    added = {path.name for path in runs.iterdir() if path.is_dir()} - before
-    assert len(added) == 4, "one for each encoder and predictor"
+    report = answered(history.STUDY, tmp_path, datasets, runs)
+    cells = [shrunk(cell) for cell in crossover.cells("mini")]
+    shared = chains_of(crossover.STUDY, cells, "mini", runs, datasets, seeds=1, updates=1, shared=True)
+    assert {chain.folder.name for chain in shared} < set(files.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)
     assert {row["visible"] for row in table(report, history.TABLE)} == {"4"}
 
 
+@pytest.mark.slow
 def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(local_gap.STUDY, tmp_path, datasets, runs)
     rows = table(report, local_gap.TABLE)
@@ -117,6 +131,7 @@ def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: P
     assert (models["square_dino_gru"].latent_std != 1).all(), "fitted to the training episodes"
 
 
+@pytest.mark.slow
 def test_shapes_are_judged_on_the_house(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(shapes.STUDY, tmp_path, datasets, runs)
     about = files.read_json(report / "study.json")
@@ -128,11 +143,9 @@ def test_shapes_are_judged_on_the_house(datasets: Path, runs: Path, tmp_path: Pa
     assert len(table(report, shapes.TABLE)) == 6 * 3
 
 
+@pytest.mark.slow
 def test_post_training_starts_warm_and_is_judged_on_the_source(datasets: Path, runs: Path, tmp_path: Path) -> None:
-    own = {
-        name: tiny(replace(settings, train=replace(settings.train, episodes=12)))
-        for name, settings in post_training.datasets("mini").items()
-    }
+    own = {name: tiny(settings) for name, settings in post_training.datasets("mini").items()}
     assert all(named([name]) is None for name in own), "no usual recipe is called so"
     report = answered(replace(post_training.STUDY, datasets=lambda _: own), tmp_path, datasets, runs)
     run, model = checkpoint.load_run(folder_of(report, runs, "square_gru_mixed"))
