@@ -14,7 +14,10 @@ from sgjepa.results.training import Cost
 
 @dataclass(frozen=True)
 class Finding:
-    """A study's own section: sentences, and a table with a line for each row of cells. more: files beside it, by name."""
+    """A study's own section: sentences, and a table with a line for each row of cells.
+
+    more: files beside it, by name. pictures: below the sentences, and as files in the report's figures.
+    """
 
     title: str
     words: tuple[str, ...]
@@ -22,6 +25,8 @@ class Finding:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: Mapping[str, str] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
+    shown: str = ""  # what the pictures show
 
 
 @dataclass(frozen=True)

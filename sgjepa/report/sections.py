@@ -68,11 +68,12 @@ def _says(content: Content) -> str:
 
 
 def finding(found: Finding) -> str:
-    """What a study says: its sentences and its table."""
+    """What a study says: its sentences, pictures and table."""
     said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
-    return said + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
+    drawn = parts.figures(found.pictures, found.shown) if found.pictures else ""
+    return said + drawn + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
 
 
 def _horizon(content: Content) -> str:

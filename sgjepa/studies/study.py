@@ -19,8 +19,9 @@ from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
-from sgjepa.report.write import ANSWER, report
+from sgjepa.report.write import ANSWER, PAGE, report
 from sgjepa.results.gather import Results, gather
+from sgjepa.studies.budget import budget
 from sgjepa.studies.chains import Chain, evaluation_of, run_chains
 from sgjepa.studies.places import Place, place_of
 from sgjepa.training.budget import updates_there, with_updates
@@ -55,6 +56,7 @@ class Study:
     cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
     of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
+    context: true frames that an evaluation is given, by size, where it is not the usual number.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Study:
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
+    context: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
@@ -122,6 +125,8 @@ def run_study(
     output.check(out / page, study.command)  # hours before it is written
     make_datasets([cell.run for cell in cells], datasets, workers)
     chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+    if runs is not None:
+        print(budget(study.name, chains, workers).words(runs, out / page / PAGE), flush=True)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
@@ -224,8 +229,9 @@ def chains_of(
                 places[name] = Place(replace(asked[name], init=init), runs / f"{name}-{size}-seed{seed}", "")
         for name in asked:
             run, folder = places[name].run, places[name].folder
-            length = updates_there(run, datasets)
-            chains.append(Chain(run, folder, length, study.counterfactual, study.split, study.probe, cell=name))
+            length, context = updates_there(run, datasets), study.context.get(size)
+            how: dict[str, Any] = {"split": study.split, "probe": study.probe, "context": context, "cell": name}
+            chains.append(Chain(run, folder, length, study.counterfactual, **how))
     return chains
 
 
