@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from synthetic import HORIZONS, LAWS, Made, done, flat
 
+from sgjepa.core import files
 from sgjepa.core.stats import Interval
+from sgjepa.core.tables import join, write_table
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.results.counterfactual import Counterfactual
+from sgjepa.results.counterfactual import Counterfactual, told_by_horizon
 from sgjepa.results.coverage import rank_with_coverage
 from sgjepa.results.published import published_study
 from sgjepa.studies import (
@@ -203,14 +205,18 @@ def test_a_model_uses_the_law_if_the_true_one_errs_least(tmp_path: Path, right: 
         (t, g): Interval(a.mean - area[t, t].mean, a.low - area[t, t].mean, a.high - area[t, t].mean, 50)
         for (t, g), a in area.items()
     }
-    found = counterfactual.finding(study, [Counterfactual("SG-JEPA (GRU)", "gravity", 3, (1, 44), area, rise)])
+    told = {g: {1: Interval(0.1, 0.1, 0.1, 50), 44: area[4.0, g]} for g in given}
+    one = Counterfactual("SG-JEPA (GRU)", "gravity", 3, (1, 44), area, rise)
+    found = counterfactual.finding(study, [one], 4.0, told)
     every = "at true g = 2, g = 4 and g = 6 every other value makes the error larger"
     assert (every in found.words[0]) == right
     assert ("a wrong value gives a smaller error" in found.words[0]) != right
     steps = "SG-JEPA (GRU): of 12 steps of what is told away from the true law (2, 4 and 6), 12 make the mean error larger."
     assert (found.words[1] == steps) == right
     assert len(records(found, counterfactual.TABLE)) == 15
-    assert len(found.pictures) == 1
+    lowest = "true law 4: the mean position error is lowest with the true law at {} of 2 horizons (h = 1 and 44)."
+    assert found.words[2].endswith(lowest.format(1 if right else 0))
+    assert {picture.name for picture in found.pictures} == {"counterfactual_101", "counterfactual_by_horizon"}
 
 
 @pytest.mark.parametrize("module", OURS, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -249,3 +255,28 @@ def test_all_goes_through_every_study_but_the_one_that_chose_the_recipes() -> No
     assert next(iter(ORDER)) == "factorial"
     assert list(ORDER)[-1] == "control"
     assert all(isinstance(study, Study) or name == "control" for name, study in STUDIES.items())
+
+
+def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) -> None:
+    run = recipe("approach_ball_gru", "mini")
+    study = done(tmp_path, [run], {run.name: Made(flat(1.0))}, {run.name: "SG-JEPA (GRU)"}, seeds=2)
+    horizon = np.arange(1, 45, dtype=np.int16)
+    for one in study.results.methods[0].seeds:
+        place = one.run / "counterfactual" / one.folder.name
+        place.mkdir(parents=True)
+        parts = []
+        for given in (2.0, 4.0, 6.0):
+            size, episode = 2 * len(horizon), np.repeat([0, 1], len(horizon))
+            error = np.tile(horizon * (1 + abs(given - 4.0)), 2) + episode
+            columns = {"law.true": np.full(size, 4.0), "law.given": np.full(size, given), "horizon": np.tile(horizon, 2)}
+            parts.append(
+                {"law": np.full(size, "gravity"), "episode": episode, **columns, "nmse": error, "position_l2": error}
+            )
+        write_table(place / "counterfactual.parquet", join(parts))
+        files.write_json(place / "counterfactual.json", {"settings": {"model": "model", "data": "data"}})
+    told = told_by_horizon(study.results.methods[0], "gravity", 4.0, "position_l2")
+    assert {given: by_horizon[20].mean for given, by_horizon in told.items()} == {2.0: 60.5, 4.0: 20.5, 6.0: 60.5}
+    assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]
+    said = counterfactual.analyse(study).words
+    assert any("lowest with the true law at 7 of 7 horizons" in words for words in said)
+    assert said[0].startswith("SG-JEPA (GRU): at true g = 4 every other value makes the error larger")

@@ -7,17 +7,22 @@ measure is the area under the NMSE over horizons, minus that with the true law.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.law_figures import counterfactual as drawn
 from sgjepa.report.panels import Picture
+from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import count, counterfactual, fixed, join
 from sgjepa.results.compare import verdict
-from sgjepa.results.counterfactual import Counterfactual, counterfactuals
+from sgjepa.results.counterfactual import Counterfactual, counterfactuals, told_by_horizon
+from sgjepa.results.gather import MAIN
 from sgjepa.studies import sweep
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 
@@ -28,11 +33,21 @@ SAID = {"worse": "larger", "better": "smaller", "undecided": "not certain"}  # t
 
 def analyse(done: Done) -> Finding:
     """The report's section."""
-    return finding(done, counterfactuals(done.results))
+    found = counterfactuals(done.results)
+    ours = next((method for method in done.results.methods if method.name.endswith("_gru")), None)
+    told: dict[float, dict[int, Interval]] = {}
+    true = math.nan
+    if found and ours is not None:
+        law, true = found[0].law, found[0].true[len(found[0].true) // 2]
+        told = told_by_horizon(ours, law, true, MAIN)
+    return finding(done, found, true, told)
 
 
-def finding(done: Done, found: list[Counterfactual]) -> Finding:
-    """Is every other law worse, and does the error grow with the distance of what is told from what holds?"""
+def finding(done: Done, found: list[Counterfactual], middle: float, told: Mapping[float, Mapping[int, Interval]]) -> Finding:
+    """Is every other law worse, and does the error grow with the distance of what is told from what holds?
+
+    told: the GRU's position error by told law and horizon, in episodes whose true law is `middle`.
+    """
     words: list[str] = []
     rows: list[tuple[str, ...]] = []
     records: list[dict[str, Any]] = []
@@ -42,14 +57,21 @@ def finding(done: Done, found: list[Counterfactual]) -> Finding:
         for true in one.true:
             for given in one.given(true):
                 rise, area = one.rise[true, given], one.area[true, given]
-                told = "true" if given == true else SAID[verdict(rise)]
+                how = "true" if given == true else SAID[verdict(rise)]
                 shown = f"{fixed(rise.mean, 3)} ({fixed(rise.low, 3)} to {fixed(rise.high, 3)})" if given != true else "0"
-                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", fixed(area.mean, 3), shown, told))
-                numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": told}
+                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", fixed(area.mean, 3), shown, how))
+                numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": how}
                 about = {"method": one.label, "law": one.law, "seeds": one.seeds, "true": true, "told": given}
                 records.append({**about, **numbers, "episodes": rise.count})
         for axis in done.results.axes:
             pictures += drawn(axis, one, number + 100) if axis.name == one.law else []  # apart from the report's own
+    if told:
+        words.append(_lowest(middle, told))
+        curves = {
+            f"told {given:g}": [(float(h), one) for h, one in by_horizon.items()] for given, by_horizon in told.items()
+        }
+        title, measured = f"GRU, true law {middle:g}", "position error (m)"
+        pictures += against_setting("counterfactual_by_horizon", title, "horizon h (steps)", measured, curves)
     if not found:
         words.append("No law differs between the test episodes: there is nothing else that a model could be told.")
     head = ("method", "trainings", "true law", "told", "NMSE area", "minus that with the true law", "error")
@@ -58,6 +80,17 @@ def finding(done: Done, found: list[Counterfactual]) -> Finding:
     shown = "NMSE over horizons against the law that is told, a curve for each true one; a ring marks it."
     title = "Does a model use the law that it is told?"
     return Finding(title, (*words, *sweep.once(done)), caption, head, tuple(rows), more, tuple(pictures), shown)
+
+
+def _lowest(true: float, told: Mapping[float, Mapping[int, Interval]]) -> str:
+    """At how many horizons is the mean position error lowest with the true law?"""
+    horizons = list(told[true])
+    least = [min(told, key=lambda given: told[given][h].mean) == true for h in horizons]
+    shown = join([str(h) for h in horizons])
+    return (
+        f"SG-JEPA (GRU), true law {true:g}: the mean position error is lowest with the true law at {sum(least)} of "
+        f"{count(len(horizons), 'horizon')} (h = {shown})."
+    )
 
 
 def farther(one: Counterfactual) -> str:

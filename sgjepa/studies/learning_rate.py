@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.evaluate import usual_forecast
-from sgjepa.evaluation.probe import fit_probe
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -44,19 +41,9 @@ def points(size: str) -> list[Point]:
     return found
 
 
-def linear_probes(done: Done) -> dict[str, Interval]:
-    """NMSE of a linear probe on validation windows, by cell; fitted in a second where it is not there yet."""
-    scores: dict[str, list[float]] = {}
-    for chain in done.chains:
-        dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
-        fitted = fit_probe(chain.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
-        scores.setdefault(chain.name, []).append(float(fitted.scores["validation_nmse"]))
-    return {name: sweep.over_trainings(values) for name, values in scores.items()}
-
-
 def analyse(done: Done) -> Finding:
     """The report's section."""
-    return finding(done, linear_probes(done))
+    return finding(done, sweep.linear_probes(done))
 
 
 def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:

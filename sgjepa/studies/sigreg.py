@@ -25,7 +25,6 @@ from sgjepa.results.compare import Method
 from sgjepa.results.gather import MAIN
 from sgjepa.results.training import curve
 from sgjepa.studies import sweep, tuning
-from sgjepa.studies.learning_rate import linear_probes
 from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.studies.sweep import Column, Point
 
@@ -51,7 +50,7 @@ def statistic(method: Method) -> Interval:
 
 def analyse(done: Done) -> Finding:
     """The report's section."""
-    return finding(done, linear_probes(done))
+    return finding(done, sweep.linear_probes(done))
 
 
 def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:

@@ -96,6 +96,7 @@ class StudyRecord:
     runs: tuple[str, ...]
     answer: tuple[str, ...]
     provenance: dict[str, Any]
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the runs of each cell, by seed
 
 
 def run_study(
@@ -142,6 +143,7 @@ def run_study(
         runs=tuple(folder.name for folder in folders),
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
+        trained={cell.run.name: tuple(c.folder.name for c in chains if c.name == cell.run.name) for cell in cells},
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
     return written

@@ -11,6 +11,9 @@ import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
+from sgjepa.data.store import open_dataset
+from sgjepa.evaluation.evaluate import usual_forecast
+from sgjepa.evaluation.probe import fit_probe
 from sgjepa.report.words import fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
 from sgjepa.results.gather import METRICS, unit
@@ -90,6 +93,16 @@ def rank(method: Method) -> Interval:
     return over_trainings([one.about.scores.effective_rank for one in method.seeds])
 
 
+def linear_probes(done: Done) -> dict[str, Interval]:
+    """NMSE of a linear probe on validation windows of true frames, by cell; fitted where it is not there yet."""
+    scores: dict[str, list[float]] = {}
+    for chain in done.chains:
+        dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
+        fitted = fit_probe(chain.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
+        scores.setdefault(chain.name, []).append(float(fitted.scores["validation_nmse"]))
+    return {name: over_trainings(values) for name, values in scores.items()}
+
+
 # --- sentences and the table ---------------------------------------------------------------------------------------
 
 
@@ -146,7 +159,7 @@ def table(
 def caption(name: str, what: str) -> str:
     """Of the table: what it shows, and where the paper's rows come from."""
     paper = published_study(name)
-    said = f" The paper ({paper.source}): {paper.says}" if paper else ""
+    said = f" The paper's: {paper.source.removeprefix('SG-JEPA paper, ')}. {paper.says}" if paper else ""
     return f"{what} Means with 95 % intervals.{said}"
 
 
