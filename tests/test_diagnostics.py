@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from synthetic import HORIZONS, LAWS, done, evaluation, holds, noise
+from made_up import HORIZONS, LAWS, done, evaluation, holds, noise
 
 from sgjepa.core.errors import InputError
 from sgjepa.recipes.datasets import dataset

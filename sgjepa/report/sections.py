@@ -68,11 +68,13 @@ def _says(content: Content) -> str:
 
 
 def finding(found: Finding) -> str:
-    """What a study says: its sentences, its table, and the claims of the paper that it measures."""
+    """What a study says: its sentences, pictures and table, and the claims of the paper that it measures."""
     said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
-    return said + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>") + claims.section(found.claims)
+    drawn = parts.figures(found.pictures, found.shown) if found.pictures else ""
+    table = parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
+    return said + drawn + table + claims.section(found.claims)
 
 
 def _horizon(content: Content) -> str:

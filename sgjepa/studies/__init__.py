@@ -8,15 +8,24 @@ from typing import Protocol
 
 from sgjepa.core.errors import unknown
 from sgjepa.studies import (
+    conditioning,
     control,
+    counterfactual,
+    coverage,
     crossover,
+    discount,
     factorial,
     history,
+    history_depth,
+    history_rollout,
+    learning_rate,
     linear_surrogate,
     local_gap,
+    optimiser,
     post_training,
     predictors,
     shapes,
+    sigreg,
     tuning,
 )
 
@@ -48,16 +57,47 @@ class Answers(Protocol):
 _ALL: tuple[Answers, ...] = (
     factorial.STUDY,
     predictors.STUDY,
-    control.STUDY,
+    counterfactual.STUDY,
     crossover.STUDY,
     local_gap.STUDY,
     history.STUDY,
-    shapes.STUDY,
     post_training.STUDY,
+    shapes.STUDY,
+    conditioning.STUDY,
+    sigreg.STUDY,
+    optimiser.STUDY,
+    learning_rate.STUDY,
+    discount.STUDY,
+    history_depth.STUDY,
+    history_rollout.STUDY,
+    coverage.STUDY,
     linear_surrogate.STUDY,
+    control.STUDY,
     tuning.STUDY,
 )
 STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
+EVERYTHING = "all"  # instead of a study's name
+# in the order of value, with those of its cells that `all` asks for; without `tuning`, which chose what the recipes are
+ORDER: dict[str, tuple[str, ...]] = {
+    "factorial": (),
+    "predictors": ("approach_ball_*",),  # the world that the mini size can decide
+    "counterfactual": (),
+    "crossover": (),
+    "local_gap": (),
+    "history": (),
+    "conditioning": (),
+    "sigreg": (),
+    "post_training": (),
+    "shapes": (),
+    "optimiser": (),
+    "learning_rate": (),
+    "discount": (),
+    "history_depth": (),
+    "history_rollout": (),
+    "coverage": (),
+    "linear_surrogate": (),
+    "control": (),
+}
 
 
 def find(name: str) -> Answers:

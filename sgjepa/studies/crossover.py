@@ -96,7 +96,7 @@ def answer(done: Done) -> Finding:
         done.seeds,
         paper=fixed(_papers_effect(), 3),
     )
-    return Finding("Encoder or predictor?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding("Encoder or predictor?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
 
 
 _EFFECTS = {

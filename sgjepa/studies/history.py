@@ -108,7 +108,7 @@ def answer(done: Done) -> Finding:
         f"The paper's difference for {MAIN_SHORT} latents instead of 20: {paper['5']} and {paper['44']} (square)."
     )
     head = ("encoder and predictor", "latents visible", *spans)
-    return Finding("How much history?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding("How much history?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
 
 
 def _said(span: str, difference: Interval) -> str:

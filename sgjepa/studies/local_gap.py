@@ -93,7 +93,9 @@ def answer(done: Done) -> Finding:
         "Above zero: SG-JEPA's features are better."
     )
     head = ("gap", *(f"h = {h}" for h in results.horizons))
-    return Finding("Before anything is fed back", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding(
+        "Before anything is fed back", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    )
 
 
 def _relative(one: np.ndarray, other: np.ndarray) -> Interval:

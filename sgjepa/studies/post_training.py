@@ -159,7 +159,7 @@ def answer(done: Done) -> Finding:
         f"errors on the source laws: {grown}; retained if none grew by more than 5 %."
     )
     head = ("method", "post-trained on", "gain (%)", "growth on source laws (%)", "retained")
-    return Finding("A few new laws", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding("A few new laws", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
 
 
 def _methods(done: Done) -> Sequence[str]:

@@ -78,7 +78,9 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
         "stays put that the simulator, started from what SG-JEPA's probe sees, does away with."
     )
     head += (f"{OURS} / {THEIRS}", "decides")
-    return Finding("Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding(
+        "Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    )
 
 
 def _claims(results: Results, ours: Method) -> Claims:

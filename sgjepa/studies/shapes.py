@@ -104,7 +104,7 @@ def answer(done: Done) -> Finding:
     )
     heads = (f"{METRICS[metric]} ({unit(metric)})" for metric in SHOWN)
     head = ("model", "trained on", *heads, *(f"{METRICS[metric]}, ratio" for metric in SHOWN))
-    return Finding("To a new shape", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims)
+    return Finding("To a new shape", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
 
 
 def _said(done: Done, width: str) -> str:

@@ -21,10 +21,11 @@ from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
-from sgjepa.report.write import ANSWER, report
+from sgjepa.report.write import ANSWER, PAGE, report
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
 from sgjepa.results.verdicts import Claims, Measured, write_claims
+from sgjepa.studies.budget import budget
 from sgjepa.studies.chains import Chain, evaluation_of, run_chains
 from sgjepa.studies.places import Place, place_of
 from sgjepa.training.budget import updates_there, with_updates
@@ -75,6 +76,7 @@ class Study:
     cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
     of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
+    context: true frames that an evaluation is given, by size, where it is not the usual number.
     datasets: of a size, those that it brings itself, by name; others are known by theirs, WORLD-SIZE.
     """
 
@@ -89,6 +91,7 @@ class Study:
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
+    context: Mapping[str, int] = field(default_factory=dict)
     datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
 
     @property
@@ -115,6 +118,7 @@ class StudyRecord:
     runs: tuple[str, ...]
     answer: tuple[str, ...]
     provenance: dict[str, Any]
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the runs of each cell, by seed
 
 
 def run_study(
@@ -144,6 +148,8 @@ def run_study(
     output.check(out / page, study.command)  # hours before it is written
     make_datasets(names_of(cells), datasets, workers, study.datasets(size))
     chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+    if runs is not None:
+        print(budget(study.name, chains, workers).words(runs, out / page / PAGE), flush=True)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
@@ -159,6 +165,7 @@ def run_study(
         runs=tuple(folder.name for folder in folders),
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
+        trained={cell.run.name: tuple(c.folder.name for c in chains if c.name == cell.run.name) for cell in cells},
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
     write_claims(written.parent, study.name, size, updates, command_of(study.name, size, seeds, updates, only), claims)
@@ -268,9 +275,9 @@ def chains_of(
                 places[name] = Place(replace(asked[name], init=init), runs / f"{name}-{size}-seed{seed}", "")
         for name in asked:
             run, folder = places[name].run, places[name].folder
-            length = updates_there(run, datasets)
-            judged = (study.counterfactual, study.split, study.probe)
-            chains.append(Chain(run, folder, length, *judged, cell=name, judged_on=judged_on[name]))
+            length, context = updates_there(run, datasets), study.context.get(size)
+            how: dict[str, Any] = {"split": study.split, "probe": study.probe, "context": context, "cell": name}
+            chains.append(Chain(run, folder, length, study.counterfactual, judged_on=judged_on[name], **how))
     return chains
 
 
