@@ -23,6 +23,7 @@ from sgjepa.report.words import count, counterfactual, fixed, join
 from sgjepa.results.compare import verdict
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals, told_by_horizon
 from sgjepa.results.gather import MAIN
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies import sweep
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 
@@ -79,7 +80,23 @@ def finding(done: Done, found: list[Counterfactual], middle: float, told: Mappin
     more = {TABLE: to_csv(records)} if records else {}
     shown = "NMSE over horizons against the law that is told, a curve for each true one; a ring marks it."
     title = "Does a model use the law that it is told?"
-    return Finding(title, (*words, *sweep.once(done)), caption, head, tuple(rows), more, tuple(pictures), shown)
+    return Finding(
+        title, (*words, *sweep.once(done)), caption, head, tuple(rows), more, tuple(pictures), shown, least(done, found)
+    )
+
+
+def least(done: Done, found: list[Counterfactual]) -> Claims:
+    """Of each method, the told law that comes nearest to beating the true one: all others are surer."""
+    claims: Claims = ()
+    for one in found:
+        rises = {pair: rise for pair, rise in one.rise.items() if pair[0] != pair[1]}
+        if not rises:
+            continue
+        true, given = min(rises, key=lambda pair: rises[pair].low)
+        what = f"NMSE area when told {given:g} instead of the true {true:g}, the least sure of {len(rises)} pairs"
+        where = f"{done.results.world.replace('_', ' ')}, {one.label}"
+        claims += measure("true_law", where, what, rises[true, given], "above", one.seeds)
+    return claims
 
 
 def _lowest(true: float, told: Mapping[float, Mapping[int, Interval]]) -> str:

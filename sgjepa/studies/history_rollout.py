@@ -18,8 +18,9 @@ from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import compare, fixed
-from sgjepa.results.compare import Method, paired
+from sgjepa.results.compare import Method, paired, ratio
 from sgjepa.results.training import cost, peak_memory
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies import sweep
 from sgjepa.studies.study import Done, Study
 from sgjepa.studies.sweep import Column, Point
@@ -33,6 +34,7 @@ LENGTHS = {  # H and K; the recipe's own first
 MULTIPLES = (1, 2, 4)  # of the recipe's weight
 CONTEXT = {"paper": 30}
 HORIZONS = (20, 32)
+MARGIN = 0.05  # of the error, that a shorter one may cost and still be enough
 TABLE = "tables/history_rollout.csv"
 
 
@@ -95,7 +97,17 @@ def analyse(done: Done) -> Finding:
     title = "How many frames, how many steps fed back?"
     about = sweep.caption("history_rollout", "Every length and weight: probe, rollouts on the test episodes, cost.")
     shown = f"Left: what chooses the weight. Right: rollouts with the chosen weights; {order}."
-    return Finding(title, (*words, *sweep.once(done)), about, head, rows, {TABLE: text}, tuple(pictures), shown)
+    return Finding(
+        title,
+        (*words, *sweep.once(done)),
+        about,
+        head,
+        rows,
+        {TABLE: text},
+        tuple(pictures),
+        shown,
+        enough(chosen, horizons[-1]),
+    )
 
 
 def choices(found: list[tuple[Point, Method]]) -> dict[tuple[str, ...], tuple[Point, Method]]:
@@ -104,6 +116,24 @@ def choices(found: list[tuple[Point, Method]]) -> dict[tuple[str, ...], tuple[Po
     for point, method in found:
         by_length.setdefault(point.setting[:2], []).append((point, method))
     return {length: min(some, key=lambda pair: sweep.probe_nmse(pair[1]).mean) for length, some in by_length.items()}
+
+
+def enough(chosen: dict[tuple[str, ...], tuple[Point, Method]], horizon: int) -> Claims:
+    """The recipe's lengths against longer ones: enough if the error is not larger by more than a margin."""
+    (usual_length, (_, usual)), *others = chosen.items()
+    claims: Claims = ()
+    for (history, steps), (_, method) in others:
+        longer = {"twenty_frames": history != usual_length[0], "five_steps": steps != usual_length[1]}
+        if sum(longer.values()) != 1:  # one thing at a time
+            continue
+        (name,) = (name for name, differs in longer.items() if differs)
+        one = ratio(usual, method, "nmse", [horizon])[horizon]
+        more = Interval(one.mean - 1, one.low - 1, one.high - 1, one.count)
+        where = f"approach ball, H = {usual_length[0]}, K = {usual_length[1]}"
+        what = f"NMSE at h = {horizon} relative to H = {history}, K = {steps}, minus 1 (enough below {MARGIN})"
+        seeds = min(len(usual.seeds), len(method.seeds))
+        claims += measure(name, where, what, more, "below", seeds, bound=MARGIN)
+    return claims
 
 
 def _against_the_first(chosen: dict[tuple[str, ...], tuple[Point, Method]], horizon: int) -> list[str]:

@@ -19,6 +19,7 @@ from sgjepa.report.words import compare, fixed
 from sgjepa.results.compare import Method, paired
 from sgjepa.results.gather import MAIN
 from sgjepa.results.training import curve
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies import sweep
 from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.studies.sweep import Column, Point
@@ -59,12 +60,14 @@ def analyse(done: Done) -> Finding:
     ]
     words: list[str] = []
     pictures = []
+    claims: Claims = ()
     for predictor in PREDICTORS.values():
         pair = [by_setting.get((predictor, label)) for label in OPTIMISERS.values()]
         muon, adamw = pair
         if muon is None or adamw is None:  # it was not asked for
             continue
         words.append(losses(predictor, muon, adamw))
+        claims += lower(done, predictor, muon, adamw)
         words.append(f"{compare(muon.label, adamw.label, paired(muon, adamw, MAIN, [last])[last])} at h = {last}.")
         curves = {
             label: [(float(step), sweep.over_trainings([loss])) for step, loss in curve(method.first, "loss")]
@@ -79,7 +82,16 @@ def analyse(done: Done) -> Finding:
         sweep.caption("optimiser", "The lowest validation loss of each training, and its rollouts."),
     )
     shown = "The validation loss of each predictor's first training after every epoch."
-    return Finding(title, (*words, *sweep.once(done)), about, head, rows, {TABLE: text}, tuple(pictures), shown)
+    return Finding(title, (*words, *sweep.once(done)), about, head, rows, {TABLE: text}, tuple(pictures), shown, claims)
+
+
+def lower(done: Done, predictor: str, muon: Method, adamw: Method) -> Claims:
+    """The lowest validation loss with Muon relative to that with AdamW, minus 1, seed by seed."""
+    pairs = zip(muon.seeds, adamw.seeds, strict=False)
+    found = [curve(one, "loss")[:, 1].min() / curve(other, "loss")[:, 1].min() - 1 for one, other in pairs]
+    what = "lowest validation loss with Muon relative to AdamW's, minus 1"
+    where = f"{done.results.world.replace('_', ' ')}, {predictor}"
+    return measure("muon", where, what, sweep.over_trainings(found), "below", len(found))
 
 
 def losses(predictor: str, muon: Method, adamw: Method) -> str:

@@ -24,6 +24,7 @@ from sgjepa.report.words import fixed
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import MAIN
 from sgjepa.results.training import curve
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies import sweep, tuning
 from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.studies.sweep import Column, Point
@@ -105,7 +106,16 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
         sweep.caption("sigreg", "Every weight, last validation and test episodes."),
     )
     shown = "The statistic and the rank against the weight, and the rollouts' NMSE by law; yellow: the training laws."
-    return Finding(title, words, about, head, rows, more, tuple(pictures), shown)
+    return Finding(title, words, about, head, rows, more, tuple(pictures), shown, grows(done, found))
+
+
+def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
+    """Rank correlation between weight and effective rank, in each training seed."""
+    weights = np.array([point.x for point, _ in found])
+    seeds = [[one.about.scores.effective_rank for one in method.seeds] for _, method in found]
+    along = [spearman(weights, np.array(row))[0] for row in zip(*seeds, strict=False)]
+    what = f"rank correlation of the effective rank with {len(weights)} weights"
+    return measure("rank", done.results.world.replace("_", " "), what, sweep.over_trainings(along), "above", len(along))
 
 
 def ranks(found: list[tuple[Point, Method]]) -> str:
