@@ -119,7 +119,10 @@ def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder with results")
-        for path in sorted([*folder.glob("*.json"), *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
+        kept = (
+            [folder / FILE] if (folder / FILE).is_file() else folder.glob("*.json")
+        )  # a report's other files are no claims
+        for path in sorted([*kept, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
             found.append(records.read(ClaimsRecord, path, f"run the study again, or delete {path}"))
     return found
 
