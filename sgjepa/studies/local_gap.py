@@ -117,7 +117,7 @@ def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, les
     grows = {(True, False): "widens the gap", (False, True): "narrows the gap"}.get(
         (widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell"
     )
-    away = "" if less is None else f"; far outside, the local error differs by {_percent(less)}"
+    away = "" if less is None else f"; far outside, {OURS}'s local error lies {_percent(less)} from {label}'s"
     return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
 
 

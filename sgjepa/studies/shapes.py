@@ -110,7 +110,7 @@ def answer(done: Done) -> Finding:
 def _said(done: Done, width: str) -> str:
     first, second, _ = SETS
     found, more = ratios(done, width, first), lead(done, width, first)
-    parts = join([f"{with_interval(found[metric], 2)} in the {METRICS[metric]}" for metric in SHOWN])
+    parts = join([f"{with_interval(found[metric], 2)} times the {METRICS[metric]}" for metric in SHOWN])
     better = (
         "translation transfers better than rotation"
         if more.high < 0
@@ -122,7 +122,7 @@ def _said(done: Done, width: str) -> str:
     gain = bootstrap(other - one)[0]
     pentagons = "help" if gain.high < 0 else "do harm" if gain.low > 0 else "make no difference that shows"
     return (
-        f"With the {WIDTHS[width]}, a model that never saw a house errs {parts} times as much as one trained on houses: "
+        f"With the {WIDTHS[width]}, a model that never saw a house has {parts} of one trained on houses: "
         f"{better}. Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
     )
 
