@@ -83,6 +83,9 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
     three = done(tmp_path / "three", [p.run for p in points[:2]], made, optimiser.STUDY.labels, seeds=3)
     assert "over 3 trainings the difference is certain" in optimiser.losses("GRU", *three.results.methods)
     assert sweep.once(three) == ()
+    assert [(claim.claim, claim.verdict) for claim in one.claims] == [("muon", "not decided")] * 3, "one training each"
+    (claim,) = optimiser.lower(three, "GRU", *three.results.methods)
+    assert (claim.verdict, claim.ours.mean) == ("holds", pytest.approx(-0.2))
 
 
 def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path) -> None:
@@ -98,6 +101,10 @@ def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path
     study = done(tmp_path / "peak", [p.run for p in points], peaks, sigreg.STUDY.labels)
     said = sigreg.ranks(list(sweep.there(study, sigreg.points, ["mini"]).values()))
     assert said.startswith("The effective rank is highest at the weight 0.045")
+    assert [claim.ours.mean for claim in found.claims] == [pytest.approx(1.0)]
+    thrice = done(tmp_path / "thrice", [p.run for p in points], grows, sigreg.STUDY.labels, seeds=3)
+    (claim,) = sigreg.grows(thrice, list(sweep.there(thrice, sigreg.points, ["mini"]).values()))
+    assert (claim.claim, claim.verdict, claim.seeds) == ("rank", "holds", 3)
     by_law = records(found, sigreg.LAWS)
     assert len(by_law) == len(points) * len(LAWS) * 3
     assert {row["effective rank"] for row in rows_of(found, "paper")} == {"", "138", "131"}
@@ -148,6 +155,10 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
         ("10", "10", "0.09"),
         ("15", "5", "0.09"),
         ("15", "9", "0.09"),
+    }
+    assert {claim.claim: claim.ours.mean for claim in found.claims} == {
+        "five_steps": pytest.approx(0.5 / 0.7 - 1),
+        "twenty_frames": pytest.approx(0.5 / 0.7 - 1),
     }
     said = " ".join(found.words)
     assert "H = 10, K = 10, weight 0.09 is less accurate than H = 10, K = 5, weight 0.09" in said
@@ -208,6 +219,7 @@ def test_a_model_uses_the_law_if_the_true_one_errs_least(tmp_path: Path, right: 
     told = {g: {1: Interval(0.1, 0.1, 0.1, 50), 44: area[4.0, g]} for g in given}
     one = Counterfactual("SG-JEPA (GRU)", "gravity", 3, (1, 44), area, rise)
     found = counterfactual.finding(study, [one], 4.0, told)
+    assert [claim.verdict for claim in found.claims] == ["holds" if right else "does not hold"]
     every = "at true g = 2, g = 4 and g = 6 every other value makes the error larger"
     assert (every in found.words[0]) == right
     assert ("a wrong value gives a smaller error" in found.words[0]) != right
