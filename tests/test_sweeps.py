@@ -58,7 +58,7 @@ def test_the_learning_rate_with_the_lowest_loss_need_not_have_the_best_probe(tmp
     assert "The lowest validation loss is that of rate 0.01: 2.000." in said
     assert "The lowest linear-probe NMSE is that of rate 0.001" in said
     assert "Loss and probe choose different rates." in said
-    assert f"rate 0.001 has the lowest position error at h = {HORIZONS}, 0.500 m; every other one is certainly worse" in said
+    assert f"Rate 0.001 has the lowest position error at h = {HORIZONS}, 0.500 m; every other one is certainly worse" in said
     assert sweep.ONCE in found.words
     assert {picture.name for picture in found.pictures} == {f"learning_rate_{x}" for x in ("loss", "probes", "errors")}
 
@@ -115,7 +115,7 @@ def test_a_discount_that_errs_least_is_named_with_those_that_cannot_be_told_apar
     made = {p.name: Made(flat(0.6 if p.x in (0.95, 1.0) else 0.8)) for p in points}
     found = discount.analyse(done(tmp_path, [p.run for p in points], made, discount.STUDY.labels))
     nmse = next(words for words in found.words if "state NMSE" in words)
-    assert nmse.startswith("discount ")
+    assert nmse.startswith("Discount ")
     assert "not to be told apart from it: discount" in nmse
     assert "0.95" in nmse
     assert "discount 1 " in nmse or nmse.endswith("discount 1.")

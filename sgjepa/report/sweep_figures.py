@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from sgjepa.core.stats import Interval
 from sgjepa.report.law_figures import name_of, shade
-from sgjepa.report.panels import Picture, axis_name, legend, line, panel, styles
+from sgjepa.report.panels import Picture, axis_name, capital, legend, line, panel, styles
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS, Axis
 
@@ -17,27 +17,37 @@ Curve = Sequence[tuple[float, Interval]]  # a setting's value and what was measu
 
 
 def against_setting(
-    name: str, title: str, setting: str, measured: str, curves: Mapping[str, Curve], log: bool = False
+    name: str,
+    title: str,
+    setting: str,
+    measured: str,
+    curves: Mapping[str, Curve],
+    log: bool = False,
+    names: Mapping[float, str] | None = None,
 ) -> list[Picture]:
-    """Lines over the values of a setting, with intervals as whiskers; a curve without values is left out."""
+    """Lines over the values of a setting, with intervals as whiskers; a curve without values is left out.
+
+    names: of values that stand for something else, and have no line between them.
+    """
     found: list[Picture] = []
     there = {label: sorted(curve) for label, curve in curves.items() if curve}
     if not there:
         return found
     look = styles(list(there))
+    joined = {"linewidth": 2} if names is None else {"linestyle": "none"}
     with panel(found, name, f"{measured} against {setting}: {', '.join(there)}") as axis:
         for label, curve in there.items():
             x, mean = np.array([value for value, _ in curve]), np.array([one.mean for _, one in curve])
             ends = [[one.mean - one.low for _, one in curve], [one.high - one.mean for _, one in curve]]
             colour, marker = look[label]
-            axis.errorbar(x, mean, np.maximum(ends, 0), color=colour, marker=marker, capsize=3, linewidth=2, label=label)
+            axis.errorbar(x, mean, np.maximum(ends, 0), color=colour, marker=marker, capsize=3, label=label, **joined)
         values = sorted({value for curve in there.values() for value, _ in curve})
         if log:
             axis.set_xscale("log")
         axis.xaxis.set_major_locator(FixedLocator(values))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_xticks(values, [f"{value:g}" for value in values])
-        axis.set(title=title, xlabel=setting, ylabel=measured)
+        axis.set_xticks(values, [(names or {}).get(value, f"{value:g}") for value in values])
+        axis.set(title=capital(title), xlabel=setting, ylabel=measured)
         if len(there) > 1:
             legend(axis)
     return found
@@ -54,7 +64,7 @@ def by_law(methods: Sequence[Method], metric: str, horizon: int, law: Axis) -> l
         shade(axis, law, values[0], values[-1], top)
         for method, curve in zip(methods, curves, strict=True):
             line(axis, values, curve, look[method.label][0], method.label, look[method.label][1], 2)
-        axis.set(title=f"{METRICS[metric]} at h = {horizon}", xlabel=name_of(law), ylabel=axis_name(metric))
+        axis.set(title=f"{capital(METRICS[metric])} at h = {horizon}", xlabel=name_of(law), ylabel=axis_name(metric))
         axis.set(ylim=(0, top), xlim=(values[0], values[-1]))
         legend(axis)
     return found

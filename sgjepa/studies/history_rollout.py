@@ -92,22 +92,14 @@ def analyse(done: Done) -> Finding:
         f"h = {h}": [(float(i), method.at("nmse", [h])[h]) for i, (_, method) in enumerate(chosen.values(), start=1)]
         for h in horizons
     }
-    order = ", ".join(f"{i} is H = {h}, K = {k}" for i, (h, k) in enumerate(chosen, start=1))
-    pictures += against_setting("history_rollout_errors", "With the chosen weights", "lengths", "rollout NMSE", at_end)
+    names = {float(i): f"{h}, {k}" for i, (h, k) in enumerate(chosen, start=1)}
+    title = "With the chosen weights"
+    pictures += against_setting("history_rollout_errors", title, "H, K", "rollout NMSE", at_end, names=names)
     title = "How many frames, how many steps fed back?"
     about = sweep.caption("history_rollout", "Every length and weight: probe, rollouts on the test episodes, cost.")
-    shown = f"Left: what chooses the weight. Right: rollouts with the chosen weights; {order}."
-    return Finding(
-        title,
-        (*words, *sweep.once(done)),
-        about,
-        head,
-        rows,
-        {TABLE: text},
-        tuple(pictures),
-        shown,
-        enough(chosen, horizons[-1]),
-    )
+    shown = "What chooses the weight, and rollouts with the chosen weights; whiskers are 95 % intervals."
+    said, drawn, claims = (*words, *sweep.once(done)), tuple(pictures), enough(chosen, horizons[-1])
+    return Finding(title, said, about, head, rows, {TABLE: text}, drawn, shown, claims)
 
 
 def choices(found: list[tuple[Point, Method]]) -> dict[tuple[str, ...], tuple[Point, Method]]:

@@ -14,6 +14,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.evaluate import usual_forecast
 from sgjepa.evaluation.probe import fit_probe
+from sgjepa.report.panels import capital
 from sgjepa.report.words import fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
 from sgjepa.results.gather import METRICS, unit
@@ -112,7 +113,7 @@ def least(compared: Sequence[Method], metric: str, horizon: Horizon) -> str:
     errors = {method.label: method.at(metric, [horizon])[horizon].mean for method in compared}
     best = min(errors, key=errors.__getitem__)
     when = f"at h = {horizon}" if isinstance(horizon, int) else "over all horizons"
-    said = f"{best} has the lowest {METRICS[metric]} {when}, {fixed(errors[best], 3)} {unit(metric)}".rstrip()
+    said = f"{capital(best)} has the lowest {METRICS[metric]} {when}, {fixed(errors[best], 3)} {unit(metric)}".rstrip()
     others = [method.label for method in tied if method.label != best]
     if len(compared) < 2:
         return f"{said}; it is the only one here."
