@@ -189,6 +189,24 @@ def test_a_blind_model_is_told_the_mean_law_whatever_holds(method: str) -> None:
 
 
 @torch.no_grad()
+def test_a_mean_patch_is_the_mean_of_dino_wms_patches_and_is_predicted_in_their_scale() -> None:
+    grid, mean = built("dino"), built("dino_gru")
+    pictures = frames(mean, 2, 3)
+    z = mean.encode(pictures)
+    assert torch.allclose(z, grid.features(grid.encode(pictures)), atol=1e-5)
+    shifted = MODELS["dino_gru"].build().eval()
+    shifted.load_state_dict(mean.state_dict())
+    seen = 7 + 3 * torch.randn(64, *z.shape[2:])
+    shifted.standardise([seen[:40].numpy(), seen[40:].numpy()])
+    assert torch.allclose(shifted.latent_mean, seen.mean(0), atol=1e-4)
+    assert torch.allclose(shifted.latent_std, seen.std(0, correction=0), atol=1e-4)
+    c = mean.condition(torch.zeros(2, 3, 2), torch.zeros(2, 1))
+    scaled = z * shifted.latent_std + shifted.latent_mean
+    answer = mean.predict(z, c) * shifted.latent_std + shifted.latent_mean
+    assert torch.allclose(shifted.predict(scaled, c), answer, atol=1e-3)
+
+
+@torch.no_grad()
 def test_rollout_composes(model: WorldModel) -> None:
     _, _, z, c = inputs(model, 9)
     whole = rollout(model, z[:, :4], c, steps=5, history=3)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from sgjepa import __version__
 from sgjepa.cli import (
+    claims,
     control,
     coverage,
     data,
@@ -58,6 +59,7 @@ STAGES: dict[str, Stage] = {
     "control": control,
     "report": report,
     "study": study,
+    "claims": claims,
 }
 
 

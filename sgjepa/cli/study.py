@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from sgjepa.cli import shared
+from sgjepa.core import faults
+from sgjepa.core.errors import InputError, one_line, unknown
 
 ABOUT = "answer one question of the paper: train and evaluate what it compares, then a report"
+RUNS = Path("studies/runs")
 EXAMPLE = "sgjepa study factorial --size mini --seeds 3"
 
 
 def flags(parser: ArgumentParser) -> None:
     """What it takes."""
-    parser.add_argument("study", nargs="?", help="its name; without one, all studies are listed with their questions")
+    parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; without: a list")
     shared.size_flag(parser)
     parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
     parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
@@ -21,22 +26,62 @@ def flags(parser: ArgumentParser) -> None:
         "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
     )
     shared.datasets_flag(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="runs and report (default: studies/STUDY-SIZE)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the report (default: studies/STUDY-SIZE); of all, the folder that holds them",
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=RUNS, metavar="DIR", help="trainings, shared by all studies (default: %(default)s)"
+    )
 
 
 def run(options: Namespace) -> None:
-    """The study of that name, or the list of them."""
+    """The study of that name, all of them, or the list."""
     shared.prepare_for_torch()
     from sgjepa import studies
+    from sgjepa.recipes.datasets import SIZES
 
     if options.study is None:
         print(studies.listing())
         return
+    if options.size not in SIZES:
+        raise unknown("size", options.size, SIZES)
     shared.need_matplotlib()
+    if options.study == studies.EVERYTHING:
+        _run_all(options)
+    else:
+        studies.find(options.study)
+        _run(options, options.study, options.out or Path("studies") / f"{options.study}-{options.size}", options.only)
 
-    study = studies.find(options.study)
-    out = options.out or Path("studies") / f"{options.study}-{options.size}"
-    given = {"seeds": options.seeds, "updates": options.updates, "only": options.only}
-    page = study.run(options.size, out, options.datasets, **given)
+
+def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
+    from sgjepa import studies
+
+    given = {"seeds": options.seeds, "updates": options.updates, "only": only, "runs": options.runs}
+    page = studies.find(name).run(options.size, out, options.datasets, **given)
     print(page)
     shared.say_verdict(page.parent)
+
+
+def _run_all(options: Namespace) -> None:
+    """One after the other; one that fails says so in a line, and the others go on. At the end, the first failure's code."""
+    from sgjepa import studies
+
+    if options.only:
+        raise InputError("--only is for one study; `all` takes every cell of each")
+    asked = {name: only for name, only in studies.ORDER.items() if name in studies.STUDIES}
+    failed: dict[str, Exception] = {}
+    for number, (name, only) in enumerate(asked.items(), start=1):
+        print(f"{number} of {len(asked)}: {studies.find(name).question}", flush=True)
+        try:
+            _run(options, name, (options.out or Path("studies")) / f"{name}-{options.size}", only)
+        except Exception as error:
+            failed[name] = error
+            print(f"sgjepa: study {name} failed: {one_line(error)}", file=sys.stderr, flush=True)
+    if failed:
+        first = next(iter(failed.values()))
+        known = faults.expected(first)
+        said = f"{len(failed)} of {len(asked)} studies failed: {', '.join(failed)}; run the same command again to go on"
+        raise (RuntimeError if known is None else type(known))(said) from first

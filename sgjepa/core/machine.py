@@ -13,6 +13,7 @@ lose little on a busy machine; with the usual one they were four to seven times 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -54,6 +55,30 @@ def cores() -> int:
         return max(1, min(allowed, int(quota) // int(period)))
     except (OSError, ValueError):  # no such file, or the quota is "max"
         return allowed
+
+
+def forget_peak_memory() -> None:
+    """From now on `peak_memory` is of what comes; only Linux can do that."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # what earlier work freed was kept, and would count
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak_memory() -> float | None:
+    """The most GiB that this process had: of the GPU if it uses one, else of the machine; None where it cannot be told."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return float(torch.cuda.max_memory_allocated()) / 2**30
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]  # kB
+    return int(found[0]) / 2**20 if found else None
 
 
 def _keep_memory() -> dict[str, int]:

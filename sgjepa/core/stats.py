@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -125,6 +126,42 @@ def bootstrap_ratio(
     return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
 
 
+def bootstrap_of(
+    statistic: Callable[..., np.ndarray], *values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """The same for any function of means: statistic((..., columns), ...) -> (..., answers), an interval for each answer.
+
+    It is taken of every training on its own, whose number all values must share, and then averaged over trainings; all
+    see the same resamples of episodes.
+    """
+    stacks = [_with_seeds(one) for one in values]
+    if len({one.shape[:2] for one in stacks}) > 1:
+        raise ValueError(f"trainings and episodes must be the same, got {[one.shape[:2] for one in stacks]}")
+    seeds, episodes = stacks[0].shape[:2]
+    shares = resample(episodes, resamples, seed)
+    each = np.stack([statistic(*(one[s].mean(axis=0) for one in stacks)) for s in range(seeds)])  # (seeds, answers)
+    drawn = np.mean([statistic(*(shares @ one[s] for one in stacks)) for s in range(seeds)], axis=0)
+    return _intervals(each.mean(axis=0), drawn + _spread(each, resamples, seed), episodes, level)
+
+
+def simultaneous(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:
+    """As `bootstrap`, but in 95 of 100 repetitions all columns hold their means at once: for statements about a curve.
+
+    The max-t bootstrap: every column's interval is its own standard error times one factor, wide enough for the column
+    that strays most. Pointwise intervals of 44 horizons miss somewhere far more often than in 5 of 100 repetitions.
+    """
+    values = _with_seeds(values)
+    center, means = values.mean(axis=(0, 1)), _means(values, resamples, seed)
+    variance = values.mean(axis=0).var(axis=0, ddof=1) / values.shape[1]
+    if len(values) > 1:
+        variance = variance + values.mean(axis=1).var(axis=0, ddof=1) / len(values)
+    error = np.sqrt(variance)
+    strays = np.abs(means - center) / np.where(error > 0, error, np.inf)
+    half = np.quantile(strays.max(axis=1), level) * error
+    found = zip(center.tolist(), (center - half).tolist(), (center + half).tolist(), strict=True)
+    return [Interval(mean, low, high, values.shape[1]) for mean, low, high in found]
+
+
 def _with_seeds(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, np.float64)
     return values[None] if values.ndim == 2 else values
@@ -132,12 +169,17 @@ def _with_seeds(values: np.ndarray) -> np.ndarray:
 
 def _means(values: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.ndarray:
     """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns). side: whose seeds are drawn."""
-    seeds, episodes, _ = values.shape
-    means: np.ndarray = resample(episodes, resamples, seed) @ values.mean(axis=0)
-    if seeds > 1:
-        error = values.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(seeds)  # (columns,)
-        means = means + np.random.default_rng([seed, side]).standard_t(seeds - 1, size=(resamples, 1)) * error
-    return means
+    means: np.ndarray = resample(values.shape[1], resamples, seed) @ values.mean(axis=0)
+    return means + _spread(values.mean(axis=1), resamples, seed, side)
+
+
+def _spread(each: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.ndarray | float:
+    """How far the mean over trainings could lie elsewhere: each (seeds, columns) -> (resamples, columns); 0 for one."""
+    if len(each) < 2:
+        return 0.0
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each))  # (columns,)
+    spread: np.ndarray = np.random.default_rng([seed, side]).standard_t(len(each) - 1, size=(resamples, 1)) * error
+    return spread
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:

@@ -81,12 +81,17 @@ def named(*parts: str) -> str:
     return "-".join(part for part in parts if part)
 
 
+def evaluation_name(dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> str:
+    """Of the folder that an evaluation lies in."""
+    return named(dataset.path.name, split, not_usual(cfg, dataset.settings))
+
+
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
     """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
     usual, so that evaluations with other settings stand side by side. Done before: kept."""
     run, model = checkpoint.load_run(folder)
     differs = not_usual(cfg, dataset.settings)
-    place = folder / run_folder.EVALUATIONS / named(dataset.path.name, split, differs)
+    place = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
     settings = Settings(
         config=config.to_dict(cfg),
         model=files.digest(folder / run_folder.MODEL),

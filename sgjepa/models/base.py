@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -138,6 +140,12 @@ class WorldModel(nn.Module, ABC):
                 if len(values) != len(buffer):
                     raise InputError(f"the model has {len(buffer)} {name} channels, the statistics have {len(values)}")
                 buffer.copy_(torch.tensor(values))
+
+    def standardise(self, latents: Iterable[np.ndarray]) -> None:
+        """Look at a frozen encoder's latents, (T, ...) of one training episode after another; a model may need their scale.
+
+        Here nobody looks: what is not asked for is not read.
+        """
 
     def action(self, control: Tensor, law: Tensor) -> Tensor:
         """control (B, T, A), law (B, L) -> the paper's z-scored action [u; g], (B, T, A + L).

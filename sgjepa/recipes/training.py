@@ -21,6 +21,7 @@ from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.jepa import JEPAConfig
+from sgjepa.models.mean_patch import MeanPatchConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
@@ -106,6 +107,16 @@ def dino(world: str, size: str) -> Run:
     )
 
 
+def dino_gru(world: str, size: str) -> Run:
+    """SG-JEPA's GRU and objective on DINO's mean patch: what its features are good for with another predictor."""
+    like = gru(world, size)
+    assert isinstance(like.model, JEPAConfig)
+    shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
+    encoder = MobileNetV2(64) if size in _ON_CPU else DINOv2()
+    model = MeanPatchConfig(encoder, **{name: getattr(like.model, name) for name in shared})
+    return replace(like, name=f"{world}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
+
+
 def _sg_jepa(world: str, size: str, method: str, predictor: GRU | SSM | Transformer, encoder: ViT | Convolutions) -> Run:
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
     loss = RolloutLoss(sigreg=usual(world).sigreg)
@@ -169,6 +180,7 @@ METHODS: dict[str, Callable[[str, str], Run]] = {
     **{f"transformer_{name}": partial(transformer, conditioning=name) for name in VARIANTS if name != "adaln_0"},
     "lewm": lewm,
     "dino": dino,
+    "dino_gru": dino_gru,
 }
 RECIPES = {f"{name}_{method}": (worlds, make) for name, worlds in WORLDS.items() for method, make in METHODS.items()}
 

@@ -10,11 +10,16 @@ from sgjepa.report.tables import Comparison, Group
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import Results
 from sgjepa.results.training import Cost
+from sgjepa.results.verdicts import Measured
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A study's own section: sentences, and a table with a line for each row of cells. more: files beside it, by name."""
+    """A study's own section: sentences, and a table with a line for each row of cells.
+
+    more: files beside it, by name. pictures: below the sentences, and as files in the report's figures.
+    claims: what it says about claims of the paper.
+    """
 
     title: str
     words: tuple[str, ...]
@@ -22,6 +27,9 @@ class Finding:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: Mapping[str, str] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
+    shown: str = ""  # what the pictures show
+    claims: tuple[Measured, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.report import parts, sections
 from sgjepa.report.content import Finding
 from sgjepa.report.page import document
-from sgjepa.report.write import ANSWER, PAGE, TABLES
+from sgjepa.report.write import ANSWER, PAGE, TABLES, picture_files
 
 
 def overview(finding: Finding, question: str, claim: str, reports: Mapping[str, Path], out: Path, made_by: str) -> Path:
@@ -24,16 +24,17 @@ def overview(finding: Finding, question: str, claim: str, reports: Mapping[str, 
     facts = f'<p>{escape(claim)}</p><ul class="facts">{links}</ul>'
     foot = f"<h2>Where this comes from</h2><p>{escape(str(made['command']))}, commit {escape(parts.commit(made))}.</p>"
     shown = [sections.Section("finding", finding.title, sections.finding(finding))]
-    written = {
+    texts = {
         PAGE: document(question, question, facts, shown, foot),
         ANSWER: "".join(f"{line}\n" for line in finding.words),
         f"{TABLES}/finding.csv": to_csv([dict(zip(finding.head, row, strict=True)) for row in finding.rows]),
         **finding.more,
     }
+    written = {name: text.encode() for name, text in texts.items()} | picture_files(finding.pictures)
     with output.output_folder(out, made_by, PAGE) as staged:
-        for name, text in written.items():
+        for name, content in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
-            files.write_bytes(staged / name, text.encode())
+            files.write_bytes(staged / name, content)
     return out / PAGE
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sgjepa.core.stats import Interval
-from sgjepa.report import parts, words
+from sgjepa.report import claims, parts, words
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
@@ -68,11 +68,13 @@ def _says(content: Content) -> str:
 
 
 def finding(found: Finding) -> str:
-    """What a study says: its sentences and its table."""
+    """What a study says: its sentences, pictures and table, and the claims of the paper that it measures."""
     said = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in found.words)
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows)
     head = "".join(f"<th>{escape(title)}</th>" for title in found.head)
-    return said + parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
+    drawn = parts.figures(found.pictures, found.shown) if found.pictures else ""
+    table = parts.table(found.caption, f"<tr>{head}</tr>", f"<tbody>{lines}</tbody>")
+    return said + drawn + table + claims.section(found.claims)
 
 
 def _horizon(content: Content) -> str:

@@ -23,6 +23,11 @@ def fixed(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text.replace("-", _MINUS)
 
 
+def with_interval(one: Interval, decimals: int = 3) -> str:
+    """A number and where it lies: "0.412 (0.300 to 0.520)"."""
+    return f"{fixed(one.mean, decimals)} ({fixed(one.low, decimals)} to {fixed(one.high, decimals)})"
+
+
 def table_number(value: float, metric: str) -> str:
     """As the tables show it."""
     return fixed(value, DECIMALS.get(metric, 3))

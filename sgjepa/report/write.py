@@ -35,14 +35,16 @@ def report(
     study: Callable[[Results], Finding] | None = None,
     named: Mapping[str, str] | None = None,
     made_by: str = MADE_BY,
+    names: Mapping[Path, str] | None = None,
 ) -> Path:
     """Write the report of these runs to the folder `out`; returns the page.
 
     note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
     named: what to call runs of certain names, instead of the paper's names. made_by: the command, for a folder's marker.
+    names: of runs by their folders, instead of those they were trained under.
     """
     output.check(out, made_by)
-    results = gather(runs, baseline, data, named)
+    results = gather(runs, baseline, data, named, names)
     finding = study(results) if study else None
     compared = tables.comparisons(results)
     changed = counterfactuals(results)
@@ -66,13 +68,19 @@ def report(
         **{f"{TABLES}/{plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
         **{name: text.encode() for name, text in (finding.more if finding else {}).items()},
     }
-    for picture in (picture for pictures in drawn.values() for picture in pictures):
-        written |= {f"{FIGURES}/{plain(picture.name)}.{kind}": getattr(picture, kind) for kind in ("svg", "png")}
+    for pictures in (*drawn.values(), finding.pictures if finding else ()):
+        written |= picture_files(pictures)
     with output.output_folder(out, made_by, PAGE) as staged:
         for name, data_ in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
             files.write_bytes(staged / name, data_)
     return out / PAGE
+
+
+def picture_files(pictures: Sequence[Picture]) -> dict[str, bytes]:
+    """Of a report's folder, by name."""
+    kinds = ("svg", "png")
+    return {f"{FIGURES}/{plain(one.name)}.{kind}": getattr(one, kind) for one in pictures for kind in kinds}
 
 
 def plain(name: str) -> str:

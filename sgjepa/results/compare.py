@@ -36,6 +36,11 @@ class Method:
     def first(self) -> Evaluation:
         return self.seeds[0]
 
+    @property
+    def name(self) -> str:
+        """What the study calls its runs, or they themselves."""
+        return self.first.name
+
     @cached_property
     def _kept(self) -> dict[tuple[str, str, str], list[Interval]]:
         """Curves that were asked for: figures, tables and sentences ask for the same ones."""
@@ -85,7 +90,7 @@ def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None =
             raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
         if one.about.settings.config != first.about.settings.config:
             raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
-        label = (named or {}).get(one.about.name, one.label)
+        label = (named or {}).get(one.name, one.label)
         group = found.setdefault((label, _recipe(one)), [])
         for other in group:
             if other.about.seed == one.about.seed:
@@ -108,7 +113,8 @@ def _recipe(one: Evaluation) -> str:
     settings = dict(run_folder.about(one.run).config)
     if isinstance(train := settings.get("train"), dict):  # the decoder changes nothing in the model
         settings["train"] = {key: value for key, value in train.items() if key != "decoder"}
-    settings.pop("seed", None)
+    for name in ("seed", "name"):  # what it is called is told by its label
+        settings.pop(name, None)
     if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
         settings["init"] = re.sub(r"-seed\d+$", "", str(settings["init"]))
     return json.dumps(settings, sort_keys=True)

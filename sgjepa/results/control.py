@@ -199,7 +199,7 @@ def label_of(trial: Trial) -> str:
     driver = trial.driver
     if not driver.weights:
         return REFERENCES.get(driver.name, driver.name)
-    source = re.sub(r"(-[a-z]+)?-seed\d+$", "", driver.source).removeprefix(f"{trial.about.played.world}_")
+    source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{trial.about.played.world}_")
     label = "true state" if source == "state" else LABELS.get(source, source)
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
 

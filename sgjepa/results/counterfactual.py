@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,23 @@ def counterfactuals(results: Results) -> list[Counterfactual]:
     return [one for one in found if one is not None]
 
 
+def told_by_horizon(method: Method, law: str, true: float, metric: str) -> dict[float, dict[int, Interval]]:
+    """The error at the paper's horizons for each value that was told, in episodes of one true law.
+
+    Empty where there is no counterfactual of the method.
+    """
+    tables = [_of_law(table, law, first=law == method.first.laws[0]) for table in _tables(method)]
+    tables = [select(table, **{"law.true": true}) for table in tables]
+    if not tables or metric not in tables[0]:
+        return {}
+    horizons = [h for h in HORIZONS if h in tables[0]["horizon"]]
+    found = {}
+    for given in np.unique(tables[0]["law.given"]).tolist():
+        values = np.stack([_of_episodes(select(table, **{"law.given": given}), metric, horizons) for table in tables])
+        found[given] = dict(zip(horizons, bootstrap(values), strict=True))
+    return found
+
+
 def _tables(method: Method) -> list[Table]:
     """One per seed; none if a seed has no counterfactual of the model and data that were evaluated."""
     beside_each = [(one, beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) for one in method.seeds]
@@ -106,6 +124,13 @@ def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:
     """One number per episode, in the order of episode numbers."""
-    rows = (table["law.true"] == true) & (table["law.given"] == given) & np.isin(table["horizon"], horizons)
+    chosen = select(table, **{"law.true": true, "law.given": given})
+    return area(_of_episodes(chosen, "nmse", horizons), np.array(horizons, float))
+
+
+def _of_episodes(table: Table, metric: str, horizons: Sequence[int]) -> np.ndarray:
+    """(episodes, horizons), in the order of episode numbers."""
+    rows = np.isin(table["horizon"], horizons)
     order = np.lexsort((table["horizon"][rows], table["episode"][rows]))
-    return area(table["nmse"][rows][order].reshape(-1, len(horizons)).astype(float), np.array(horizons, float))
+    values: np.ndarray = table[metric][rows][order].reshape(-1, len(horizons)).astype(float)
+    return values

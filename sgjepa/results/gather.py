@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -164,14 +164,19 @@ def gather(
     baseline: str | None = None,
     data: str | None = None,
     named: Mapping[str, str] | None = None,
+    names: Mapping[Path, str] | None = None,
 ) -> Results:
-    """Read the evaluations of the runs; each refusal is one line. named: what to call runs of certain names."""
+    """Read the evaluations of the runs; each refusal is one line.
+
+    named: what to call runs of certain names. names: of runs by their folders, instead of those they were trained under.
+    """
     if not runs:
         raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")
-    found = methods(_same_data([load_evaluations(run) for run in runs], runs, data), named)
+    chosen = _same_data([load_evaluations(run) for run in runs], runs, data)
+    found = methods([replace(one, called=(names or {}).get(one.run, "")) for one in chosen], named)
     labels = [method.label for method in found]
     if baseline is None:
         usual = [label for name in _USUAL for label in labels if label.startswith(name)]

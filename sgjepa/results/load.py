@@ -24,6 +24,7 @@ LABELS = {
     "transformer": "SG-JEPA (Transformer)",
     "lewm": "LeWM",
     "dino": "DINO-WM",
+    "dino_gru": "GRU on the mean patch",
 }
 
 
@@ -34,12 +35,16 @@ class Evaluation:
     folder: Path
     about: EvaluationRecord
     table: Table
+    called: str = ""  # by a study, which may share the run with others; else as the run itself
+
+    @property
+    def name(self) -> str:
+        return self.called or self.about.name
 
     @property
     def label(self) -> str:
         """The method as the paper calls it; a frozen encoder is named."""
-        name = self.about.name.removeprefix(f"{self.about.world}_")
-        method = LABELS.get(name, self.about.name)
+        method = LABELS.get(self.name.removeprefix(f"{self.about.world}_"), self.name)
         return f"{method}, {self.about.encoder}" if self.about.encoder else method
 
     @property
@@ -129,6 +134,12 @@ class Evaluation:
         """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
         inside = inside_of(self.samplers, self.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
+
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """(E,) how many standard deviations the law that strays most lies from the mean of the training laws."""
+        spread = [np.abs(self.law[:, i] - s.mean) / s.std for i, s in enumerate(self.samplers.values()) if s.std]
+        return np.max(spread, axis=0) if spread else np.zeros(len(self.law))
 
 
 def needed(about: EvaluationRecord) -> tuple[str, ...]:

@@ -19,6 +19,36 @@ class Published:
     values: dict[str, dict[str, dict[Horizon, float]]]
 
 
+@dataclass(frozen=True)
+class PublishedStudy:
+    """Of one study. rows: of each setting, its values and then a number, or None, for each column."""
+
+    source: str
+    says: str
+    settings: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | None, ...], ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.settings) + len(self.columns)
+        if any(len(row) != width for row in self.rows):
+            raise ValueError(f"{_FILE.name}: a row of '{self.source}' has not {width} entries")
+
+
+def published_study(name: str) -> PublishedStudy | None:
+    """What the paper says on a study's question, or None."""
+    found = files.read_json(_FILE)["studies"].get(name)
+    if found is None:
+        return None
+    return PublishedStudy(
+        source=found["source"],
+        says=found["says"],
+        settings=tuple(found.get("settings", ())),
+        columns=tuple(found.get("columns", ())),
+        rows=tuple(map(tuple, found.get("rows", ()))),
+    )
+
+
 def published(world: str) -> Published | None:
     """What the paper says about a world, or None."""
     found = files.read_json(_FILE)
@@ -33,3 +63,9 @@ def published(world: str) -> Published | None:
         for metric, by_method in found["worlds"][world].items()
     }
     return Published(found["source"], values)
+
+
+def ablation(study: str) -> dict[str, dict[str, float]]:
+    """The paper's numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
+    found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,12 @@ def cost(one: Evaluation) -> Cost:
     records = [record for record in run_folder.read(one.run) if record.get("stage") == "train"]
     steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
     return Cost(one.run, steps, seconds, about.config, about.provenance)
+
+
+def peak_memory(one: Evaluation) -> float:
+    """The most GiB that a study's process took to train it; not a number where none was noted."""
+    noted = (record.get("peak_memory") for record in run_folder.read(one.run) if record.get("stage") == "process")
+    return max((float(value) for value in noted if value is not None), default=math.nan)
 
 
 def budget_words(costs: Sequence[Cost]) -> str:

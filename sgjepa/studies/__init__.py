@@ -7,7 +7,27 @@ from pathlib import Path
 from typing import Protocol
 
 from sgjepa.core.errors import unknown
-from sgjepa.studies import control, factorial, linear_surrogate, predictors, tuning
+from sgjepa.studies import (
+    conditioning,
+    control,
+    counterfactual,
+    coverage,
+    crossover,
+    discount,
+    factorial,
+    history,
+    history_depth,
+    history_rollout,
+    learning_rate,
+    linear_surrogate,
+    local_gap,
+    optimiser,
+    post_training,
+    predictors,
+    shapes,
+    sigreg,
+    tuning,
+)
 
 
 class Answers(Protocol):
@@ -29,12 +49,55 @@ class Answers(Protocol):
         updates: int | None = None,
         workers: int | None = None,
         only: Sequence[str] = (),
+        runs: Path | None = None,
     ) -> Path:
-        """Answer the question; returns the page."""
+        """Answer the question; returns the page. runs: where the trainings of all studies lie; None: in `out` alone."""
 
 
-_ALL: tuple[Answers, ...] = (factorial.STUDY, predictors.STUDY, control.STUDY, linear_surrogate.STUDY, tuning.STUDY)
+_ALL: tuple[Answers, ...] = (
+    factorial.STUDY,
+    predictors.STUDY,
+    counterfactual.STUDY,
+    crossover.STUDY,
+    local_gap.STUDY,
+    history.STUDY,
+    post_training.STUDY,
+    shapes.STUDY,
+    conditioning.STUDY,
+    sigreg.STUDY,
+    optimiser.STUDY,
+    learning_rate.STUDY,
+    discount.STUDY,
+    history_depth.STUDY,
+    history_rollout.STUDY,
+    coverage.STUDY,
+    linear_surrogate.STUDY,
+    control.STUDY,
+    tuning.STUDY,
+)
 STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
+EVERYTHING = "all"  # instead of a study's name
+# in the order of value, with those of its cells that `all` asks for; without `tuning`, which chose what the recipes are
+ORDER: dict[str, tuple[str, ...]] = {
+    "factorial": (),
+    "predictors": ("approach_ball_*",),  # the world that the mini size can decide
+    "counterfactual": (),
+    "crossover": (),
+    "local_gap": (),
+    "history": (),
+    "conditioning": (),
+    "sigreg": (),
+    "post_training": (),
+    "shapes": (),
+    "optimiser": (),
+    "learning_rate": (),
+    "discount": (),
+    "history_depth": (),
+    "history_rollout": (),
+    "coverage": (),
+    "linear_surrogate": (),
+    "control": (),
+}
 
 
 def find(name: str) -> Answers:

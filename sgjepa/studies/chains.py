@@ -14,14 +14,18 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
 from sgjepa.training.run import Run
+
+if TYPE_CHECKING:  # a process says first how many threads torch may have
+    from sgjepa.data.store import Dataset
+    from sgjepa.evaluation.evaluate import ForecastConfig
 
 _POLL = 2.0  # seconds between looks at the runs' rows
 
@@ -37,12 +41,24 @@ class Chain:
     split: str = "test"  # or "validation", for what chooses settings
     probe: Literal["mlp", "linear"] = "mlp"
     evaluated: bool = True
+    context: int | None = None  # true frames that the evaluation is given; None: the usual number
+    cell: str = ""  # what the study calls it; else as the run itself
+    judged_on: str | None = None  # the dataset it is probed and evaluated on; None: the first of the run's
+
+    @property
+    def name(self) -> str:
+        return self.cell or self.run.name
+
+    @property
+    def data(self) -> str:
+        """The dataset it is judged on."""
+        return self.judged_on or self.run.data[0]
 
 
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
     """Train, probe and evaluate every run; shows one bar for all. What each process says goes to `<run>.log` beside it.
 
-    datasets: where the runs' datasets lie; each run is evaluated on the test split of its first.
+    datasets: where the runs' datasets lie; each run is evaluated on the one that its chain names.
     """
     workers = min(len(chains), workers or machine.cores())
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -86,6 +102,23 @@ def _submit(
     return {pool.submit(_work, chain, datasets): chain for chain in chains if chain.run.init not in unfinished}
 
 
+def evaluation_of(chain: Chain, datasets: Path) -> str:
+    """The name of its evaluation: a run that several studies share may have others too."""
+    from sgjepa.data.store import open_dataset
+    from sgjepa.evaluation.evaluate import evaluation_name
+
+    dataset = open_dataset(datasets / chain.data, verify=False)
+    return evaluation_name(dataset, _forecast(chain, dataset), chain.split)
+
+
+def _forecast(chain: Chain, dataset: Dataset) -> ForecastConfig:
+    """How it is evaluated."""
+    from sgjepa.evaluation.evaluate import usual_forecast
+
+    usual = usual_forecast(dataset.settings, chain.probe)
+    return usual if chain.context is None else replace(usual, context=chain.context)
+
+
 def log_of(folder: Path) -> Path:
     """What the processes of a run have printed."""
     return folder.with_name(f"{folder.name}.log")
@@ -96,8 +129,7 @@ def _work(chain: Chain, datasets: Path) -> None:
     machine.prepare()
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
-    from sgjepa.evaluation.evaluate import evaluate, usual_forecast
-    from sgjepa.training.loop import train
+    from sgjepa.evaluation.evaluate import evaluate
 
     chain.folder.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -106,11 +138,11 @@ def _work(chain: Chain, datasets: Path) -> None:
         contextlib.redirect_stderr(log),
     ):
         try:
-            train(chain.run, chain.folder, datasets)
+            _train(chain, datasets)
             if not chain.evaluated:
                 return
-            dataset = open_dataset(datasets / chain.run.data[0])
-            settings = usual_forecast(dataset.settings, chain.probe)
+            dataset = open_dataset(datasets / chain.data)
+            settings = _forecast(chain, dataset)
             evaluate(chain.folder, dataset, settings, chain.split)
             if chain.counterfactual and varying(dataset.test):
                 counterfactual(chain.folder, dataset, CounterfactualConfig(forecast=settings))
@@ -125,6 +157,18 @@ def _work(chain: Chain, datasets: Path) -> None:
             raise type(known)(f"{known} (the whole story: {log_of(chain.folder)})") from None
 
 
+def _train(chain: Chain, datasets: Path) -> None:
+    """And note the most memory that it took, unless it was finished before."""
+    from sgjepa.training.loop import train
+
+    finished = (chain.folder / run_folder.MODEL).is_file()
+    machine.forget_peak_memory()
+    train(chain.run, chain.folder, datasets)
+    if not finished:
+        note = {"stage": "process", "step": chain.updates, "peak_memory": machine.peak_memory()}
+        run_folder.append(chain.folder, [note])
+
+
 def _raise(future: Future[None], chain: Chain) -> None:
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
@@ -136,8 +180,15 @@ def _raise(future: Future[None], chain: Chain) -> None:
 
 
 def _steps(chains: Sequence[Chain]) -> int:
-    """Updates done so far by all runs, from the ends of their rows."""
-    return sum(min(chain.updates, _last_step(chain.folder / run_folder.ROWS)) for chain in chains)
+    """Updates done so far by all runs."""
+    return sum(map(steps_there, chains))
+
+
+def steps_there(chain: Chain) -> int:
+    """Updates done so far, from the end of a run's rows."""
+    if (chain.folder / run_folder.MODEL).is_file():  # also one that stopped early
+        return chain.updates
+    return min(chain.updates, _last_step(chain.folder / run_folder.ROWS))
 
 
 def _last_step(path: Path) -> int:

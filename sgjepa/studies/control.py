@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.core import machine, output
+from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
@@ -29,12 +30,17 @@ from sgjepa.report.control import write_control
 from sgjepa.report.control_tables import measures
 from sgjepa.report.overview import overview
 from sgjepa.report.words import join
+from sgjepa.report.write import PAGE
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
+from sgjepa.results.published import ablation
+from sgjepa.results.verdicts import Claims, measure, write_claims
+from sgjepa.studies.budget import budget
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets
+from sgjepa.studies.study import Cell, Study, chains_of, chosen, command_of, make_datasets, names_of
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
+OURS = "SG-JEPA (GRU)"
 STATE = "state"
 REFERENCES = ("expert", "still", "random")
 TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
@@ -77,17 +83,23 @@ class ControlStudy:
         updates: int | None = None,
         workers: int | None = None,
         only: Sequence[str] = (),
+        runs: Path | None = None,
     ) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
 
         updates: of world models and policies, instead of the recipes' own. only: patterns of the runs' names.
         """
         seeds = {"mini": 2}.get(size, 1) if seeds is None else seeds
+        if seeds < 1:
+            raise InputError(f"--seeds must be at least 1, got {seeds}")
         cells = chosen(models(size), only)
         output.check(out / "report", self.command)
-        make_datasets([cell.run for cell in cells], datasets, workers)
+        make_datasets(names_of(cells), datasets, workers)
         unprobed = Study(self.name, self.question, self.claim, lambda _: cells)
-        chains = chains_of(unprobed, cells, size, out / "runs", datasets, seeds, updates)
+        chains = chains_of(unprobed, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+        if runs is not None:
+            print(budget(self.name, chains, workers).words(runs, out / "report" / PAGE), flush=True)
+            print("  policies follow, each trained and tried in closed loop; their time is not counted", flush=True)
         run_chains([replace(chain, evaluated=False) for chain in chains], datasets, workers)
         by_world: dict[str, list[Pupil]] = {}
         for chain in chains:
@@ -96,11 +108,15 @@ class ControlStudy:
         places = teach([pupil for some in by_world.values() for pupil in some], workers)
         pages, played = {}, {}
         for world, taught in by_world.items():
-            page = out / f"report-{world}"
-            tried = [*_references(taught[0].data, page), *(place for pupil in taught for place in places[pupil.folder])]
-            pages[world] = write_control(tried, page, self.command, ("references",))
+            place_ = out / f"report-{world}"
+            tried = [*_references(taught[0].data, place_), *(place for pupil in taught for place in places[pupil.folder])]
+            pages[world] = write_control(tried, place_, self.command, ("references",))
             played[world] = gather_trials(tried)
-        return overview(summary(played), self.question, self.claim, pages, out / "report", self.command)
+        found = summary(played)
+        page = overview(found, self.question, self.claim, pages, out / "report", self.command)
+        command = command_of(self.name, size, seeds, updates, only)
+        write_claims(page.parent, self.name, size, updates, command, found.claims)
+        return page
 
 
 def models(size: str) -> list[Cell]:
@@ -116,7 +132,7 @@ def _without_decoder(name: str, size: str) -> Any:
 
 def pupils(chain: Chain, size: str, out: Path, datasets: Path, updates: int | None) -> list[Pupil]:
     """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's."""
-    name, data = chain.run.name, datasets / chain.run.data[0]
+    name, data = chain.name, datasets / chain.run.data[0]
     asked: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
     if name.endswith("_gru"):
         asked += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
@@ -182,6 +198,7 @@ def summary(played: Mapping[str, Played]) -> Finding:
     records: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
     words: list[str] = []
+    claims: Claims = ()
     for world, one in played.items():
         records += [{"world": world, **record} for record in measures(one)]
         for player in one.players:
@@ -191,15 +208,18 @@ def summary(played: Mapping[str, Played]) -> Finding:
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
             rows.append((world.replace("_", " "), player.label, trainings, *regions))
         words += _said(world, one)
+        claims += _claims(world, one)
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
     caption = "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings."
-    return Finding("Success in closed loop", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
+    return Finding(
+        "Success in closed loop", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    )
 
 
 def _said(world: str, played: Played) -> list[str]:
     """SG-JEPA's policy against the others, over all episodes."""
     players = {player.label: player for player in played.players}
-    ours = players.get("SG-JEPA (GRU)")
+    ours = players.get(OURS)
     if ours is None:
         return []
     parts = []
@@ -209,6 +229,26 @@ def _said(world: str, played: Played) -> list[str]:
     return (
         [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy succeeds {join(parts)}."] if parts else []
     )
+
+
+def _claims(world: str, played: Played) -> Claims:
+    """SG-JEPA's policy against those on the features of the others, over all episodes, in points."""
+    players = {player.label: player for player in played.players}
+    ours, paper = players.get(OURS), ablation("control")["success"]
+    claims: Claims = ()
+    for label in ("LeWM", "DINO-WM"):
+        other = next((player for name, player in players.items() if name.startswith(label)), None)
+        if ours is None or other is None:
+            continue
+        gap = played.difference(ours, other, SUCCESS, played.region("all"))
+        points = Interval(100 * gap.mean, 100 * gap.low, 100 * gap.high, gap.count)
+        says = [paper.get(f"{world} {name}") for name in (OURS, label)]
+        said = f"{says[0] - says[1]:+.1f} points" if says[0] is not None and says[1] is not None else ""
+        trainings = min(len(ours.trainings), len(other.trainings))
+        what = f"success on SG-JEPA's features minus on {label}'s"
+        where = world.replace("_", " ")
+        claims += measure("control", where, what, points, "above", trainings, unit="points", paper=said)
+    return claims
 
 
 def _compared(played: Played, ours: Player, other: Player) -> str:

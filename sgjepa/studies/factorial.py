@@ -21,6 +21,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.words import place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.study import WORLDS, Cell, Done, Study
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.run import Run
@@ -51,11 +52,21 @@ def interaction(done: Done) -> Finding:
     """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
     results = done.results
     rows, words = [], []
+    claims: Claims = ()
     for region in results.regions:
         found = interactions(results, region)
         shown = tuple(signed(found[h - 1], MAIN) for h in results.horizons)
-        rows.append((f"{region}, {results.episodes(region)} episodes", *shown))
         last = found[-1]
+        claims += measure(
+            "law_and_rollout",
+            f"{results.world.replace('_', ' ')}, {region} laws, h = {results.last}",
+            f"interaction of law and rollout in the {METRICS[MAIN]}",
+            last,
+            "below",
+            done.seeds,
+            unit=unit(MAIN),
+        )
+        rows.append((f"{region}, {results.episodes(region)} episodes", *shown))
         said = {
             "better": "law and rollout help each other: together they lower the error by more than apart",
             "worse": "law and rollout get in each other's way",
@@ -73,13 +84,14 @@ def interaction(done: Done) -> Finding:
         caption,
         ("region", *(f"h = {h}" for h in results.horizons)),
         tuple(rows),
+        claims=claims,
     )
 
 
 def interactions(results: Results, region: str) -> list[Interval]:
     """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
     names = (_run_name(results.world, cell) for cell in CELLS)
-    by_name = {method.first.about.name: method for method in results.methods}
+    by_name = {method.name: method for method in results.methods}
     both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
 

@@ -54,8 +54,8 @@ def ranks(done: Done) -> Finding:
         away = [record for record in bands if record["split"] == "test"]
         far = np.array([record["L_law"] for record in away])
         row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
-        found.setdefault(chain.run.name, []).append(row)
-    labels = {method.first.about.name: method.label for method in done.results.methods}
+        found.setdefault(chain.name, []).append(row)
+    labels = {method.name: method.label for method in done.results.methods}
     # one "episode": the spread is that of the training seeds alone
     summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
     about = {label: {part: asdict(one) for part, one in zip(PARTS, row, strict=True)} for label, row in summary.items()}

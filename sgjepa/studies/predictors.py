@@ -7,6 +7,7 @@ the simulator, started from the state that SG-JEPA's probe sees. Where there is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
@@ -15,8 +16,9 @@ from sgjepa.envs import ENVS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed, join
-from sgjepa.results.compare import MEAN, Method, at, verdict
+from sgjepa.results.compare import MEAN, Horizon, Method, at, paired, verdict
 from sgjepa.results.gather import MAIN, Results
+from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.study import Cell, Study
 
 METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
@@ -37,6 +39,7 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
     rows: list[tuple[str, ...]] = []
     decided: list[str] = []
     undecided: list[str] = []
+    claims: Claims = ()
     for world, results in by_world.items():
         found = {method.label: method for method in results.methods}
         for horizon in (results.last, MEAN):
@@ -44,6 +47,7 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
         ours, theirs = found.get(OURS), found.get(THEIRS)
         if ours is None:
             continue
+        claims += _claims(results, ours)
         room = _room(ours, results.last)
         has_room = room.low > LEAST_ROOM
         (decided if has_room else undecided).append(world)
@@ -74,7 +78,35 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
         "stays put that the simulator, started from what SG-JEPA's probe sees, does away with."
     )
     head += (f"{OURS} / {THEIRS}", "decides")
-    return Finding("Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
+    return Finding(
+        "Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    )
+
+
+def _claims(results: Results, ours: Method) -> Claims:
+    """Our position error minus each baseline's, at the paper's horizons and over all, in every region."""
+    claims: Claims = ()
+    for name, label in (("below_lewm", THEIRS), ("below_dino", "DINO-WM")):
+        other = next((method for method in results.methods if method.label.startswith(label)), None)
+        if other is None:
+            continue
+        horizons: tuple[Horizon, ...] = (results.last, MEAN)
+        for region, horizon in product(results.regions, horizons):
+            found = paired(ours, other, MAIN, [horizon], region)[horizon]
+            when = f"h = {horizon}" if horizon != MEAN else f"mean over h = 1..{results.last}"
+            where = f"{results.world.replace('_', ' ')}, {region} laws, {when}"
+            what = f"position error minus that of {label}"
+            seeds = min(len(ours.seeds), len(other.seeds))
+            says = _papers(results, label, horizon) if region == "all" else ""
+            claims += measure(name, where, what, found, "below", seeds, unit="m", paper=says)
+    return claims
+
+
+def _papers(results: Results, label: str, horizon: Horizon) -> str:
+    """The paper's difference; empty where it has none."""
+    values = results.published.values.get(MAIN, {}) if results.published else {}
+    says = [values.get(name, {}).get(horizon) for name in (OURS, label)]
+    return "" if says[0] is None or says[1] is None else f"{fixed(says[0] - says[1], 3)} m"
 
 
 def _named(worlds: list[str]) -> str:

@@ -7,6 +7,7 @@ stage is kept: interrupted, the same call goes on where it was.
 from __future__ import annotations
 
 import fnmatch
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +16,18 @@ from typing import Any
 from sgjepa.core import files, output, records
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.collect import collect
+from sgjepa.data.config import DatasetConfig
 from sgjepa.evaluation.probe import Kind
 from sgjepa.recipes.datasets import named
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
-from sgjepa.report.write import ANSWER, report
+from sgjepa.report.write import ANSWER, PAGE, report
+from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
-from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.results.verdicts import Claims, Measured, write_claims
+from sgjepa.studies.budget import budget
+from sgjepa.studies.chains import Chain, evaluation_of, run_chains
+from sgjepa.studies.places import Place, place_of
 from sgjepa.training.budget import updates_there, with_updates
 from sgjepa.training.run import Run
 
@@ -32,10 +38,14 @@ WORLDS = {"mini": "approach_ball", "small": "square", "paper": "square"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One of the compared trainings. start: the name of another cell, whose weights of the same seed it starts from."""
+    """One of the compared trainings. start: the name of another cell, whose weights of the same seed it starts from.
+
+    judged_on: the dataset that it is probed and evaluated on; None for the first it is trained on.
+    """
 
     run: Run
     start: str | None = None
+    judged_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,18 @@ class Done:
     results: Results
     datasets: Path
 
+    def method(self, cell: str) -> Method:
+        """A cell by its name, with every seed."""
+        found = {method.name: method for method in self.results.methods}
+        if cell not in found:
+            raise InputError(f"the study needs its cell {cell}; leave out --only, or add it")
+        return found[cell]
+
+    @property
+    def seeds(self) -> int:
+        """Trainings of each cell."""
+        return min(len(method.seeds) for method in self.results.methods)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -54,6 +76,8 @@ class Study:
     cells: of a size. analyse: where all are of one world. overview: where they are of several; each world then has a report
     of its own beside it. labels: what the report calls runs of these names. counterfactual: also tell models wrong laws.
     split: the episodes it is judged on; what chooses settings must take "validation". probe: the kind that reads latents.
+    context: true frames that an evaluation is given, by size, where it is not the usual number.
+    datasets: of a size, those that it brings itself, by name; others are known by theirs, WORLD-SIZE.
     """
 
     name: str
@@ -67,6 +91,8 @@ class Study:
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
+    context: Mapping[str, int] = field(default_factory=dict)
+    datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
 
     @property
     def command(self) -> str:
@@ -92,6 +118,7 @@ class StudyRecord:
     runs: tuple[str, ...]
     answer: tuple[str, ...]
     provenance: dict[str, Any]
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the runs of each cell, by seed
 
 
 def run_study(
@@ -106,23 +133,27 @@ def run_study(
     only: Sequence[str] = (),
     page: str = "report",
     note: str = "",
+    runs: Path | None = None,
 ) -> Path:
-    """Answer the question: runs to `out/runs`, the report to `out/<page>`; returns its page.
+    """Answer the question: the report to `out/<page>`; returns its page.
 
     seeds, updates: instead of the study's and the recipes' own numbers. only: patterns of the cells' names, such as
-    "*_gru"; all without. note: for the page's reader.
+    "*_gru"; all without. note: for the page's reader. runs: a folder of trainings that studies share; without one they go
+    to `out/runs` under the cells' own names.
     """
     seeds = study.seeds.get(size, 1) if seeds is None else seeds
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = chosen(study.cells(size), only)
     output.check(out / page, study.command)  # hours before it is written
-    make_datasets([cell.run for cell in cells], datasets, workers)
-    chains = chains_of(study, cells, size, out / "runs", datasets, seeds, updates)
+    make_datasets(names_of(cells), datasets, workers, study.datasets(size))
+    chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+    if runs is not None:
+        print(budget(study.name, chains, workers).words(runs, out / page / PAGE), flush=True)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
-    written = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
+    written, claims = (_reports if study.overview else _report)(study, chains, datasets, out, page, note)
     about = StudyRecord(
         study=study.name,
         question=study.question,
@@ -134,36 +165,53 @@ def run_study(
         runs=tuple(folder.name for folder in folders),
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
+        trained={cell.run.name: tuple(c.folder.name for c in chains if c.name == cell.run.name) for cell in cells},
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
+    write_claims(written.parent, study.name, size, updates, command_of(study.name, size, seeds, updates, only), claims)
     return written
 
 
-def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+def command_of(name: str, size: str, seeds: int, updates: int | None, only: Sequence[str]) -> str:
+    """What makes the same result again."""
+    more = ["--updates", str(updates)] if updates is not None else []
+    return shlex.join(
+        ["sgjepa", "study", name, "--size", size, "--seeds", str(seeds), *more, *(["--only", *only] if only else [])]
+    )
+
+
+def _report(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> tuple[Path, Claims]:
     """One page for all runs, which are of one world."""
+    claims: list[Measured] = []
 
     def finding(results: Results) -> Finding:
         assert study.analyse is not None
-        return study.analyse(Done(chains, results, datasets))
+        found = study.analyse(Done(chains, results, datasets))
+        claims.extend(found.claims)
+        return found
 
-    folders = [chain.folder for chain in chains]
+    names = {chain.folder: chain.name for chain in chains}
     analyse = finding if study.analyse else None
-    return report(folders, out / page, note=note, study=analyse, named=study.labels, made_by=study.command)
+    data = evaluation_of(chains[0], datasets)
+    about: dict[str, Any] = {"named": study.labels, "names": names, "made_by": study.command}
+    return report(list(names), out / page, data=data, note=note, study=analyse, **about), tuple(claims)
 
 
-def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> Path:
+def _reports(study: Study, chains: Sequence[Chain], datasets: Path, out: Path, page: str, note: str) -> tuple[Path, Claims]:
     """A page for each world, and one over all."""
     assert study.overview is not None
-    by_data: dict[str, list[Path]] = {}
+    by_data: dict[str, list[Chain]] = {}
     for chain in chains:
-        by_data.setdefault(chain.run.data[0], []).append(chain.folder)
+        by_data.setdefault(chain.data, []).append(chain)
     pages, results = {}, {}
-    for data, folders in by_data.items():
-        place = out / f"{page}-{data}"
-        written = report(folders, place, note=note, named=study.labels, made_by=study.command)
-        found = gather(folders, named=study.labels)
+    for data, some in by_data.items():
+        names = {chain.folder: chain.name for chain in some}
+        about: dict[str, Any] = {"data": evaluation_of(some[0], datasets), "named": study.labels, "names": names}
+        written = report(list(names), out / f"{page}-{data}", note=note, made_by=study.command, **about)
+        found = gather(list(names), **about)
         pages[found.world], results[found.world] = written, found
-    return overview(study.overview(results), study.question, study.claim, pages, out / page, study.command)
+    finding = study.overview(results)
+    return overview(finding, study.question, study.claim, pages, out / page, study.command), finding.claims
 
 
 def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
@@ -179,28 +227,75 @@ def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
     return [cell for cell in cells if not only or cell.run.name in kept]
 
 
-def make_datasets(runs: Sequence[Run], datasets: Path, workers: int | None) -> None:
-    """Make those datasets of the runs that are missing and have a recipe."""
-    for name in dict.fromkeys(name for run in runs for name in run.data):
-        recipes = named([name])
-        if recipes and not (datasets / name).exists():
+def names_of(cells: Sequence[Cell]) -> list[str]:
+    """The datasets that cells are trained and judged on."""
+    found = [name for cell in cells for name in (*cell.run.data, cell.judged_on) if name is not None]
+    return list(dict.fromkeys(found))
+
+
+def make_datasets(
+    names: Sequence[str], datasets: Path, workers: int | None, own: Mapping[str, DatasetConfig] | None = None
+) -> None:
+    """Make those datasets that are missing and have a recipe. own: recipes besides the usual ones, by name."""
+    for name in names:
+        settings = (own or {}).get(name) or next(iter(named([name]) or ()), None)
+        if settings is not None and not (datasets / name).exists():
             print(f"making {datasets / name}", flush=True)
-            collect(recipes[0], datasets / name, workers)
+            collect(settings, datasets / name, workers)
 
 
 def chains_of(
-    study: Study, cells: Sequence[Cell], size: str, runs: Path, datasets: Path, seeds: int, updates: int | None
+    study: Study,
+    cells: Sequence[Cell],
+    size: str,
+    runs: Path,
+    datasets: Path,
+    seeds: int,
+    updates: int | None,
+    shared: bool = False,
 ) -> list[Chain]:
-    """Every cell with every seed, the cells of one seed together. Pictures of the first seed's models are enough."""
-    chains = []
+    """Every cell with every seed, the cells of one seed together. Pictures of the first seed's models are enough.
+
+    shared: `runs` is every study's, and a folder is named after all that decides its training.
+    """
+    chains: list[Chain] = []
+    judged_on = {cell.run.name: cell.judged_on for cell in cells}
     for seed in range(seeds):
-        folders = {cell.run.name: runs / f"{cell.run.name}-{size}-seed{seed}" for cell in cells}
-        for cell in cells:
-            init = cell.run.init if cell.start is None else str(folders[cell.start])
-            train = replace(cell.run.train, decoder=cell.run.train.decoder and seed == 0)
-            run = replace(cell.run, seed=seed, init=init, train=train)
-            if updates is not None:
-                run = with_updates(run, updates, datasets)
-            length = updates_there(run, datasets)
-            chains.append(Chain(run, folders[run.name], length, study.counterfactual, study.split, study.probe))
+        asked = {cell.run.name: _asked(cell.run, seed, updates, datasets) for cell in cells}
+        places: dict[str, Place] = {}
+        for cell in _leaders_first(cells):
+            name, leader = cell.run.name, places[cell.start] if cell.start is not None else None
+            if shared:
+                place = place_of(asked[name], runs, datasets, leader)
+                if same := [other for other, there in places.items() if there.digest == place.digest]:
+                    raise InputError(f"{study.name}: {name} is the very training that {same[0]} is; leave one out")
+                places[name] = place
+            else:
+                init = cell.run.init if leader is None else str(leader.folder)
+                places[name] = Place(replace(asked[name], init=init), runs / f"{name}-{size}-seed{seed}", "")
+        for name in asked:
+            run, folder = places[name].run, places[name].folder
+            length, context = updates_there(run, datasets), study.context.get(size)
+            how: dict[str, Any] = {"split": study.split, "probe": study.probe, "context": context, "cell": name}
+            chains.append(Chain(run, folder, length, study.counterfactual, judged_on=judged_on[name], **how))
     return chains
+
+
+def _asked(run: Run, seed: int, updates: int | None, datasets: Path) -> Run:
+    train = replace(run.train, decoder=run.train.decoder and seed == 0)
+    run = replace(run, seed=seed, train=train)
+    return run if updates is None else with_updates(run, updates, datasets)
+
+
+def _leaders_first(cells: Sequence[Cell]) -> list[Cell]:
+    """In an order in which each comes after the one that it starts from."""
+    by_name, found = {cell.run.name: cell for cell in cells}, dict[str, Cell]()
+
+    def add(cell: Cell) -> None:
+        if cell.start is not None and cell.start not in found:
+            add(by_name[cell.start])
+        found.setdefault(cell.run.name, cell)
+
+    for cell in cells:
+        add(cell)
+    return list(found.values())

@@ -68,7 +68,7 @@ GRID += [Choice("dino", 0.0, *corner) for corner in _CORNERS]
 
 def choose(done: Done) -> Finding:
     """The report's section: the whole grid, and each method's best."""
-    by_name = {method.first.about.name: method for method in done.results.methods}
+    by_name = {method.name: method for method in done.results.methods}
     names = {choice: choice.name(done.results.world) for choice in GRID}
     found = {choice: by_name[name] for choice, name in names.items() if name in by_name}
     rows, words = [], []

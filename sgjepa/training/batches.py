@@ -88,7 +88,12 @@ def order(seed: int, epoch: int, count: int) -> np.ndarray:
 def windows_of(run: Run, step: int) -> list[int] | None:
     """First frames of the windows drawn from every stretch of this step; None for all."""
     if run.train.drawn is None:
-        return None
-    count = run.train.frames - run.history - run.loss.steps + 1
+        return all_windows(run)
+    count = run.train.frames - run.train.skip - run.history - run.loss.steps + 1
     drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.drawn]
-    return sorted(drawn.tolist())
+    return [run.train.skip + start for start in sorted(drawn.tolist())]
+
+
+def all_windows(run: Run) -> list[int] | None:
+    """First frames of all windows of a stretch that the run may see; None for all there are."""
+    return list(range(run.train.skip, run.train.frames - run.history - run.loss.steps + 1)) if run.train.skip else None

@@ -58,9 +58,15 @@ def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group:
     """
     keep = "auto" if group is None else "disk"
     parts: tuple[list[Clips], list[Clips]] = ([], [])
-    for found in data.datasets:
-        content = latents_of(model, found.train, folder, group) if _reads_latents(run, model) else None
-        for clips, episodes in zip(parts, split_episodes(found.train.episodes, seed=run.split_seed), strict=True):
+    latents = [
+        latents_of(model, found.train, folder, group) if _reads_latents(run, model) else None for found in data.datasets
+    ]
+    splits = [split_episodes(found.train.episodes, seed=run.split_seed) for found in data.datasets]
+    if run.init is None:  # as with control and law: a model that was trained before keeps the statistics it knows
+        pairs = zip(latents, splits, strict=True)
+        model.standardise(content[number] for content, (fitting, _) in pairs if content is not None for number in fitting)
+    for found, content, split in zip(data.datasets, latents, splits, strict=True):
+        for clips, episodes in zip(parts, split, strict=True):
             make = partial(Clips, found.train, episodes, run.train.frames, keep, content)
             clips.append(parallel.first_before_others(make, group))
     return Together(parts[0]), Together(parts[1])

@@ -34,10 +34,11 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
     """(N, T, ...) latents of all frames of a split; made on the first call, which shows its progress.
 
     folder: the run's. group: processes that share the work; all of them must call.
-    float32, but float16 for a foreign encoder: its patch grids are large.
+    float32, but float16 for the patch grids of a foreign encoder, which are large.
     """
     check_fits(model, split)
-    path, dtype = _path(model, split, folder), np.float32 if model.frozen_encoder is None else np.float16
+    large = model.frozen_encoder is not None and len(model.latent_shape) > 1
+    path, dtype = _path(model, split, folder), np.float16 if large else np.float32
     shape = (split.episodes, split.frames, *model.latent_shape)
 
     def fill(latents: np.ndarray | None) -> None:

@@ -9,10 +9,12 @@ from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.jepa import JEPAConfig
+from sgjepa.models.mean_patch import MeanPatchConfig
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
 
-Model: TypeAlias = JEPAConfig | DinoConfig  # every config of a world model (models/base.py) that run.json may hold
+# every config of a world model (models/base.py) that run.json may hold
+Model: TypeAlias = JEPAConfig | DinoConfig | MeanPatchConfig
 Trained: TypeAlias = Literal["all", "predictor"]
 
 
@@ -25,6 +27,7 @@ class Train:
     frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
     updates: int | None = None  # per epoch; None: as many as see every stretch once
     drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
+    skip: int = 0  # dense: frames of a stretch before its first window, so that a shorter history answers the same frames
     trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
     decoder: bool = False  # train a picture decoder beside the model, on detached latents
     decoder_width: int = 256  # channels of its first map; the paper's
@@ -39,6 +42,7 @@ class Train:
             raise unknown("part to train", self.trains, get_args(Trained))
         counts = ("epochs", "batch", "frames", "save_every", "updates", "drawn", "chunk", "patience", "validation")
         check_bounds(self, **dict.fromkeys(counts, (1, 1e9)), decoder_width=(1, 65_536), decoder_frames=(1, 1e9))
+        check_bounds(self, skip=(0, 1e9))
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,11 @@ class Run:
         if self.seed < 0 or self.split_seed < 0:
             raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
         window = self.history + self.loss.steps
+        if self.train.skip and (self.loss.windows == "clip" or self.train.frames < self.train.skip + window):
+            raise InputError(
+                f"{self.name}: after {self.train.skip} skipped frames a window of {window} must fit into a stretch of "
+                f"{self.train.frames}, with dense windows"
+            )
         if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
             least = "exactly" if self.loss.windows == "clip" else "at least"
             raise InputError(

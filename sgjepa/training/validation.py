@@ -10,7 +10,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.windows import Together
 from sgjepa.models.base import WorldModel
 from sgjepa.training import losses, monitor, parallel
-from sgjepa.training.batches import encode, to_device, windows_of
+from sgjepa.training.batches import all_windows, encode, to_device, windows_of
 from sgjepa.training.learner import Learner
 from sgjepa.training.parallel import Group
 from sgjepa.training.readable import Reader
@@ -76,7 +76,9 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
         if reader is not None:
             reader.take(learner.model, z, read, mine)
         generator = torch.Generator(device).manual_seed(mix(0, index, DIRECTIONS))
-        _, parts = losses.compute(run.loss, learner.model, z, c, generator, history=run.history, group=group)
+        _, parts = losses.compute(
+            run.loss, learner.model, z, c, generator, history=run.history, starts=all_windows(run), group=group
+        )
         terms.append({name: float(value) for name, value in over_ranks(parts, group).items()} | health(learner.model, z))
     means = {name: float(np.mean([term[name] for term in terms])) for name in terms[0]}
     return means | (reader.scores() if reader is not None else {})

@@ -1,0 +1,41 @@
+"""`sgjepa claims`: which claims of the paper hold, from results on disk."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+ABOUT = "write the table of the paper's claims, with our numbers and verdicts, from what studies left"
+EXAMPLE = "sgjepa claims --results studies docs/results/claims"
+RESULTS = (Path("studies"), Path("docs/results/claims"))
+OUT = Path("docs/claims.md")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    usual = " ".join(map(str, RESULTS))
+    parser.add_argument(
+        "--results",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help=f"folders of studies, or of kept claims.json files (default: those there are of {usual})",
+    )
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="the table (default: %(default)s)")
+
+
+def run(options: Namespace) -> None:
+    """Writes the table, and prints how many hold."""
+    from sgjepa.core import files
+    from sgjepa.core.errors import InputError
+    from sgjepa.report.claims import TITLE, as_markdown, tally
+    from sgjepa.results.verdicts import best, read_claims
+
+    if options.out.exists() and not options.out.read_bytes().startswith(TITLE.encode()):
+        raise InputError(f"{options.out} was not written by `sgjepa claims`; choose another --out or move it away")
+    folders = options.results or [folder for folder in RESULTS if folder.is_dir()]
+    found = best(read_claims(folders))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(options.out, as_markdown(found).encode())
+    print(tally(found))
+    print(options.out)

@@ -1,0 +1,124 @@
+"""A predictor of the paper's on a foreign encoder: latents are the mean patch of a frozen encoder, one vector a frame.
+
+DINO-WM's patch grids cannot be given to a GRU. Its mean patch can: the vector that probes and policies read of DINO-WM too.
+So predictors of one size can be compared on the features of SG-JEPA, LeWM and DINO (studies/local_gap.py).
+
+z stays as the encoder gives it. Such features differ in scale and hardly change from frame to frame beside their mean, so
+the predictor sees and answers them z-scored, by statistics of the training episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sgjepa.core import config as configs
+from sgjepa.models.base import WorldModel
+from sgjepa.models.blocks import ConditionEncoder, Projector
+from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
+from sgjepa.models.predictors.gru import GRU
+from sgjepa.models.predictors.ssm import SSM
+from sgjepa.models.predictors.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class MeanPatchConfig:
+    """As `JEPAConfig`; the latent is as wide as the encoder's patches."""
+
+    encoder: DINOv2 | MobileNetV2
+    predictor: GRU | SSM | Transformer
+    controls: int
+    laws: int
+    projector_width: int = 2048
+    condition_width: int = 1024
+    history: int = 20
+    blind: bool = False  # told the mean training law whatever holds
+    residual: bool = False  # predict a change that is added to the last latent
+
+    def __post_init__(self) -> None:
+        configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), history=(1, 10_000))
+        configs.check_bounds(self, projector_width=(1, 1_048_576), condition_width=(1, 1_048_576))
+
+    @property
+    def foreign_encoder(self) -> DINOv2 | MobileNetV2:
+        """Always one."""
+        return self.encoder
+
+    def build(self) -> MeanPatch:
+        """A fresh predictor on the encoder's weights."""
+        return MeanPatch(self, self.encoder.build())
+
+    def outline(self) -> MeanPatch:
+        """The predictor as it would be trained, the encoder without its weights."""
+        return MeanPatch(self, self.encoder.outline())
+
+
+class MeanPatch(WorldModel):
+    """Latents z are (B, T, C), conditions c too."""
+
+    encoder_parts = ("encoder",)
+    latent_mean: Tensor
+    latent_std: Tensor
+
+    def __init__(self, config: MeanPatchConfig, encoder: FrozenEncoder):
+        width = encoder.channels
+        super().__init__(
+            config.controls,
+            config.laws,
+            latent_shape=(width,),
+            feature_width=width,
+            image_size=None,  # any: frames are brought to the encoder's size
+            frozen_encoder=encoder.name,
+            blind=config.blind,
+        )
+        self.config = config
+        self.encoder = encoder
+        self.register_buffer("latent_mean", torch.zeros(width))
+        self.register_buffer("latent_std", torch.ones(width))
+        self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, width)
+        self.predictor = config.predictor.build(width, config.history)
+        self.pred_proj = Projector(width, config.projector_width, width)  # as JEPA has it
+        if config.residual:  # at first nothing changes
+            nn.init.zeros_(self.pred_proj.last.weight)
+            nn.init.zeros_(self.pred_proj.last.bias)
+
+    @property
+    def encoder_settings(self) -> object:
+        """Which encoder, which weights, and that patches are averaged."""
+        return {"mean_patch": configs.to_dict(self.config.encoder)}
+
+    def standardise(self, latents: Iterable[np.ndarray]) -> None:
+        """Mean and spread of each channel over the training episodes; a channel that never varies maps to zero."""
+        count, total, squares = 0, np.zeros(self.feature_width), np.zeros(self.feature_width)
+        for z in latents:  # (T, C)
+            z = z.astype(np.float64)
+            count, total, squares = count + len(z), total + z.sum(axis=0), squares + np.square(z).sum(axis=0)
+        mean = total / count
+        self.latent_mean.copy_(torch.from_numpy(mean))
+        self.latent_std.copy_(torch.from_numpy(np.sqrt(np.maximum(squares / count - mean**2, 1e-12))))
+
+    def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
+        """frames (B, T, h, w, 3) uint8 -> z (B, T, C) without gradient, `chunk` frames at a time."""
+        flat = frames.flatten(0, 1)
+        size = len(flat) if chunk is None else chunk
+        z = torch.cat([self.encoder(flat[i : i + size]).mean(dim=1) for i in range(0, len(flat), size)])
+        return z.view(*frames.shape[:2], -1)
+
+    def condition(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A), law (B, L), both in their own units -> c (B, T, C)."""
+        c: Tensor = self.condition_encoder(self.action(control, law))
+        return c
+
+    def predict(self, z: Tensor, c: Tensor) -> Tensor:
+        """z, c (B, t, C), t <= history -> (B, t, C); position t answers z[t + 1] and sees nothing later than t."""
+        seen = (z - self.latent_mean) / self.latent_std
+        prediction = self.pred_proj(self.predictor(seen, c)) * self.latent_std
+        return prediction + (z if self.config.residual else self.latent_mean)
+
+    def features(self, z: Tensor) -> Tensor:
+        """The latent itself."""
+        return z

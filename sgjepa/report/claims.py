@@ -1,0 +1,102 @@
+"""The table of claims: what the paper says, what our results say, and the command that made them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from sgjepa.report import parts
+from sgjepa.report.words import fixed, join
+from sgjepa.results.claims import CLAIMS
+from sgjepa.results.verdicts import MISSING, ClaimsRecord, Measured, so_far
+
+TITLE = "# What holds"
+PLACE, OURS = "where, and what is measured", "ours (95 % interval)"
+HEAD = ("claim of the paper", "the paper's number", PLACE, OURS, "trainings", "verdict", "command")
+CAPTION = (
+    "A claim holds where all of the interval lies on the side that the paper says, does not hold where all of it lies on "
+    "the other, and is not decided otherwise, or with fewer than three trainings."
+)
+Found = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
+
+
+def number(one: Measured) -> str:
+    """The mean with its interval: "−0.12 m (−0.20 to −0.05)"."""
+    width = one.ours.high - one.ours.low
+    decimals = 1 if abs(one.ours.mean) >= 10 or width >= 10 else 2 if width >= 0.5 else 3
+    mean, low, high = (fixed(value, decimals) for value in (one.ours.mean, one.ours.low, one.ours.high))
+    return f"{mean}{f' {one.unit}' if one.unit else ''} ({low} to {high})"
+
+
+def rows(found: Found) -> list[tuple[str, ...]]:
+    """A line for each claim and place; a claim without a result has one too."""
+    lines: list[tuple[str, ...]] = []
+    for name, claim in CLAIMS.items():
+        for record, one in found.get(name, ()):
+            where = f"{one.where}, {record.size} size: {one.measured}"
+            paper = f"here {one.paper}; {claim.paper}" if one.paper else claim.paper
+            shown = (number(one), str(one.seeds), so_far(one), f"`{record.command}`")
+            lines.append((claim.statement, paper, where, *shown))
+        if not found.get(name):
+            lines.append((claim.statement, claim.paper, "", "", "", MISSING, f"`sgjepa study {claim.study}`"))
+    return lines
+
+
+def as_markdown(found: Found) -> str:
+    """docs/claims.md."""
+    body = [_line(HEAD), _line(("---",) * len(HEAD)), *map(_line, _without_repeats(rows(found)))]
+    return "\n".join(
+        [
+            TITLE,
+            "",
+            "The claims of the paper and what this code finds. Written by `sgjepa claims` from the files that the",
+            "[studies](studies.md) leave; nothing here is typed by hand, and what does not hold or was not run stays in.",
+            "",
+            tally(found),
+            "",
+            CAPTION,
+            "",
+            *body,
+            "",
+        ]
+    )
+
+
+def tally(found: Found) -> str:
+    """How many results there are of each kind."""
+    counts = Counter(one.verdict for pairs in found.values() for _, one in pairs)
+    missing = sum(not found.get(name) for name in CLAIMS)
+    said = [f"{count} {'result' if count == 1 else 'results'} “{verdict}”" for verdict, count in sorted(counts.items())]
+    said += [f"{missing} without a result"] if missing else []
+    return f"{len(CLAIMS)} claims: {join(said)}."
+
+
+def _without_repeats(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A claim is named in its first line alone."""
+    seen: set[str] = set()
+    found: list[tuple[str, ...]] = []
+    for line in lines:
+        found.append(("", "", *line[2:]) if line[0] in seen else line)
+        seen.add(line[0])
+    return found
+
+
+def _line(cells: Sequence[str]) -> str:
+    shown = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(shown)} |".replace("|  |", "| |").replace("|  |", "| |")
+
+
+def section(measured: Sequence[Measured]) -> str:
+    """For a study's own page: the claims that it measures (HTML); nothing if there are none."""
+    if not measured:
+        return ""
+    head = ("claim", "the paper's number", PLACE, OURS, "trainings", "verdict")
+    lines = []
+    for one in measured:
+        claim = CLAIMS[one.claim]
+        paper = one.paper or claim.paper
+        cells = (claim.statement, paper, f"{one.where}: {one.measured}", number(one), str(one.seeds), so_far(one))
+        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    return parts.table(f"Claims of the paper. {CAPTION}", f"<tr>{titles}</tr>", f"<tbody>{''.join(lines)}</tbody>")

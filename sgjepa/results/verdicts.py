@@ -1,0 +1,143 @@
+"""What our results say about the claims of the paper. NumPy only.
+
+A study's analysis measures a claim somewhere (a world, a horizon) and leaves it in `claims.json` beside its report; from
+such files `sgjepa claims` makes the table. The verdict follows from the interval: it holds if all of the interval lies where
+the paper says, does not if all lies on the other side, and is not decided otherwise, or with fewer than three trainings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from sgjepa.core import files, output, records
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.stats import Interval
+from sgjepa.results.claims import CLAIMS
+
+FILE = "claims.json"
+HOLDS, FAILS, OPEN, MISSING = "holds", "does not hold", "not decided", "not run"
+LEAST = 3  # trainings, with fewer of which nothing is decided
+Side: TypeAlias = Literal["below", "above"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One claim somewhere. measured: which number. bound, side: where the paper says it lies. paper: its own number there.
+
+    unit: of the number; "" for a pure one. seeds: trainings of each cell.
+    """
+
+    claim: str
+    where: str
+    measured: str
+    ours: Interval
+    unit: str
+    bound: float
+    side: Side
+    paper: str
+    seeds: int
+    verdict: str
+
+    def __post_init__(self) -> None:
+        if self.claim not in CLAIMS:
+            raise unknown("claim", self.claim, CLAIMS)
+        if not all(math.isfinite(value) for value in (self.ours.mean, self.ours.low, self.ours.high, self.bound)):
+            raise InputError(f"the claim {self.claim} needs numbers, got {self.ours}")
+        if self.verdict != _verdict(self.ours, self.bound, self.side, self.seeds):
+            raise InputError(f"the verdict on {self.claim} does not follow from its interval")
+
+
+Claims: TypeAlias = tuple[Measured, ...]
+
+
+def measure(
+    claim: str,
+    where: str,
+    measured: str,
+    ours: Interval,
+    side: Side,
+    seeds: int,
+    *,
+    bound: float = 0.0,
+    unit: str = "",
+    paper: str = "",
+) -> Claims:
+    """The verdict on a claim; none where there is no number, as for a region without episodes."""
+    if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
+        return ()
+    verdict = _verdict(ours, bound, side, seeds)
+    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict),)
+
+
+def _verdict(ours: Interval, bound: float, side: Side, seeds: int) -> str:
+    said = _of(ours, bound, side)
+    return said if seeds >= LEAST else OPEN
+
+
+def _of(ours: Interval, bound: float, side: Side) -> str:
+    """What the interval alone says."""
+    below, above = ours.high < bound, ours.low > bound
+    if not (below or above):
+        return OPEN
+    return HOLDS if below == (side == "below") else FAILS
+
+
+def so_far(one: Measured) -> str:
+    """The verdict, and what too few trainings say."""
+    said = _of(one.ours, one.bound, one.side)
+    few = one.seeds < LEAST and said != OPEN
+    return (
+        f"{one.verdict} ({'one training' if one.seeds == 1 else f'{one.seeds} trainings'}: {said})" if few else one.verdict
+    )
+
+
+@dataclass(frozen=True)
+class ClaimsRecord:
+    """claims.json: what a study says about claims of the paper. updates: None for the recipes' own, as it should be."""
+
+    study: str
+    size: str
+    updates: int | None
+    command: str
+    rows: tuple[Measured, ...]
+    provenance: dict[str, Any]
+
+
+def write_claims(folder: Path, study: str, size: str, updates: int | None, command: str, rows: Sequence[Measured]) -> None:
+    """Beside a report, in its folder."""
+    record = ClaimsRecord(study, size, updates, command, tuple(rows), files.provenance())
+    output.add(folder, FILE, records.to_bytes(record))
+
+
+def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
+    """All that lie in these folders: of studies (STUDY-SIZE/report/claims.json), or kept under any name (*.json)."""
+    found = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a folder with results")
+        kept = (
+            [folder / FILE] if (folder / FILE).is_file() else folder.glob("*.json")
+        )  # a report's other files are no claims
+        for path in sorted([*kept, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
+            found.append(records.read(ClaimsRecord, path, f"run the study again, or delete {path}"))
+    return found
+
+
+def best(found: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:
+    """By claim, in the list's order: of several results for the same place and size, the one from most trainings.
+
+    Trials with fewer updates than the recipes' are left out: they decide nothing.
+    """
+    kept: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
+    for record in found:
+        for row in record.rows if record.updates is None else ():
+            key = (row.claim, row.where, row.measured, record.size)
+            there = kept.get(key)
+            newer = there is not None and str(record.provenance["made"]) > str(there[0].provenance["made"])
+            if there is None or (row.seeds, newer) > (there[1].seeds, False):
+                kept[key] = record, row
+    return {name: [pair for key, pair in kept.items() if key[0] == name] for name in CLAIMS}

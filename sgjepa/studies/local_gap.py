@@ -1,0 +1,139 @@
+"""Is the difference there before anything is fed back? Fresh GRUs of one size on frozen SG-JEPA, LeWM and DINO features.
+
+Each predictor is trained alike on features that stay as they are. It is then asked twice for the same frames: one step from
+true latents ("local"), and on its own predictions ("fed back"). Both are read by the features' own probe and compared with
+what the same probe reads from the true latent, in units of the targets' spread: so what a probe cannot read counts for none
+of them. DINO's patch grids do not fit a GRU: its features are the mean patch, the vector that probes and policies read of
+it. Width, depth and training are the same; maps from and to the features are as wide as these.
+
+A seed is a whole pipeline, the encoder's training too, but for DINO's, which is given. The paper counts transitions without
+a collision; here all count. Gaps over horizons have simultaneous intervals: they hold for the whole curve.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, simultaneous
+from sgjepa.core.tables import to_csv
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.words import fixed, with_interval
+from sgjepa.results.compare import Method
+from sgjepa.results.published import ablation
+from sgjepa.results.verdicts import Claims, measure
+from sgjepa.studies.fresh import fresh, joint, name_of
+from sgjepa.studies.study import WORLDS, Cell, Done, Study
+
+OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
+LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation
+FAR = 4  # standard deviations of the training laws: the paper's g <= 2 or g >= 6
+TABLE = "tables/local_gap.csv"
+
+
+def cells(size: str) -> list[Cell]:
+    """Two joint trainings, a fresh GRU on each, and one on DINO's mean patch, whose encoder nobody trains."""
+    found = [joint("gru", size), joint("lewm", size), fresh("gru", "gru", size), fresh("gru", "lewm", size)]
+    return [*found, Cell(recipe(f"{WORLDS[size]}_dino_gru", size))]
+
+
+def _names(world: str) -> dict[str, str]:
+    on = {OURS: "gru", LEWM: "lewm"}
+    return {**{label: name_of(world, "gru", source) for label, source in on.items()}, DINO: f"{world}_dino_gru"}
+
+
+def errors(method: Method, source: str) -> np.ndarray:
+    """(seeds, episodes, horizons): what the probe reads of a prediction against what it reads of the true latent."""
+    found = []
+    for one in method.seeds:
+        gap = (one.states(source) - one.states("true")) / np.asarray(one.about.target_std)
+        found.append(np.square(gap).mean(axis=-1))
+    return np.stack(found)
+
+
+def answer(done: Done) -> Finding:
+    """The report's section: local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
+    results, names = done.results, _names(done.results.world)
+    ours = done.method(names[OURS])
+    region = "out" if "out" in results.regions else "all"
+    chosen, away = ours.first.region(region), ours.first.deviations >= FAR - 1e-6
+    mine = {source: errors(ours, source) for source in (LOCAL, FED_BACK)}
+    rows, words = [], list[str]()
+    records: list[dict[str, Any]] = []
+    claims: Claims = ()
+    for label in (LEWM, DINO):
+        theirs = {source: errors(done.method(names[label]), source) for source in mine}
+        gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}
+        curves = {source: simultaneous(gap) for source, gap in gaps.items()}
+        for source, curve in curves.items():
+            title = {LOCAL: "local", FED_BACK: "fed back"}[source]
+            rows.append((f"{label} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
+            for h, one in enumerate(curve, start=1):
+                numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
+                records.append({"features": label, "error": title, "region": region, "horizon": h, **numbers})
+        widening = bootstrap((gaps[FED_BACK] - gaps[LOCAL])[..., 1:].mean(axis=-1, keepdims=True))[0]
+        less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None
+        words.append(_said(label, curves, widening, less))
+        where = results.world.replace("_", " ")
+        if label == DINO:
+            paper = ablation("local_gap")
+            if less is not None:
+                what = f"local error on {OURS}'s features relative to that on {label}'s, minus 1"
+                said = f"{fixed(paper['far'][label], 2)}"
+                claims += measure(
+                    "local_gap", f"{where}, laws {FAR} deviations away", what, less, "below", done.seeds, paper=said
+                )
+            what = f"gap to {label} when fed back minus the local one, mean over h = 2..{results.last}"
+            claims += measure("rollout_gap", f"{where}, {region}", what, widening, "above", done.seeds)
+    caption = (
+        f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
+        "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once (95 %). "
+        "Above zero: SG-JEPA's features are better."
+    )
+    head = ("gap", *(f"h = {h}" for h in results.horizons))
+    return Finding(
+        "Before anything is fed back", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    )
+
+
+def _relative(one: np.ndarray, other: np.ndarray) -> Interval:
+    """mean(one) / mean(other) - 1 over episodes and horizons."""
+    means = (values.mean(axis=-1, keepdims=True) for values in (one, other))
+    return bootstrap_of(lambda a, b: a / b - 1, *means)[0]
+
+
+def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, less: Interval | None) -> str:
+    parts = []
+    for source, title in ((LOCAL, "one step at a time"), (FED_BACK, "fed back")):
+        curve = curves[source]
+        better, worse = sum(one.low > 0 for one in curve), sum(one.high < 0 for one in curve)
+        largest = max(curve, key=lambda one: abs(one.mean))
+        parts.append(
+            f"{title}, {OURS}'s features are better at {better} of {len(curve)} horizons and worse at {worse} "
+            f"(largest gap {fixed(largest.mean, 3)})"
+        )
+    grows = {(True, False): "widens the gap", (False, True): "narrows the gap"}.get(
+        (widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell"
+    )
+    away = "" if less is None else f"; far outside, {OURS}'s local error lies {_percent(less)} from {label}'s"
+    return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
+
+
+def _where(region: str) -> str:
+    return "out of distribution" if region == "out" else "over all episodes"
+
+
+def _percent(one: Interval) -> str:
+    return f"{fixed(100 * one.mean, 0)} % ({fixed(100 * one.low, 0)} to {fixed(100 * one.high, 0)})"
+
+
+STUDY = Study(
+    name="local_gap",
+    question="Is the difference there before anything is fed back?",
+    claim="A fresh predictor errs less on SG-JEPA's features one step at a time, and feeding back widens the gap.",
+    cells=cells,
+    analyse=answer,
+    labels={name: f"fresh GRU on {label}'s features" for world in WORLDS.values() for label, name in _names(world).items()},
+)

@@ -1,0 +1,148 @@
+"""How strong should SIGReg be? Five weights: the raw statistic, the effective rank, probes, and the error by law.
+
+The paper takes 0.09 to 1.44 on the square, twice as much each time, and chooses 0.72. Its own size has that grid. The sizes
+for a CPU have one test over all frames of an update, whose weight is another one: they take the grid that their recipes'
+weight was chosen from (studies/tuning.py), 0.01 to 0.18, so that the two studies share their trainings. At mini size the
+world is Approach Ball.
+
+A low statistic alone says little: it measures agreement with a Gaussian, not how many directions carry something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sgjepa.core.stats import Interval, spearman
+from sgjepa.core.tables import to_csv
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.sweep_figures import against_setting, by_law
+from sgjepa.report.words import fixed
+from sgjepa.results.compare import Method
+from sgjepa.results.gather import MAIN
+from sgjepa.results.training import curve
+from sgjepa.results.verdicts import Claims, measure
+from sgjepa.studies import sweep, tuning
+from sgjepa.studies.study import WORLDS, Done, Study
+from sgjepa.studies.sweep import Column, Point
+
+WEIGHTS = {"paper": (0.09, 0.18, 0.36, 0.72, 1.44)}
+HORIZONS = (5, 20, 44)
+TABLE, LAWS = "tables/sigreg.csv", "tables/sigreg_by_law.csv"
+
+
+def points(size: str) -> list[Point]:
+    """The GRU's recipe with each weight."""
+    base = recipe(f"{WORLDS[size]}_gru", size)
+    found = []
+    for weight in WEIGHTS.get(size, tuning.WEIGHTS):
+        run = replace(base, name=f"{base.name}_w{weight:g}", loss=replace(base.loss, sigreg=weight))
+        found.append(Point(run, f"weight {weight:g}", (f"{weight:g}",), weight))
+    return found
+
+
+def statistic(method: Method) -> Interval:
+    """SIGReg itself, before weighting, at the last validation."""
+    return sweep.over_trainings([float(curve(one, "sigreg")[-1, 1]) for one in method.seeds])
+
+
+def analyse(done: Done) -> Finding:
+    """The report's section."""
+    return finding(done, sweep.linear_probes(done))
+
+
+def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
+    """linear: the linear probes' errors, by cell."""
+    found = list(sweep.there(done, points, list(WORLDS)).values())
+    methods = [method for _, method in found]
+    horizons = tuple(dict.fromkeys(min(h, done.results.last) for h in HORIZONS))
+
+    def of_linear(method: Method) -> Interval:
+        return linear[method.name]
+
+    columns = [
+        Column("SIGReg statistic", statistic),
+        Column("effective rank", sweep.rank, 1),
+        Column("linear probe NMSE", of_linear, 4),
+        Column("probe NMSE", sweep.probe_nmse, 4),
+        *(Column(f"NMSE at h = {h}", sweep.error("nmse", h)) for h in horizons),
+        Column(f"position error at h = {horizons[-1]} (m)", sweep.error(MAIN, horizons[-1])),
+    ]
+    head, rows, text = sweep.table("sigreg", ("weight",), columns, found)
+    words = (
+        ranks(found),
+        sweep.lowest({method.label: of_linear(method) for method in methods}, "linear-probe NMSE", 4),
+        *(sweep.least(methods, "nmse", h) for h in horizons),
+        *sweep.once(done),
+    )
+    measured = {"sigreg_statistic": columns[0], "sigreg_rank": columns[1]}
+    pictures = [
+        picture
+        for name, column in measured.items()
+        for picture in against_setting(
+            name,
+            column.head,
+            "weight of SIGReg",
+            column.head,
+            {column.head: [(point.x, column.of(method)) for point, method in found]},
+            log=True,
+        )
+    ]
+    axes = done.results.axes[:1]
+    pictures += [picture for axis in axes for h in horizons for picture in by_law(methods, "nmse", h, axis)]
+    by_laws = [
+        {"cell": m.name, axis.name: value, "horizon": h, "nmse": one.mean, "low": one.low, "high": one.high}
+        for axis in axes
+        for m in methods
+        for h in horizons
+        for (value,), one in m.by_law("nmse", h, [axis.name]).items()
+    ]
+    more = {TABLE: text, **({LAWS: to_csv(by_laws)} if by_laws else {})}
+    title, about = (
+        "How strong should SIGReg be?",
+        sweep.caption("sigreg", "Every weight, last validation and test episodes."),
+    )
+    shown = "The statistic and the rank against the weight, and the rollouts' NMSE by law; yellow: the training laws."
+    return Finding(title, words, about, head, rows, more, tuple(pictures), shown, grows(done, found))
+
+
+def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
+    """Rank correlation between weight and effective rank, in each training seed."""
+    weights = np.array([point.x for point, _ in found])
+    seeds = [[one.about.scores.effective_rank for one in method.seeds] for _, method in found]
+    along = [spearman(weights, np.array(row))[0] for row in zip(*seeds, strict=False)]
+    what = f"rank correlation of the effective rank with {len(weights)} weights"
+    return measure("rank", done.results.world.replace("_", " "), what, sweep.over_trainings(along), "above", len(along))
+
+
+def ranks(found: list[tuple[Point, Method]]) -> str:
+    """Does the effective rank grow with the weight?"""
+    measured = [(point.x, sweep.rank(method).mean) for point, method in found]
+    order = sorted(measured)
+    steps = np.diff([value for _, value in order])
+    top = max(order, key=lambda pair: pair[1])
+    values = ", ".join(fixed(value, 1) for _, value in order)
+    if len(order) < 2:
+        return f"The effective rank is {values}."
+    if (steps > 0).all():
+        how = "grows with every weight"
+    elif (steps < 0).all():
+        how = "falls with every weight"
+    else:
+        how = f"is highest at the weight {top[0]:g}"
+    along = spearman(np.array([x for x, _ in order]), np.array([value for _, value in order]))[0]
+    return f"The effective rank {how}: {values} (rank correlation with the weight {fixed(along, 2)})."
+
+
+STUDY = Study(
+    name="sigreg",
+    question="How strong should SIGReg be?",
+    claim="The effective rank grows with the weight up to a point, which also has the best linear probe.",
+    cells=sweep.cells_of(points),
+    analyse=analyse,
+    labels=sweep.labels_of(points, list(WORLDS)),
+    seeds=dict.fromkeys(WORLDS, 1),
+)

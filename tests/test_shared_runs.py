@@ -1,0 +1,92 @@
+"""Studies share their trainings: the same cell is trained once, whatever each study calls it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_train import RUN
+
+from sgjepa.core import config, files, records, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.studies.places import digest_of, place_of
+from sgjepa.studies.study import Cell, Done, Study, chains_of, run_study
+
+SHORT = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
+
+
+def said(done: Done) -> Finding:
+    words = tuple(f"{method.name} is {method.label}, seed {method.first.about.seed}" for method in done.results.methods)
+    return Finding("Who?", words, "", ("a",), (("b",),))
+
+
+def test_two_studies_with_one_cell_train_it_once_and_each_calls_it_as_it_likes(finished: Path, tmp_path: Path) -> None:
+    runs, answers = tmp_path / "runs", {}
+    for name in ("plain", "usual"):
+        study = Study(
+            name,
+            "?",
+            "!",
+            lambda _, name=name: [Cell(replace(SHORT, name=name))],
+            analyse=said,
+            labels={name: f"the {name} one"},
+            probe="linear" if name == "usual" else "mlp",
+        )
+        page = run_study(study, "mini", tmp_path / name, finished.parent, seeds=1, updates=2, workers=1, runs=runs)
+        answers[name] = (page.parent / "answer.txt").read_text()
+    (folder,) = (path for path in runs.iterdir() if path.is_dir())
+    assert folder.name.startswith("plain-"), "the first study's name"
+    assert folder.name.endswith("-seed0")
+    assert len(list((folder / "predict").iterdir())) == 2, "each study has the evaluation that it asked for"
+    assert "plain is the plain one, seed 0" in answers["plain"]
+    assert "usual is the usual one, seed 0" in answers["usual"]
+
+
+def test_what_decides_a_training_decides_its_folder(finished: Path, tmp_path: Path) -> None:
+    data = finished.parent
+    same = digest_of(SHORT, data)
+    unlike = [
+        replace(SHORT, split_seed=1),
+        replace(SHORT, train=replace(SHORT.train, batch=SHORT.train.batch + 1)),
+        replace(SHORT, loss=replace(SHORT.loss, sigreg=0.5)),
+        replace(SHORT, model=replace(SHORT.model, residual=not SHORT.model.residual)),
+        replace(SHORT, init="elsewhere"),
+    ]
+    assert len({same, *(digest_of(run, data) for run in unlike)}) == 1 + len(unlike)
+    assert digest_of(SHORT, tmp_path) != same, "of other data"
+    alike = [replace(SHORT, name="other"), replace(SHORT, seed=4), replace(SHORT, train=replace(SHORT.train, decoder=True))]
+    assert {digest_of(run, data) for run in alike} == {same}
+    assert place_of(replace(SHORT, seed=4), tmp_path, data).folder.name.endswith(f"{same}-seed4")
+
+
+def test_a_follower_has_another_folder_for_another_leader(finished: Path, tmp_path: Path) -> None:
+    one, other = (place_of(replace(SHORT, split_seed=s), tmp_path, finished.parent) for s in (1, 2))
+    follower = replace(SHORT, name="follower")
+    after_one, after_other = (place_of(follower, tmp_path, finished.parent, leader) for leader in (one, other))
+    assert after_one.digest != after_other.digest
+    assert after_one.run.init == str(one.folder)
+
+
+def test_a_training_that_is_there_keeps_its_name_and_its_decoder(finished: Path, tmp_path: Path) -> None:
+    first = place_of(replace(SHORT, name="first", train=replace(SHORT.train, decoder=True)), tmp_path, finished.parent)
+    about = records.RunRecord(config=config.to_dict(first.run), data={}, provenance=files.provenance())
+    run_folder.create(first.folder, about)
+    again = place_of(replace(SHORT, name="second"), tmp_path, finished.parent)
+    assert again == first
+
+
+def test_a_recipe_has_its_own_name_in_whatever_study_it_is_trained_first(tmp_path: Path) -> None:
+    run = recipe("approach_ball_gru", "mini")
+    assert place_of(replace(run, name="weight_0.045"), tmp_path, tmp_path).run.name == "approach_ball_gru"
+    variant = replace(run, name="weight_1", loss=replace(run.loss, sigreg=1.0))
+    assert place_of(variant, tmp_path, tmp_path).run.name == "weight_1"
+
+
+def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path, tmp_path: Path) -> None:
+    cells = [Cell(replace(SHORT, name=name)) for name in ("one", "same")]
+    study = Study("twice", "?", "!", lambda _: cells)
+    with pytest.raises(InputError, match="twice: same is the very training that one is"):
+        chains_of(study, cells, "mini", tmp_path, finished.parent, 1, None, shared=True)

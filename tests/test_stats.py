@@ -1,0 +1,72 @@
+"""Intervals cover what they say they cover: of functions of means, and of whole curves at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, bootstrap_ratio, simultaneous
+
+HORIZONS, REPEATS = 30, 300
+
+
+def holds(intervals: list[Interval], truth: float) -> bool:
+    return all(one.low <= truth <= one.high for one in intervals)
+
+
+def curves(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Errors around 1 whose neighbouring horizons are alike: (..., HORIZONS)."""
+    steps = rng.normal(size=(*shape, HORIZONS + 4))
+    return 1 + sum(steps[..., i : i + HORIZONS] for i in range(5)) / np.sqrt(5)
+
+
+def test_simultaneous_intervals_hold_a_whole_curve_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [curves(rng, 80) for _ in range(REPEATS)]
+    together = np.mean([holds(simultaneous(one, resamples=800), 1.0) for one in drawn])
+    each = np.mean([holds(bootstrap(one, resamples=800), 1.0) for one in drawn])
+    assert 0.91 <= together <= 0.98
+    assert each < 0.75, "pointwise intervals miss somewhere along the curve"
+
+
+def test_simultaneous_intervals_know_that_training_could_have_gone_otherwise() -> None:
+    """Three trainings whose means differ by as much as those over episodes."""
+    rng = np.random.default_rng(1)
+    drawn = [curves(rng, 3, 100) + 0.2 * rng.normal(size=(3, 1, 1)) for _ in range(REPEATS)]
+    assert 0.91 <= np.mean([holds(simultaneous(one, resamples=800), 1.0) for one in drawn]) <= 0.99
+
+
+def test_simultaneous_intervals_have_a_column_that_never_varies() -> None:
+    values = np.stack([np.full(50, 3.0), np.random.default_rng(0).normal(size=50)], axis=1)
+    still, moving = simultaneous(values)
+    assert (still.low, still.mean, still.high) == (3.0, 3.0, 3.0)
+    assert moving.low < moving.mean < moving.high
+
+
+def test_a_function_of_means_is_the_plain_bootstrap_where_it_is_a_difference() -> None:
+    one, other = np.random.default_rng(0).normal(1.0, 0.5, (2, 3, 40, 2))
+    plain = bootstrap(one - other)
+    for found, wanted in zip(bootstrap_of(lambda a, b: a - b, one, other), plain, strict=True):
+        assert (found.mean, found.low, found.high) == pytest.approx((wanted.mean, wanted.low, wanted.high))
+
+
+def test_a_function_of_means_is_the_ratio_of_one_training() -> None:
+    one, other = np.random.default_rng(0).normal([[[1.0]], [[2.0]]], 0.2, (2, 60, 1))
+    (found,), (wanted,) = bootstrap_of(lambda a, b: a / b, one, other), bootstrap_ratio(one, other)
+    assert (found.mean, found.low, found.high) == pytest.approx((wanted.mean, wanted.low, wanted.high))
+
+
+def test_an_interval_of_a_ratio_covers_it_over_trainings() -> None:
+    """Each training has a ratio of its own around 2."""
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(REPEATS):
+        other = rng.normal(1.0, 0.2, (3, 60, 1))
+        one = rng.normal(2.0 + 0.3 * rng.normal(size=(3, 1, 1)), 0.2, (3, 60, 1))
+        covered.append(holds(bootstrap_of(lambda a, b: a / b, one, other, resamples=500), 2.0))
+    assert 0.91 <= np.mean(covered) <= 0.99
+
+
+def test_trainings_that_cannot_be_paired_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be the same"):
+        bootstrap_of(lambda a, b: a - b, np.zeros((2, 5, 1)), np.zeros((3, 5, 1)))

@@ -1,0 +1,123 @@
+"""Every sweep and diagnostic from data to page, tiny; studies share their trainings; all of them, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import small
+from test_train import RUN
+
+from sgjepa import cli
+from sgjepa.core import files
+from sgjepa.data.collect import collect
+from sgjepa.studies import ORDER, STUDIES
+from sgjepa.studies.budget import budget
+from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.studies.study import Cell, Study, run_study
+
+# of each study, as few cells as its sentences need
+FEW = {
+    "learning_rate": ("*_lr0.001", "*_lr0.002"),
+    "optimiser": ("*_gru_*",),
+    "sigreg": ("*_w0.02", "*_w0.045"),
+    "history_depth": ("*_h3_depth1", "*_h10_depth1"),
+    "history_rollout": ("*_h10_k5_w0.045", "*_h15_k9_w0.045"),
+    "discount": ("*_discount0.9", "*_discount0.95"),
+    "conditioning": ("*_gru", "*_transformer"),
+    "counterfactual": ("*_gru",),
+    "coverage": ("*_gru", "*_lewm"),
+}
+QUICK = {"discount"}
+PARAMETERS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FEW]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny dataset of Approach Ball, under the name of the mini one; runs of all studies go beside it."""
+    folder = tmp_path_factory.mktemp("studies")
+    settings = small("approach_ball", image_size=64)
+    few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=13))
+    collect(few, folder / "datasets" / "approach_ball-mini", workers=1)
+    return folder
+
+
+def tiny(study: Study) -> Study:
+    """The same cells with updates of two stretches, read by a linear probe."""
+
+    def cells(size: str) -> list[Cell]:
+        return [replace(cell, run=_shortened(cell.run)) for cell in study.cells(size)]
+
+    return replace(study, cells=cells, probe="linear")
+
+
+def _shortened(run: object) -> object:
+    return replace(run, train=replace(run.train, batch=2, drawn=1, validation=1))
+
+
+@pytest.mark.opengl
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study, out = STUDIES[name], place / name
+    assert isinstance(study, Study)
+    given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW[name], "runs": place / "runs"}
+    page = run_study(tiny(study), "mini", out, place / "datasets", **given)
+    text = page.read_text()
+    about = files.read_json(page.parent / "study.json")
+    assert about["study"] == name
+    assert about["answer"], "it says something"
+    assert all((place / "runs" / run).is_dir() for run in about["runs"])
+    for figure in (page.parent / "figures").glob("*.svg"):
+        assert figure.with_suffix(".png").is_file()
+    assert list((page.parent / "figures").glob(f"{name}*.svg")) or name == "sigreg"
+    assert (page.parent / "tables" / "finding.csv").is_file()
+    assert "trained once" in text
+    said = capsys.readouterr().out
+    assert f"{name}: " in said
+    assert str(place / "runs") in said
+
+
+@pytest.mark.opengl
+@pytest.mark.slow
+def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study, answers = STUDIES["discount"], []
+    assert isinstance(study, Study)
+    given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW["discount"], "runs": place / "runs"}
+    for _ in range(2):
+        page = run_study(tiny(study), "mini", place / "again", place / "datasets", **given)
+        answers.append({path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()})
+    assert answers[0] == answers[1]
+    assert "2 of them there already\n" in capsys.readouterr().out
+
+
+def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, tmp_path: Path) -> None:
+    short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, updates=2))
+    chains = [Chain(replace(short, seed=seed), tmp_path / f"run{seed}", 2, evaluated=False) for seed in (0, 1)]
+    run_chains(chains[:1], finished.parent, workers=1)
+    found = budget("two", chains, workers=1)
+    assert (found.trainings, found.finished, found.updates, found.seconds) == (2, 1, 2, None)
+    longer = [chains[0], replace(chains[1], updates=400)]
+    timed = budget("two", longer, workers=1)
+    assert timed.updates == 400
+    assert timed.seconds is not None
+    assert 0 < timed.seconds < 400
+    words = timed.words(tmp_path, tmp_path / "page")
+    assert words.startswith("two: 2 trainings, 1 of them there already; 400 updates to go, about ")
+    assert str(tmp_path / "page") in words
+    assert "updates to go" not in budget("two", chains[:1], workers=1).words(tmp_path, tmp_path)
+
+
+def test_all_goes_on_after_a_study_that_fails_and_says_so_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["study", "all", "--seeds", "0", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    assert cli.main(arguments) == 3
+    lines = capsys.readouterr().err.splitlines()
+    asked = [name for name in ORDER if name in STUDIES]
+    assert [line.split(":")[1].split()[1] for line in lines[:-1]] == asked, "one line each, in the order of value"
+    assert f"{len(asked)} of {len(asked)} studies failed: {', '.join(asked)}" in lines[-1]
+    assert cli.main(["study", "factorial", "--size", "gigantic"]) == 3
+    assert "unknown size 'gigantic'" in capsys.readouterr().err
+    assert cli.main(["study", "all", "--only", "x"]) == 3
+    assert "--only is for one study" in capsys.readouterr().err
