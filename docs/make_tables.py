@@ -69,7 +69,7 @@ def tuning(name: str) -> str:
     weights = sorted({float(row["weight"]) for row in rows if float(row["weight"])})
     found = {(row["method"], row["residual"], row["dropout"], float(row["weight"])): row for row in rows}
     lines = [_line(["", *(f"weight {weight:g}" for weight in weights)]), _line(["---"] * (len(weights) + 1))]
-    for method, residual, dropout in dict.fromkeys(key[:3] for key in found):
+    for method, residual, dropout in sorted({key[:3] for key in found}):
         how = f"{method}, {'residual' if residual == 'True' else 'plain'}, dropout {float(dropout):g}"
         here = [found.get((method, residual, dropout, weight)) for weight in weights]
         best = min(float(row["position_mean"]) for row in rows if row["method"] == method)

@@ -19,7 +19,7 @@ from sgjepa.core import files
 from sgjepa.core.stats import Interval, bootstrap, spearman
 from sgjepa.core.tables import to_csv
 from sgjepa.data.readable import targets_in
-from sgjepa.data.store import Dataset, Split, open_dataset
+from sgjepa.data.store import Dataset, Split, open_dataset, training_samplers
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step
@@ -32,7 +32,6 @@ from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 
 METHODS = ("gru", "lewm")
-BAND = 0.5  # m/s^2, width of a band of training gravities
 PARTS = {
     "operator": "operator norm",
     "closure": "closure norm",
@@ -88,7 +87,9 @@ def _correlation(one: Interval, seeds: int) -> str:
 def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
     """One record for each band of training gravities and each test gravity."""
     run, model = checkpoint.load_run(folder)
-    training = _bands(folder, model, dataset, dataset.train, run.history, width=BAND)
+    (sampler,) = training_samplers(dataset).values()
+    # as wide as the training gravities spread: 0.5 m/s^2 in the planar worlds, 2 where a ball flies
+    training = _bands(folder, model, dataset, dataset.train, run.history, width=sampler.std)
     test = _bands(folder, model, dataset, dataset.test, run.history, width=None)
     # a band's name tells the split: a training band around 4 and the test gravity 4 are different episodes
     keys = {("train", g): i for i, g in enumerate(training)} | {("test", g): len(training) + i for i, g in enumerate(test)}
