@@ -63,6 +63,27 @@ def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float],
     return "\n".join(lines)
 
 
+def counterfactual(name: str) -> str:
+    """A line per method and true law, a column per law that is told: the rise of the error's area over the horizons."""
+    rows = read(name)
+    told = sorted({round(float(row["law.given"]), 2) for row in rows})
+    head = _line(["", *(f"told {value:g}" for value in told)])
+    lines = [head, _line(["---"] * (len(told) + 1))]
+    for method, true in dict.fromkeys((row["method"], row["law.true"]) for row in rows):
+        mine = [row for row in rows if (row["method"], row["law.true"]) == (method, true)]
+        here = {round(float(row["law.given"]), 2): row for row in mine}
+        cells = [_rise(here.get(value)) for value in told]
+        lines.append(_line([f"{method}, g = {float(true):g}", *cells]))
+    return "\n".join(lines)
+
+
+def _rise(row: Row | None) -> str:
+    if row is None or row["law.true"] == row["law.given"]:
+        return "" if row is None else "0"
+    rise, low, high = (float(row[key]) for key in ("rise", "rise_low", "rise_high"))
+    return f"{rise:+.2f} ({low:.2f} to {high:.2f})".replace("-", "\N{MINUS SIGN}")
+
+
 def tuning(name: str) -> str:
     """The grid: a line per method, residual step and dropout; a column per weight: error over all horizons, at h = 44."""
     rows = read(name)
@@ -111,6 +132,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "approach_ball_gravity": lambda: by_law(
         "approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), (0, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
     ),
+    "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
 }
