@@ -33,6 +33,7 @@ STAGES = [
     "control",
     "report",
     "study",
+    "claims",
 ]
 HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (
