@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sgjepa.cli import data, shared
 
-ABOUT = "the paper's question in about 15 minutes: data, SG-JEPA and its baselines, evaluation, a page to read"
+ABOUT = "the paper's question in about 10 minutes: data, SG-JEPA and its baselines, evaluation, a page to read"
 EXAMPLE = "sgjepa demo --quick"
 OUT = Path("demo")
 
