@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import machine, output
-from sgjepa.core.errors import InputError
+from sgjepa.core import machine
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
@@ -30,14 +29,12 @@ from sgjepa.report.control import write_control
 from sgjepa.report.control_tables import measures
 from sgjepa.report.overview import overview
 from sgjepa.report.words import join
-from sgjepa.report.write import PAGE
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure, write_claims
-from sgjepa.studies.budget import budget
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, chosen, command_of, make_datasets, names_of
+from sgjepa.studies.study import Cell, Study, chosen, command_of, planned
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 OURS = "SG-JEPA (GRU)"
@@ -90,15 +87,11 @@ class ControlStudy:
         updates: of world models and policies, instead of the recipes' own. only: patterns of the runs' names.
         """
         seeds = {"mini": 2}.get(size, 1) if seeds is None else seeds
-        if seeds < 1:
-            raise InputError(f"--seeds must be at least 1, got {seeds}")
         cells = chosen(models(size), only)
-        output.check(out / "report", self.command)
-        make_datasets(names_of(cells), datasets, workers)
-        unprobed = Study(self.name, self.question, self.claim, lambda _: cells)
-        chains = chains_of(unprobed, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+        of_models = Study(self.name, self.question, self.claim, lambda _: cells)
+        how: dict[str, Any] = {"updates": updates, "workers": workers, "page": "report", "runs": runs}
+        chains = planned(of_models, cells, size, out, datasets, seeds, **how)
         if runs is not None:
-            print(budget(self.name, chains, workers).words(runs, out / "report" / PAGE), flush=True)
             print("  policies follow, each trained and tried in closed loop; their time is not counted", flush=True)
         run_chains([replace(chain, evaluated=False) for chain in chains], datasets, workers)
         by_world: dict[str, list[Pupil]] = {}

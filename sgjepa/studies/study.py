@@ -142,14 +142,8 @@ def run_study(
     to `out/runs` under the cells' own names.
     """
     seeds = study.seeds.get(size, 1) if seeds is None else seeds
-    if seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {seeds}")
     cells = chosen(study.cells(size), only)
-    output.check(out / page, study.command)  # hours before it is written
-    make_datasets(names_of(cells), datasets, workers, study.datasets(size))
-    chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
-    if runs is not None:
-        print(budget(study.name, chains, workers).words(runs, out / page / PAGE), flush=True)
+    chains = planned(study, cells, size, out, datasets, seeds, updates=updates, workers=workers, page=page, runs=runs)
     run_chains(chains, datasets, workers)
 
     folders = [chain.folder for chain in chains]
@@ -170,6 +164,30 @@ def run_study(
     output.add(written.parent, ABOUT, records.to_bytes(about))
     write_claims(written.parent, study.name, size, updates, command_of(study.name, size, seeds, updates, only), claims)
     return written
+
+
+def planned(
+    study: Study,
+    cells: Sequence[Cell],
+    size: str,
+    out: Path,
+    datasets: Path,
+    seeds: int,
+    *,
+    updates: int | None,
+    workers: int | None,
+    page: str,
+    runs: Path | None,
+) -> list[Chain]:
+    """All before the first training: what cannot be is refused, datasets are made, and what it will take is said."""
+    if seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {seeds}")
+    output.check(out / page, study.command)  # hours before it is written
+    make_datasets(names_of(cells), datasets, workers, study.datasets(size))
+    chains = chains_of(study, cells, size, runs or out / "runs", datasets, seeds, updates, shared=runs is not None)
+    if runs is not None:
+        print(budget(study.name, chains, workers).words(runs, out / page / PAGE), flush=True)
+    return chains
 
 
 def command_of(name: str, size: str, seeds: int, updates: int | None, only: Sequence[str]) -> str:
