@@ -26,6 +26,7 @@ from sgjepa.cli import (
     study,
     terminal,
     train,
+    zoo,
 )
 from sgjepa.core import interrupts
 from sgjepa.core.errors import one_line
@@ -60,6 +61,7 @@ STAGES: dict[str, Stage] = {
     "report": report,
     "study": study,
     "claims": claims,
+    "zoo": zoo,
 }
 
 

@@ -19,9 +19,10 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.readable import targets_in
+from sgjepa.data.readable import readable_of, targets_in
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.data.targets import Targets
+from sgjepa.envs.world import World
 from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -122,10 +123,24 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
     place = probe_folder(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
     if there := _kept(place, settings):
-        return _load(place, there, model, dataset, cfg)
+        return _load(place, there, model, targets_in(dataset.train), cfg)
     with lock.alone(folder):
         there = _kept(place, settings)  # perhaps since we looked
-        return _load(place, there, model, dataset, cfg) if there else _fit_new(folder, run, model, dataset, cfg)
+        if there:
+            return _load(place, there, model, targets_in(dataset.train), cfg)
+        return _fit_new(folder, run, model, dataset, cfg)
+
+
+def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
+    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
+    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
+    if targets is None:
+        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
+        there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
+        if there.settings["model"] == weights:
+            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
+    raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
 
 
 def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
@@ -250,8 +265,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
     }
 
 
-def _load(place: Path, there: ProbeRecord, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    targets = targets_in(dataset.train)
+def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
     probe = Probe(cfg, model.feature_width, len(targets.names))
     load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
     return Fitted(probe.eval(), cfg, targets, there.scores)
