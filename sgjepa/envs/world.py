@@ -64,6 +64,7 @@ class Usual:
     sizes: Mapping[str, Size]  # by name, the smallest first: mini, perhaps small, paper
     patch: int  # pixels, of the paper's encoder
     sigreg: float  # the paper's weight of SIGReg
+    history: int = 20  # H of the paper's models
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Cube(Blocks):
         measures=reaching("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),
         probed=spatial.FLYING,
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72),
+        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
         image_size=224,
         fps=4,
         records={
