@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
+from conftest import small
 
 from sgjepa.core.errors import InputError, MachineError
+from sgjepa.data.collect import collect
 from sgjepa.data.episode import simulate
+from sgjepa.data.readable import targets_in
+from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.envs.base import Env
 from sgjepa.envs.conventional import files
@@ -22,6 +28,7 @@ from sgjepa.envs.conventional.cube.hand import ACTION, HOME
 from sgjepa.envs.conventional.cube.scene import ARM
 from sgjepa.envs.conventional.reacher import LINKS, Reacher
 from sgjepa.envs.conventional.two_links import angles_at, jacobian, place
+from sgjepa.evaluation import references
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, Blocks)]
 
@@ -223,6 +230,20 @@ def test_a_state_that_cannot_be_is_one_clear_line(world: str, state: dict[str, f
         env.put(state)
     assert "\n" not in str(caught.value)
     assert np.array_equal(env.state(), before)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Path) -> None:
+    """The reference of every evaluation, from a probe that errs by nothing: only the cube or the finger is put anew."""
+    base = small(world)
+    settings = replace(base, image_size=8, train=replace(base.train, episodes=1), test=replace(base.test, episodes=2))
+    data = open_dataset(collect(settings, tmp_path / world, workers=1))
+    assert data.test.laws == ()
+    targets = targets_in(data.test)
+    truth = targets.of(data.test.state.astype(np.float64))
+    found, moved = references.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
+    assert moved == 0
+    assert np.abs(found - truth[:, 10:13])[..., : len(targets.position)].max() < 5e-3
 
 
 def test_two_links_go_where_their_angles_say() -> None:
