@@ -29,6 +29,7 @@ from sgjepa.envs.conventional.cube.scene import ARM
 from sgjepa.envs.conventional.reacher import LINKS, Reacher
 from sgjepa.envs.conventional.two_links import angles_at, jacobian, place
 from sgjepa.evaluation import references
+from sgjepa.recipes.training import recipe
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, Blocks)]
 
@@ -114,6 +115,31 @@ def test_the_hand_goes_where_an_action_sends_it() -> None:
     assert moved[:4] == pytest.approx(np.array([0.02, -0.02, 0.016, 0.013]), abs=0.006)
     env.advance(np.tile([0.0, 0.0, 0.0, 0.0, 1.0], BLOCK))
     assert env._hand.pose(env.data)[4] > 0.9
+
+
+def test_a_law_changes_the_cube_of_one_environment_alone() -> None:
+    """Environments share a model until they are given a law."""
+    one, other = make("cube"), make("cube")
+    falls = {}
+    for name, env, options in [("heavy", one, {"law": {"gravity": 20.0}}), ("usual", other, {})]:
+        env.begin(0, {**options, "state": {"z": 0.25}})
+        env.advance(np.zeros(25))
+        falls[name] = env.phys()[0], env.state()[2]
+    assert falls["heavy"][0] == 20.0
+    assert falls["usual"][0] == 9.81
+    one.begin(0)
+    assert one.phys()[0] == 9.81
+    assert one.model is other.model
+
+
+@pytest.mark.parametrize("method", ["gru", "ssm", "transformer"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_its_recipes_are_the_papers(world: str, method: str) -> None:
+    for size, frames in (("mini", 24), ("paper", 15)):
+        run = recipe(f"{world}_{method}", size)
+        assert (run.history, run.loss.steps, run.train.frames) == (10, 5, frames)
+        assert (run.model.laws, run.model.controls) == (0, len(ENVS[world].world.control))
+    assert run.train.epochs == 20
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------------

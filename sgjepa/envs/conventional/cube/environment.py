@@ -85,8 +85,13 @@ class Cube(Blocks):
     )
 
     def _build(self) -> None:
-        self._adopt(copy.copy(_model()))
+        self._adopt(_model())
         self._hand = _hand()
+
+    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        if (options or {}).get("law") and self.model is _model():
+            self._adopt(copy.copy(_model()))  # a law changes it; 64 environments without one share its 32 MB
+        super().begin(seed, options)
 
     def _launch(self, rng: np.random.Generator) -> None:
         self._begin_anew()
@@ -174,7 +179,7 @@ class Cube(Blocks):
 
 @cache
 def _model() -> Any:
-    """Composed once in a process, in two thirds of a second; environments take copies, which laws may change."""
+    """Composed once in a process, in two thirds of a second."""
     return build()
 
 
