@@ -19,7 +19,8 @@ from sgjepa.report.words import REGIONS, count, fixed, join
 from sgjepa.results.compare import MEAN, Horizon, Method, at, paired, verdict
 from sgjepa.results.gather import MAIN, Results
 from sgjepa.results.verdicts import Claims, measure
-from sgjepa.studies.study import Cell, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import Study
 
 METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
 OURS, THEIRS = "SG-JEPA (GRU)", "LeWM"
