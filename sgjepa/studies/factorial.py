@@ -18,11 +18,12 @@ from dataclasses import replace
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.report.words import place, signed
+from sgjepa.report.words import REGIONS, place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
 from sgjepa.results.verdicts import Claims, measure
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.run import Run
 
@@ -59,7 +60,7 @@ def interaction(done: Done) -> Finding:
         last = found[-1]
         claims += measure(
             "law_and_rollout",
-            f"{results.world.replace('_', ' ')}, {region} laws, h = {results.last}",
+            f"{results.world.replace('_', ' ')}, {REGIONS[region]}, h = {results.last}",
             f"interaction of law and rollout in the {METRICS[MAIN]}",
             last,
             "below",
