@@ -167,7 +167,8 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
     study = Study("two", "?", "!", lambda _: [Cell(follower, start="leader"), Cell(leader)])
     chains = chains_of(study, study.cells("mini"), Asked("mini", tmp_path, finished.parent, updates=2), seeds=2)
     assert [chain.run.init for chain in chains] == [
-        str(tmp_path / "runs" / f"leader-mini-seed{s}") if f else None for s, f in ((0, True), (0, False), (1, True), (1, False))
+        str(tmp_path / "runs" / f"leader-mini-seed{s}") if f else None
+        for s, f in ((0, True), (0, False), (1, True), (1, False))
     ]
     run_chains(chains, finished.parent, workers=2)
     for chain in chains:
