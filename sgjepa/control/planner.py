@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sgjepa.control.agenda import Agenda, PlannerConfig
 from sgjepa.control.features import in_blocks
-from sgjepa.control.fleet import Start
+from sgjepa.control.start import Start
 from sgjepa.control.policy import View
 from sgjepa.control.search import search
 from sgjepa.core.errors import InputError
