@@ -34,6 +34,7 @@ STAGES = [
     "report",
     "study",
     "claims",
+    "zoo",
 ]
 HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (

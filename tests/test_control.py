@@ -292,7 +292,10 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["expert"], "can drive any world: say which with --dataset"),
         (["expert", "--dataset", "{place}/nothing"], "nothing does not exist"),
         (["expert", "--dataset", "{square}"], "square has no task"),
-        (["exprt", "--dataset", "{data}"], "there is no policy 'exprt': give a folder that `sgjepa policy` made, a run, or expert"),
+        (
+            ["exprt", "--dataset", "{data}"],
+            "there is no policy 'exprt': give a folder that `sgjepa policy` made, a run, or expert",
+        ),
         (["{data}", "--dataset", "{data}"], "is not a policy"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
         (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),

@@ -20,8 +20,8 @@ def flags(parser: ArgumentParser) -> None:
         "policies",
         nargs="+",
         metavar="POLICY",
-        help="folders that `sgjepa policy` made; or runs, which plan; or expert, still, random: the demonstrator, no motion, "
-        "any motion",
+        help="folders that `sgjepa policy` made; or runs, which plan; or expert, still, random: the demonstrator, no "
+        "motion, any motion",
     )
     parser.add_argument(
         "--dataset",
@@ -141,4 +141,6 @@ def _require_folder(folder: Path) -> None:
     from sgjepa.control.simple import SIMPLE
 
     if not folder.is_dir():
-        raise InputError(f"there is no policy '{folder}': give a folder that `sgjepa policy` made, a run, or {', '.join(SIMPLE)}")
+        raise InputError(
+            f"there is no policy '{folder}': give a folder that `sgjepa policy` made, a run, or {', '.join(SIMPLE)}"
+        )

@@ -57,7 +57,7 @@ def run(options: Namespace) -> None:
     from sgjepa.core import machine, output
     from sgjepa.envs import find
 
-    dataset = [shared.dataset_of(_alone(options, folder)) for folder in options.runs][0]
+    dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
     world = find(dataset.settings.world).world
     cfg = _planner(options, usual(world))
     cases = _cases(options) if world.goal else None

@@ -76,7 +76,7 @@ def cases_of(dataset: Dataset, cfg: Cases) -> list[Start]:
 
 
 def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | None = None) -> np.ndarray:
-    """What the world looks like with each goal reached, (N, side, side, 3) uint8; side: of the dataset's pictures if None."""
+    """What the world looks like with each goal reached, (N, side, side, 3) uint8; side: as in the dataset if None."""
     env = make_env(settings if side is None else replace(settings, image_size=side))
     pictures = []
     for start in begun:

@@ -51,7 +51,7 @@ class Cost(nn.Module):
     def __init__(self, model: WorldModel, history: int, limit: float | tuple[float, ...]):
         super().__init__()
         self.model, self.history = model.eval(), history
-        self.register_buffer("limit", torch.tensor(np.broadcast_to(np.float32(limit), model.controls).copy()))
+        self.register_buffer("limit", torch.tensor(np.broadcast_to(np.asarray(limit, np.float32), model.controls).copy()))
 
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
         """Candidates (B, S, P, A) -> (B, S). What is known of the past is put into the dict, once."""

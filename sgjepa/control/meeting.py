@@ -30,7 +30,7 @@ class Meeting:
         self.window = fitted.config.window
 
     def __call__(self, past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
-        count, steps = futures.shape[1:3]
+        count = futures.shape[1]
         before = self._model.features(past[:, past.shape[1] - self.window + 1 :])  # (E, w - 1, F)
         after = self._model.features(futures.flatten(0, 1))  # (E N, P, F)
         rows = torch.cat([before.repeat_interleave(count, dim=0), after], dim=1)

@@ -1,4 +1,4 @@
-"""A finished run that plans, to be put to trial: towards the picture of a goal, or to bring together what its task is about."""
+"""A finished run that plans, to be put to trial: towards the picture of a goal, or to bring together what should meet."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from sgjepa.control.agenda import PlannerConfig
 from sgjepa.control.cases import Cases, goal_pictures
@@ -58,7 +59,7 @@ class ToGoals(Planner):
         self.remember(split.pixels(numbers)[rows, before], split.control[numbers[:, None], before])
 
 
-def _nothing(*_: object) -> np.ndarray:
+def _nothing(past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
     raise InputError("a planner towards goals was not told any")
 
 

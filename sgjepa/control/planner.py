@@ -19,9 +19,9 @@ from torch import Tensor
 
 from sgjepa.control.agenda import Agenda, PlannerConfig
 from sgjepa.control.features import in_blocks
-from sgjepa.control.start import Start
 from sgjepa.control.policy import View
 from sgjepa.control.search import search
+from sgjepa.control.start import Start
 from sgjepa.core.errors import InputError
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel

@@ -19,9 +19,10 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.readable import seen_states, targets_in
+from sgjepa.data.readable import readable_of, seen_states, targets_in
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.data.targets import Targets
+from sgjepa.envs.world import World
 from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -134,6 +135,18 @@ def fit_to(
             return _load(place, there, model, read, cfg)
         states = dataset.train.state if targets is None else seen_states(dataset.train)
         return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
+
+
+def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
+    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
+    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
+    if targets is None:
+        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
+        there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
+        if there.settings["model"] == weights and "targets" not in there.settings:  # else it reads something of its own
+            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
+    raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
 
 
 def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:

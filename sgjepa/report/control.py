@@ -93,7 +93,9 @@ def _facts(played: Played) -> str:
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     meaning = f"Success: {played.about.measures[0].about}, by the events of the simulation."
-    how = "from a frame of a test episode towards its state some frames later" if cases else "from the first frame to the last"
+    how = (
+        "from a frame of a test episode towards its state some frames later" if cases else "from the first frame to the last"
+    )
     text = f"Policies drive the robot in the simulator, {how}. {meaning}"
     return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
 
@@ -114,7 +116,7 @@ def _says(played: Played) -> str:
         cards.append(parts.card(f"{player.label}: {join(made)}", lines, colours(played)[player.label]))
     ceilings = {
         "expert": "The demonstrator is told the true state and launched to succeed: it is the ceiling.",
-        SIMULATOR: "The planner in the true simulator knows state and dynamics: it is the ceiling, as far as its search goes.",
+        SIMULATOR: "The planner in the true simulator knows state and dynamics: the ceiling, as far as its search goes.",
     }
     notes = [
         *(note for name, note in ceilings.items() if any(player.reference == name for player in played.players)),

@@ -113,8 +113,9 @@ class ControlStudy:
 
 
 def models(size: str) -> list[Cell]:
-    """The world models whose features are compared, in every world with a task."""
-    worlds = [name for name, env in ENVS.items() if env.world.succeeds and env.world.usual and size in env.world.usual.sizes]
+    """The world models whose features are compared, in every world with a task under laws."""
+    declared = {name: env.world for name, env in ENVS.items() if env.world.succeeds and env.world.nominal_law}
+    worlds = [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
     return [Cell(_without_decoder(f"{world}_{method}", size)) for world in worlds for method in METHODS]
 
 
