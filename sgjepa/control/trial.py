@@ -110,14 +110,17 @@ def _unusual(cases: Cases | None) -> str:
 
 
 def _plain(settings: TrialSettings) -> dict[str, Any]:
-    """As it stands in the file; trials of whole episodes made before there were cases do not mention them."""
-    found = {key: value for key, value in config.to_dict(settings).items() if key != "type"}
-    return found if settings.cases is not None else {key: value for key, value in found.items() if key != "cases"}
+    """As it stands in the file."""
+    return {key: value for key, value in config.to_dict(settings).items() if key != "type"}
 
 
 def _kept(place: Path, settings: TrialSettings) -> bool:
     """Done before, with these settings; its files are the ones that were written."""
-    there = records.kept(place / RECORD, _plain(settings), ControlRecord, cure(place))
+    asked = _plain(settings)
+    there = records.kept(place / RECORD, asked, ControlRecord, cure(place))
+    if there is None and settings.cases is None:  # trials made before there were cases do not mention them
+        without = {key: value for key, value in asked.items() if key != "cases"}
+        there = records.kept(place / RECORD, without, ControlRecord, cure(place))
     if there is None:
         return False
     for name in there.files:
