@@ -17,7 +17,9 @@ OUT = Path("plans")
 
 def flags(parser: ArgumentParser) -> None:
     """What it takes."""
-    parser.add_argument("runs", nargs="+", type=shared.run, metavar="RUN", help="folders that `sgjepa train` made, or zoo:NAME")
+    parser.add_argument(
+        "runs", nargs="+", type=shared.run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME"
+    )
     shared.dataset_flags(parser)
     parser.add_argument("--cases", type=int, default=50, metavar="N", help="of the test episodes (default: %(default)s)")
     parser.add_argument("--offset", type=int, metavar="N", help="frames from a start to its goal (default: 5)")
