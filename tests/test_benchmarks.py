@@ -20,6 +20,7 @@ SMALL = {
     "train_step.py": "--sizes mini --batch 1 --mini-rounds 1",
     "mini_step.py": "--rounds 2 --batch 2 --recipes approach_ball_gru",
     "dense.py": "--episodes 20 --frames 512 --dense-epochs 1",
+    "plan.py": "--rounds 1 --candidates 8 --iterations 2 --elites 2 --predictors gru",
     "closed_loop.py": "--episodes 2 --alone 1 --rounds 1 --workers 2",
     "frame.py": "--worlds arm_catcher_ball --steps 3",
     "conventional.py": "--rounds 1 --times 1 --sizes 16",

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from conftest import small
 
-from sgjepa.control.closed_loop import Driven, drive_in_waves, starts
+from sgjepa.control.cases import starts
+from sgjepa.control.closed_loop import Driven, drive_in_waves
 from sgjepa.control.fleet import Fleet
 from sgjepa.control.policy import Policy, View
 from sgjepa.control.simple import SIMPLE, HoldStill, Random, simple

@@ -166,8 +166,8 @@ def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
 
 def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> None:
     made = trial(trained(policy, dataset), dataset, 0, episodes=2)
-    about, _ = read_trial(made)
-    film = replay(about, read_controls(made, about), [1], dataset.settings.image_size)
+    about, rows = read_trial(made)
+    film = replay(about, rows, read_controls(made, about), [1], dataset.settings.image_size)
     driver, shown = load_policy(policy), []
     look = driver.act
     driver.act = lambda seen, laws: shown.append(seen[0].copy()) or look(seen, laws)  # type: ignore[method-assign]
@@ -292,7 +292,10 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["expert"], "can drive any world: say which with --dataset"),
         (["expert", "--dataset", "{place}/nothing"], "nothing does not exist"),
         (["expert", "--dataset", "{square}"], "square has no task"),
-        (["exprt", "--dataset", "{data}"], "there is no policy 'exprt': give a folder that `sgjepa policy` made, or expert"),
+        (
+            ["exprt", "--dataset", "{data}"],
+            "there is no policy 'exprt': give a folder that `sgjepa policy` made, a run, or expert",
+        ),
         (["{data}", "--dataset", "{data}"], "is not a policy"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
         (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
-from sgjepa.models.imagine import imagine, imagine_plain
+from sgjepa.models.imagine import imagination, imagine, imagine_plain
 from sgjepa.models.jepa import JEPA
 from sgjepa.recipes.training import recipe
 
@@ -63,5 +63,18 @@ def test_candidates_do_not_touch_each_other() -> None:
 def test_pasts_and_futures_must_fit() -> None:
     model = built("gru", residual=False)
     z, past, c = given(model, 6, 4)
-    with pytest.raises(InputError, match="6 latents of 2 pasts need 5 conditions between them"):
+    with pytest.raises(InputError, match="6 latents of 2 pasts need 5 conditions between them, got 4 of 2"):
         imagine(model, z, past[:, 1:], c, 6)
+    with pytest.raises(InputError, match="futures of 1 pasts were asked for, and there are 2"):
+        imagine(model, z, past, c[:1], 6)
+
+
+@pytest.mark.parametrize("method", ["gru", "ssm", "transformer"])
+def test_what_is_known_of_a_past_can_be_asked_again_and_again(method: str) -> None:
+    model = built(method, residual=True)
+    z, past, c = given(model, 6, 4)
+    ask = imagination(model, z, past, 4, 6)
+    first = ask(c)
+    ask(c + 1)
+    assert torch.equal(ask(c), first)
+    assert torch.equal(imagine(model, z, past, c, 6), first)

@@ -20,7 +20,8 @@ def flags(parser: ArgumentParser) -> None:
         "policies",
         nargs="+",
         metavar="POLICY",
-        help="folders that `sgjepa policy` made, or expert, still, random: the demonstrator, no motion, any motion",
+        help="folders that `sgjepa policy` made; or runs, which plan; or expert, still, random: the demonstrator, no "
+        "motion, any motion",
     )
     parser.add_argument(
         "--dataset",
@@ -63,8 +64,6 @@ def run(options: Namespace) -> None:
     from sgjepa.control.simple import BY_CHANCE, SIMPLE
     from sgjepa.control.trial import MADE_BY, REFERENCES, trial
     from sgjepa.core import machine, output
-    from sgjepa.report.control import sentences, write_control
-    from sgjepa.results.control import gather_trials
 
     if any(name not in SIMPLE for name in options.policies):
         shared.prepare_for_torch()
@@ -78,7 +77,16 @@ def run(options: Namespace) -> None:
         tries = options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1
         for seed in range(tries):
             places.append(trial(subject, dataset, seed, options.episodes, options.workers or machine.cores()))
-    page = write_control(places, options.out, MADE_BY, (REFERENCES,))
+    say_trials(places, options.out)
+
+
+def say_trials(places: list[Path], out: Path) -> None:
+    """Write their page, and say what stands there."""
+    from sgjepa.control.trial import MADE_BY, REFERENCES
+    from sgjepa.report.control import sentences, write_control
+    from sgjepa.results.control import gather_trials
+
+    page = write_control(places, out, MADE_BY, (REFERENCES,))
     played = gather_trials(places)
     for player in played.players:
         print(f"{player.label}")
@@ -93,6 +101,7 @@ def _dataset(options: Namespace) -> Any:
     """The one that was named, or the first trained policy's own."""
     from sgjepa.control.policy_record import read_policy
     from sgjepa.control.simple import SIMPLE
+    from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
 
     if options.dataset is not None:
@@ -101,8 +110,8 @@ def _dataset(options: Namespace) -> Any:
     if not folders:
         raise InputError(f"{', '.join(options.policies)} can drive any world: say which with --dataset DATASET")
     _require_folder(folders[0])
-    name = next(iter(read_policy(folders[0]).settings.data))
-    return open_dataset(shared.beside(folders[0], name))
+    data = run_folder.about(folders[0]).data if _is_run(folders[0]) else read_policy(folders[0]).settings.data
+    return open_dataset(shared.beside(folders[0], next(iter(data))))
 
 
 def _subject(name: str, dataset: Any, options: Namespace) -> Any:
@@ -111,14 +120,27 @@ def _subject(name: str, dataset: Any, options: Namespace) -> Any:
 
     if name in SIMPLE:
         return untrained(name, dataset, options.out)
+    from sgjepa.control.planned import planned
     from sgjepa.control.trained import trained
 
     _require_folder(Path(name))
-    return trained(Path(name), dataset, options.execute)
+    if not _is_run(Path(name)):
+        return trained(Path(name), dataset, options.execute)
+    if options.execute is not None:
+        raise InputError("--execute is for policies that `sgjepa policy` made; for a run, use `sgjepa plan`")
+    return planned(Path(name), dataset)
+
+
+def _is_run(folder: Path) -> bool:
+    from sgjepa.core.run_folder import CONFIG
+
+    return (folder / CONFIG).is_file()
 
 
 def _require_folder(folder: Path) -> None:
     from sgjepa.control.simple import SIMPLE
 
     if not folder.is_dir():
-        raise InputError(f"there is no policy '{folder}': give a folder that `sgjepa policy` made, or {', '.join(SIMPLE)}")
+        raise InputError(
+            f"there is no policy '{folder}': give a folder that `sgjepa policy` made, a run, or {', '.join(SIMPLE)}"
+        )

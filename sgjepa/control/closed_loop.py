@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.control.fleet import Fleet, Outcome, Start
-from sgjepa.control.policy import Policy
+from sgjepa.control.cases import starts, to_columns
+from sgjepa.control.fleet import Fleet, Outcome
+from sgjepa.control.policy import Plans, Policy
+from sgjepa.control.records import SECONDS
+from sgjepa.control.start import Start
 from sgjepa.control.tasks import task_of
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
 from sgjepa.data.config import DatasetConfig
-from sgjepa.data.seeds import chance_seed, episode_law, episode_seed
+from sgjepa.data.seeds import chance_seed
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 
@@ -33,36 +36,41 @@ class Driven:
     controls: Table
 
 
-def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
-    """How the numbered episodes begin, with all laws that hold."""
-    nominal, drawn = find(settings.world).world.nominal_law, settings.part(split).laws
-    return [
-        Start(n, episode_seed(settings.seed, split, n), {**nominal, **episode_law(drawn, settings.seed, split, n)})
-        for n in numbers
-    ]
-
-
 def drive(
     policy: Policy, fleet: Fleet, settings: DatasetConfig, split: str, numbers: Sequence[int], sampling: int
 ) -> Driven:
     """Let the policy drive these episodes, all at once."""
     task_of(settings.world)
-    world = find(settings.world).world
-    begun = starts(settings, split, numbers)
+    return drive_from(policy, fleet, find(settings.world).world, split, starts(settings, split, numbers), sampling)
+
+
+def drive_from(
+    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+) -> Driven:
+    """The same from any beginnings. steps: at most so many, to the last frame if None."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
-    policy.reset(laws, [chance_seed(sampling, split, number) for number in numbers])
-    seen, given = fleet.begin(begun), []
-    for _ in range(world.frames - 1):
+    policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
+    plans = policy if isinstance(policy, Plans) else None
+    if plans is not None:
+        plans.aim(begun)
+    seen, given, took = fleet.begin(begun), [], []
+    for _ in range(world.frames - 1 if steps is None else steps):
         wanted = np.asarray(policy.act(seen, laws), np.float32)  # (N, A)
         if wanted.shape != (len(begun), len(limit)) or not np.isfinite(wanted).all():
             raise InputError(f"the policy's controls for {world.name} are not {len(begun)} x {len(limit)} finite numbers")
         given.append(np.clip(wanted, -limit, limit))
         seen, over = fleet.step(given[-1])
+        if plans is not None:
+            took.append(plans.seconds)
+            plans.rest(over)
         if over.all():
             break
     outcomes = fleet.outcomes()
-    return Driven(_rows(world, begun, outcomes), _controls(world, begun, outcomes, np.stack(given, axis=1)))
+    controls = _controls(world, begun, outcomes, np.stack(given, axis=1))
+    if took:
+        controls |= {SECONDS: _until_decided(np.stack(took, axis=1), outcomes)}
+    return Driven(_rows(world, begun, outcomes), controls)
 
 
 def drive_in_waves(
@@ -93,7 +101,8 @@ def _rows(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome]) -> 
     for name in world.labels:
         if name != "plan":
             table[name] = np.array([outcome.labels[name] for outcome in outcomes], object)
-    return table | {"steps": np.array([outcome.steps for outcome in outcomes], np.int32)}
+    table |= {"steps": np.array([outcome.steps for outcome in outcomes], np.int32)}
+    return table | to_columns(begun)
 
 
 def _controls(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome], given: np.ndarray) -> Table:
@@ -103,5 +112,10 @@ def _controls(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome],
         "episode": np.repeat(np.array([start.number for start in begun], np.int32), steps),
         "step": np.concatenate([np.arange(count, dtype=np.int32) for count in steps]),
     }
-    taken = np.concatenate([row[:count] for row, count in zip(given, steps, strict=True)])
+    taken = _until_decided(given, outcomes)
     return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(world.control)}
+
+
+def _until_decided(values: np.ndarray, outcomes: Sequence[Outcome]) -> np.ndarray:
+    """(N, T, ...) -> one row per episode and step that was taken."""
+    return np.concatenate([row[: outcome.steps] for row, outcome in zip(values, outcomes, strict=True)])

@@ -15,19 +15,10 @@ from typing import Any
 import numpy as np
 
 from sgjepa.control.policy import View
+from sgjepa.control.start import Start
 from sgjepa.core import workers
 from sgjepa.data.config import DatasetConfig, make_env
-from sgjepa.data.episode import reset_options
 from sgjepa.envs.base import Env
-
-
-@dataclass(frozen=True)
-class Start:
-    """How an episode begins."""
-
-    number: int  # in its split
-    seed: int  # for reset
-    law: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ class Crew:
             self._envs.append(make_env(self._settings))
         self._running = self._envs[: len(starts)]
         for env, start in zip(self._running, starts, strict=True):
-            env.begin(start.seed, reset_options(start.law, env.world.to_succeed))
+            env.begin(start.seed, start.options(env.world))
         return np.stack([self._view(env) for env in self._running])
 
     def step(self, controls: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -1,121 +1,135 @@
 """A planner as a policy: it imagines what its controls would lead to, and carries out the beginning of the best plan.
 
 The newest frames of all episodes are encoded once. A search (control/search.py) draws plans of P controls for every episode;
-the world model imagines all of them in one batch from a shared past (models/imagine.py); a cost says how good the imagined
+the world model imagines all of them in one batch from a shared past (models/imagine.py); a price says how good the imagined
 latents are. After E controls it plans again, from the last plan moved on by E.
+
+On a CPU a batch holds the candidates of one episode: with 300 of them more episodes gain nothing (docs/log.md), and a
+matrix product of always as many rows makes an episode's plan independent of the others. On a GPU a batch holds all that fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sgjepa.control.agenda import Agenda, PlannerConfig
+from sgjepa.control.features import in_blocks
 from sgjepa.control.policy import View
-from sgjepa.control.search import Search, search
-from sgjepa.core.config import check_bounds
+from sgjepa.control.search import search
+from sgjepa.control.start import Start
 from sgjepa.core.errors import InputError
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
-from sgjepa.models.imagine import imagine
+from sgjepa.models.imagine import imagination
 
-_ROWS = 4096  # candidates that are imagined at a time
+_ROWS = 65_536  # candidates that are imagined at a time, on a GPU
 
 
 class Price(Protocol):
-    """What imagined futures cost: latents (E, N, P, ...) of the episodes with these numbers (E,) -> (E, N)."""
+    """What imagined futures cost."""
 
-    def __call__(self, futures: Tensor, episodes: Tensor, /) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class PlannerConfig:
-    """horizon: P, controls of a plan. execute: E, how many of them are carried out before the next plan."""
-
-    horizon: int = 5
-    execute: int = 1
-    search: Search = field(default_factory=Search)
-
-    def __post_init__(self) -> None:
-        check_bounds(self, horizon=(-1, 10_000), execute=(-1, 10_000))  # from below they are checked here
-        if self.horizon < 1:
-            raise InputError(f"a plan needs a horizon of at least 1, got {self.horizon}")
-        if not 1 <= self.execute <= self.horizon:
-            raise InputError(f"of {self.horizon} planned controls 1 to so many can be carried out, not {self.execute}")
+    def __call__(self, past: Tensor, futures: Tensor, episodes: Tensor, /) -> Tensor:
+        """past (E, T, ...): true latents, the newest last; futures (E, N, P, ...) of the episodes with these numbers (E,)
+        -> (E, N)"""
 
 
 class Distance:
-    """The squared distance of the last imagined features to those of a goal, (E, F)."""
+    """The squared distance of the last imagined features to those of a goal."""
 
     def __init__(self, model: WorldModel, goal: Tensor):
         """goal: latents of one frame of each episode, (E, ...)."""
-        self._model, self._goal = model, model.features(goal[:, None])[:, 0]
+        self._model, self._goal = model, model.features(goal[:, None])[:, 0]  # (E, F)
 
-    def __call__(self, futures: Tensor, episodes: Tensor) -> Tensor:
+    def __call__(self, past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
         last = self._model.features(futures[:, :, -1])  # (E, N, F): candidates in the place of time
         return (last - self._goal[episodes][:, None]).square().mean(dim=-1)
 
 
 class Planner:
-    """Drives N episodes. price: what futures cost; it may depend on the episode, such as a goal of its own."""
+    """Drives N episodes. price: what futures cost; it may depend on the episode, such as a goal of its own.
+
+    A model answers for windows of H frames. Before frame 0, frame 0 is repeated with the control that holds still; or
+    `remember` says what came before.
+    """
 
     sees: View = "frames"
 
-    def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig):
+    def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig, kept: int = 0):
+        """kept: latents that the price looks back on, if these are more than H."""
         if model.controls != len(world.control):
             raise InputError(
                 f"the model takes {model.controls} controls and {world.name} has {len(world.control)}: plan with a run of "
                 "that world"
             )
-        self._model, self._history, self._price, self._cfg = model.eval(), history, price, cfg
-        limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
-        self._limit = torch.from_numpy(limit.copy())
-        self._latents: list[Tensor] = []
-        self._given: list[Tensor] = []
-        self._plan = torch.zeros(0, cfg.horizon, len(limit))
-        self._seeds: list[int] = []
-        self._frame = 0
+        self._model, self._history, self._price, self._agenda = model.eval(), history, price, Agenda(world, cfg)
+        self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
+        self._kept = max(kept, history)
+        self._still = torch.tensor(world.still or [0.0] * len(world.control), device=self._device)
+        self._z: Tensor | None = None  # of the frames so far, (N, t, ...)
+        self._given: Tensor | None = None  # the controls that led on from them, (N, t, A)
+        self._law = torch.empty(0)
+        self.together = 1 if self._device.type == "cpu" else max(1, _ROWS // cfg.search.candidates)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        return self._agenda.seconds
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
-        self._latents, self._given, self._frame = [], [], 0
-        self._seeds = list(seeds)
-        self._plan = torch.zeros(len(self._seeds), self._cfg.horizon, len(self._limit))
+        self._agenda.reset(seeds)
+        self._z = self._given = None
+
+    def aim(self, starts: Sequence[Start]) -> None:
+        """Nothing to know: the price does."""
+
+    def rest(self, over: np.ndarray) -> None:
+        self._agenda.rest(over)
+
+    def remember(self, frames: np.ndarray, controls: np.ndarray) -> None:
+        """What came before the first frame, oldest first: frames, and the controls that led on from them, (N, t, ...)."""
+        self._z, self._given = self._latents(frames), torch.from_numpy(np.asarray(controls, np.float32)).to(self._device)
 
     @torch.no_grad()
     def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        frames = torch.from_numpy(np.ascontiguousarray(seen))[:, None]
-        self._latents = [*self._latents, self._model.encode(frames)[:, 0]][-self._history :]
-        replan, since = divmod(self._frame, self._cfg.execute)
-        if since == 0:
-            self._plan = self._planned(torch.from_numpy(np.asarray(laws, np.float32)), replan)
-        control = self._plan[:, since]
-        self._given = [*self._given, control][-(self._history - 1) :] if self._history > 1 else []
-        self._frame += 1
-        return control.numpy().astype(np.float32)
+        self._law = torch.from_numpy(np.asarray(laws, np.float32)).to(self._device)
+        z = self._latents(seen[:, None])
+        given = self._still.expand(len(z), 0, -1)
+        if self._z is not None and self._given is not None:
+            z, given = torch.cat([self._z, z], dim=1), self._given
+        if (missing := self._kept - z.shape[1]) > 0:
+            z = torch.cat([z[:, :1].expand(-1, missing, *z.shape[2:]), z], dim=1)
+            given = torch.cat([self._still.expand(len(z), missing, -1), given], dim=1)
+        self._z, self._given = z[:, -self._kept :], given[:, given.shape[1] - self._kept + 1 :]
+        control = self._agenda.next(self)
+        self._given = torch.cat([self._given, torch.from_numpy(control).to(self._device)[:, None]], dim=1)
+        return control
 
-    def _planned(self, law: Tensor, replan: int) -> Tensor:
-        """A plan for every episode, (N, P, A)."""
-        z = torch.stack(self._latents, dim=1)  # (N, T, ...)
-        given = torch.stack(self._given, dim=1) if self._given else self._plan[:, :0]
-        past = self._model.condition(given[:, -(z.shape[1] - 1) :] if z.shape[1] > 1 else given[:, :0], law)
-        # the last plan, moved on by what was carried out of it; what comes after it is unknown
-        moved = self._cfg.execute if replan else 0
-        mean = torch.cat([self._plan[:, moved:], torch.zeros_like(self._plan[:, :moved])], dim=1)
-        rngs = [np.random.default_rng([seed, replan]) for seed in self._seeds]
-        best, _ = search(self._cfg.search, lambda plans: self._cost(plans, z, past, law), mean, self._limit, rngs)
-        return best
+    def _latents(self, frames: np.ndarray) -> Tensor:
+        """(N, t, h, w, 3) -> (N, t, ...), always as many at a time."""
+        flat = torch.from_numpy(np.ascontiguousarray(frames)).flatten(0, 1).to(self._device)
+        found = in_blocks(lambda some: self._model.encode(some[:, None])[:, 0], flat)
+        return found.view(*frames.shape[:2], *found.shape[1:])
 
-    def _cost(self, plans: Tensor, z: Tensor, past: Tensor, law: Tensor) -> Tensor:
-        """plans (E, N, P, A) -> (E, N), as many episodes at a time as memory is for."""
-        count, block = plans.shape[1], max(1, _ROWS // plans.shape[1])
-        costs = []
-        for rows in torch.split(torch.arange(len(plans)), block):
-            some = plans[rows]
-            laws = law[rows].repeat_interleave(count, dim=0)
-            c = self._model.condition(some.flatten(0, 1), laws).view(*some.shape[:3], -1)
-            costs.append(self._price(imagine(self._model, z[rows], past[rows], c, self._history), rows))
-        return torch.cat(costs)
+    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        assert self._z is not None
+        assert self._given is not None
+        z, law, history = self._z[rows], self._law[rows], self._history
+        recent = z[:, -history:]
+        given = self._given[rows][:, self._given.shape[1] - history + 1 :]
+        mean = mean.to(self._device)
+        # with one more, whose condition is not used: a model need not take a sequence of no frames
+        past = self._model.condition(torch.cat([given, mean[:, :1]], dim=1), law)[:, :-1]
+        ask = imagination(self._model, recent, past, mean.shape[1], history)
+
+        def cost(plans: Tensor) -> Tensor:
+            """(E, N, P, A) -> (E, N)"""
+            laws = law.repeat_interleave(plans.shape[1], dim=0)
+            c = self._model.condition(plans.flatten(0, 1), laws)
+            return self._price(z, ask(c.view(*plans.shape[:3], -1)), rows)
+
+        best, _ = search(self._agenda.cfg.search, cost, mean, self._agenda.limit.to(self._device), rngs)
+        return best.cpu()

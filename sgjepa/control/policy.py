@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+
+from sgjepa.control.start import Start
 
 # what a policy is shown of an episode: its newest picture, its true state, or what the world's demonstrator would do
 View: TypeAlias = Literal["frames", "state", "expert"]
@@ -25,3 +27,18 @@ class Policy(Protocol):
 
         seen: frames (N, h, w, 3) uint8, states (N, S) or the demonstrator's controls (N, A), as `sees` says.
         """
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """A policy that thinks long about every control: it is told what to reach and who is done, and says how long it took."""
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """What the plan of each episode took that `act` has just made, (N,); not-a-number where it made none."""
+
+    def aim(self, starts: Sequence[Start]) -> None:
+        """Called once after `reset`: how each episode begins, and its goal if it has one."""
+
+    def rest(self, over: np.ndarray) -> None:
+        """Which episodes are over, (N,) bool: what `act` says of them is not used."""

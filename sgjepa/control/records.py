@@ -2,8 +2,10 @@
 
 <policy>/control/<dataset>-seed<k>/       k: the sampling seed; what is not usual is added to the name
   control.json        who drove, which episodes, and what the numbers mean
-  episodes.parquet    one row per episode: its law, its measures, its labels, the steps until it was decided
-  controls.parquet    one row per episode and step: the control that was carried out
+  episodes.parquet    one row per episode: its law, its measures, its labels, the steps until it was decided; of a case also
+                      the frame and the state it begins in, and a state in which its goal is reached
+  controls.parquet    one row per episode and step: the control that was carried out; of a planner also the seconds that its
+                      plan took, where it made one
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sgjepa.control.cases import Cases
 from sgjepa.core import config, files, records
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import Digests
@@ -21,6 +24,8 @@ from sgjepa.envs.world import Measure
 from sgjepa.evaluation.records import LawRecord
 
 TRIALS, RECORD, ROWS, CONTROLS = "control", "control.json", "episodes.parquet", "controls.parquet"
+SECONDS = "seconds"  # a column of the controls
+SIMULATOR = "simulator"  # the name of the planner that needs no model
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class TrialSettings:
     episodes: int
     sampling: int
     meaning: int
+    cases: Cases | None = None  # None: whole episodes from their first frame on
 
     def __post_init__(self) -> None:
         config.check_bounds(self, episodes=(1, 1e8))

@@ -64,7 +64,7 @@ def search(
 ) -> tuple[Tensor, Tensor]:
     """The best plans and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,)."""
     spread = (cfg.spread * limit).expand_as(mean)
-    best, lowest = mean.clamp(-limit, limit), torch.full((len(mean),), torch.inf, dtype=mean.dtype)
+    best, lowest = mean.clamp(-limit, limit), mean.new_full((len(mean),), torch.inf)
     elite = mean[:, None][:, :0]  # of the last iteration, (E, k, P, A)
     for iteration in range(cfg.iterations):
         kept = elite[:, : round(cfg.kept * cfg.elites)] if cfg.way == "icem" else elite[:, :0]

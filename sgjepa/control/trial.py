@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.control.closed_loop import WAVE, Driven, drive, together
+from sgjepa.control.cases import Cases, cases_of, starts
+from sgjepa.control.closed_loop import WAVE, Driven, drive_from, together
 from sgjepa.control.fleet import Fleet
-from sgjepa.control.policy import Policy
+from sgjepa.control.policy import Plans, Policy
 from sgjepa.control.records import CONTROLS, RECORD, ROWS, ControlRecord, Driver, TrialSettings, cure
 from sgjepa.control.simple import simple
+from sgjepa.control.start import Start
 from sgjepa.control.tasks import task_of
 from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
@@ -37,6 +39,7 @@ MADE_BY = "sgjepa control"
 FILES = (RECORD, ROWS, CONTROLS)
 SPLIT = "test"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
+_FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
 _MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
 
 
@@ -58,17 +61,23 @@ def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
     return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
 
 
-def trial(subject: Subject, dataset: Dataset, sampling: int, episodes: int | None = None, processes: int = 1) -> Path:
-    """Let a policy drive the first so many test episodes, all if None; returns the trial's folder."""
+def trial(
+    subject: Subject,
+    dataset: Dataset,
+    sampling: int,
+    episodes: int | None = None,
+    processes: int = 1,
+    cases: Cases | None = None,
+) -> Path:
+    """Let a policy drive the first so many test episodes, all if None, or planning cases; returns the trial's folder."""
     task_of(dataset.settings.world)
-    count = dataset.test.episodes if episodes is None else episodes
-    if not 1 <= count <= dataset.test.episodes:
-        raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
+    begun = beginnings(dataset, episodes, cases)
     if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
-    settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING)
-    first = f"first{count}" if count < dataset.test.episodes else ""
-    differs = "-".join(part for part in (subject.differs, first) if part)
+    count = len(begun)
+    settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING, cases)
+    first = f"first{count}" if cases is None and count < dataset.test.episodes else ""
+    differs = "-".join(part for part in (subject.differs, first, _unusual(cases)) if part)
     name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
     place = subject.folder / name
     if _kept(place, settings):
@@ -77,8 +86,27 @@ def trial(subject: Subject, dataset: Dataset, sampling: int, episodes: int | Non
         if not _kept(place, settings):  # perhaps since we looked
             run_folder.require_free(place / RECORD, _plain(settings), "move it away to try anew")
             output.check(place, MADE_BY, FILES)
-            _try(subject, dataset, settings, place, differs, processes)
+            _try(subject, dataset, settings, place, differs, processes, begun)
     return place
+
+
+def beginnings(dataset: Dataset, episodes: int | None, cases: Cases | None) -> list[Start]:
+    """Of planning cases, or of the first so many test episodes, all if None."""
+    if cases is not None:
+        return cases_of(dataset, cases)
+    count = dataset.test.episodes if episodes is None else episodes
+    if not 1 <= count <= dataset.test.episodes:
+        raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
+    return starts(dataset.settings, SPLIT, range(count))
+
+
+def _unusual(cases: Cases | None) -> str:
+    """Their number, and what differs from the usual ones."""
+    if cases is None:
+        return ""
+    usual = Cases(cases.count)
+    changed = [f"{name}{value}" for name, value in vars(cases).items() if value != getattr(usual, name)]
+    return "-".join([f"cases{cases.count}", *changed])
 
 
 def _plain(settings: TrialSettings) -> dict[str, Any]:
@@ -88,7 +116,11 @@ def _plain(settings: TrialSettings) -> dict[str, Any]:
 
 def _kept(place: Path, settings: TrialSettings) -> bool:
     """Done before, with these settings; its files are the ones that were written."""
-    there = records.kept(place / RECORD, _plain(settings), ControlRecord, cure(place))
+    asked = _plain(settings)
+    there = records.kept(place / RECORD, asked, ControlRecord, cure(place))
+    if there is None and settings.cases is None:  # trials made before there were cases do not mention them
+        without = {key: value for key, value in asked.items() if key != "cases"}
+        there = records.kept(place / RECORD, without, ControlRecord, cure(place))
     if there is None:
         return False
     for name in there.files:
@@ -96,7 +128,15 @@ def _kept(place: Path, settings: TrialSettings) -> bool:
     return True
 
 
-def _try(subject: Subject, dataset: Dataset, settings: TrialSettings, place: Path, differs: str, processes: int) -> None:
+def _try(
+    subject: Subject,
+    dataset: Dataset,
+    settings: TrialSettings,
+    place: Path,
+    differs: str,
+    processes: int,
+    begun: Sequence[Start],
+) -> None:
     """Drive what is missing, and write all files at once."""
     world = find(dataset.settings.world).world
     digest = hashlib.sha256(files.to_json(_plain(settings)).encode()).hexdigest()[:12]
@@ -104,7 +144,7 @@ def _try(subject: Subject, dataset: Dataset, settings: TrialSettings, place: Pat
     partial.mkdir(parents=True, exist_ok=True)
     files.sweep(partial, mine=True)
     began = time.perf_counter()
-    done = together(list(_waves(subject, dataset, settings, partial, processes)))
+    done = together(list(_waves(subject, dataset, settings, partial, processes, begun)))
     scores = {one.name: _mean(done.rows[one.name]) for one in world.measures}
     about = ControlRecord(
         dataset=dataset.path.resolve().name,
@@ -133,10 +173,18 @@ def _mean(values: np.ndarray) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _waves(subject: Subject, dataset: Dataset, settings: TrialSettings, partial: Path, processes: int) -> Iterator[Driven]:
+def _waves(
+    subject: Subject,
+    dataset: Dataset,
+    settings: TrialSettings,
+    partial: Path,
+    processes: int,
+    begun: Sequence[Start],
+) -> Iterator[Driven]:
     """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
-    numbers = range(settings.episodes)
-    parts = [numbers[first : first + WAVE] for first in range(0, len(numbers), WAVE)]
+    world, steps = find(dataset.settings.world).world, settings.cases.budget if settings.cases else None
+    wave = _FEW if isinstance(subject.policy, Plans) else WAVE
+    parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
     there = [_finished(partial, i, part) for i, part in enumerate(parts)]
     kept = sum(len(part) for part, found in zip(parts, there, strict=True) if found)
     label = f"{subject.driver.name}, seed {settings.sampling}"
@@ -145,14 +193,14 @@ def _waves(subject: Subject, dataset: Dataset, settings: TrialSettings, partial:
         for i, (part, found) in enumerate(zip(parts, there, strict=True)):
             if found is None:
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
-                found = drive(subject.policy, fleet, dataset.settings, SPLIT, part, settings.sampling)
+                found = drive_from(subject.policy, fleet, world, SPLIT, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
                 write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
                 bar.update(len(part))
             yield found
 
 
-def _finished(partial: Path, wave: int, numbers: range) -> Driven | None:
+def _finished(partial: Path, wave: int, begun: Sequence[Start]) -> Driven | None:
     rows, controls = (partial / f"{wave:05d}-{name}" for name in (ROWS, CONTROLS))
     if not rows.is_file():
         return None
@@ -160,5 +208,6 @@ def _finished(partial: Path, wave: int, numbers: range) -> Driven | None:
         found = Driven(read_table(rows), read_table(controls))
     except InputError:  # damaged: drive it again
         return None
-    whole = found.rows["episode"].tolist() == list(numbers) and len(found.controls["step"]) == found.rows["steps"].sum()
+    numbers = [start.number for start in begun]
+    whole = found.rows["episode"].tolist() == numbers and len(found.controls["step"]) == found.rows["steps"].sum()
     return found if whole else None

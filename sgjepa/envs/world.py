@@ -83,6 +83,8 @@ class World:
     measures: tuple[Measure, ...] = ()  # of the task, "success" first, then in the order of their weight
     still: tuple[float, ...] = ()  # the control under which a robot stays as it starts; zeros where it is empty
     goal: tuple[str, ...] = ()  # quantities of the state that make up a goal; empty where there is none to reach
+    # two places that the task is to bring together, each by names of `seen`; empty where the task is another
+    meets: tuple[tuple[str, ...], ...] = ()
     probed: Probed | None = None  # None if it cannot be probed
     usual: Usual | None = None  # None if it has no recipes
     image_size: int = 128

@@ -19,7 +19,7 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.readable import readable_of, targets_in
+from sgjepa.data.readable import readable_of, seen_states, targets_in
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.data.targets import Targets
 from sgjepa.envs.world import World
@@ -118,17 +118,23 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
     return fit_to(folder, run, model, dataset, cfg)
 
 
-def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    """As `fit_probe`, for a model that is loaded already."""
-    place = probe_folder(folder, dataset, cfg)
-    settings = _settings(folder, run, dataset, cfg)
+def fit_to(
+    folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None
+) -> Fitted:
+    """As `fit_probe`, for a model that is loaded already.
+
+    targets: what to read of `World.seen` instead of what the world declares (`World.probed`); for a probe of its own.
+    """
+    place = probe_folder(folder, dataset, cfg, targets)
+    settings = _settings(folder, run, dataset, cfg, targets)
+    read = targets or targets_in(dataset.train)
     if there := _kept(place, settings):
-        return _load(place, there, model, targets_in(dataset.train), cfg)
+        return _load(place, there, model, read, cfg)
     with lock.alone(folder):
-        there = _kept(place, settings)  # perhaps since we looked
-        if there:
-            return _load(place, there, model, targets_in(dataset.train), cfg)
-        return _fit_new(folder, run, model, dataset, cfg)
+        if there := _kept(place, settings):  # perhaps since we looked
+            return _load(place, there, model, read, cfg)
+        states = dataset.train.state if targets is None else seen_states(dataset.train)
+        return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
 
 
 def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
@@ -138,7 +144,7 @@ def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
         raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
     for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
         there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
-        if there.settings["model"] == weights:
+        if there.settings["model"] == weights and "targets" not in there.settings:  # else it reads something of its own
             return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
     raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
 
@@ -147,13 +153,21 @@ def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
     return records.kept(place / _SETTINGS, settings, ProbeRecord, f"delete {place}", {"fitted_to": "settings"})
 
 
-def _fit_new(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    place, settings = probe_folder(folder, dataset, cfg), _settings(folder, run, dataset, cfg)
+def _fit_new(
+    folder: Path,
+    run: Run,
+    model: WorldModel,
+    dataset: Dataset,
+    cfg: ProbeConfig,
+    place: Path,
+    settings: dict[str, Any],
+    targets: Targets,
+    state: np.ndarray,
+) -> Fitted:
     if (place / _SETTINGS).is_file():
         raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
     output.check(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
-    targets = targets_in(dataset.train)
-    latents, state = latents_of(model, dataset.train, folder), dataset.train.state
+    latents = latents_of(model, dataset.train, folder)
     if not cfg.window <= state.shape[1]:
         raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
     fitting, held_out = split_episodes(dataset.train.episodes, seed=run.split_seed)
@@ -250,18 +264,20 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Path:
+def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None) -> Path:
     """Where a run's probe lies."""
-    return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}"
+    own = "" if targets is None else f"-{'-'.join(targets.names)}"
+    return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}{own}"
 
 
-def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dict[str, Any]:
-    """What decides a probe: its config, the model's weights, the data and its split."""
+def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None) -> dict[str, Any]:
+    """What decides a probe: its config, the model's weights, the data and its split, and what it reads if not the usual."""
     return {
         "probe": config.to_dict(cfg),
         "model": files.digest(folder / run_folder.MODEL),
         "data": dataset.train.digest,
         "split_seed": run.split_seed,
+        **({} if targets is None else {"targets": list(targets.names)}),
     }
 
 

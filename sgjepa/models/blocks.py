@@ -122,10 +122,11 @@ class Attention(nn.Module):
         y = self.out(y.transpose(1, 2).flatten(2))
         return F.dropout(y, self.dropout, self.training)
 
-    def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scaled queries, keys and values of tokens x (B, N, D), (B, heads, N, head_dim) each."""
+    def heads_of(self, x: Tensor, since: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Scaled queries from token `since` on, keys and values of tokens x (B, N, D), (B, heads, N, head_dim) each."""
         h = self.norm(x)
-        q, k, v = (f(h).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
+        asked = ((self.query, h[:, since:]), (self.key, h), (self.value, h))
+        q, k, v = (layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer, tokens in asked)
         return q * q.shape[-1] ** -0.5, k, v
 
     def gather(self, y: Tensor) -> Tensor:

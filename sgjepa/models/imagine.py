@@ -9,6 +9,7 @@ once: of H = 10 frames and P = 5 predictions the plain way makes 50 tokens for e
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,18 +18,34 @@ from sgjepa.core.errors import InputError
 from sgjepa.models.rollout import Predicts, rollout
 
 
-def imagine(model: Predicts, z: Tensor, past: Tensor, c: Tensor, history: int) -> Tensor:
-    """z (E, T, ...), past (E, T - 1, D): conditions between them, c (E, N, P, D): from the last true frame on, for each
-    candidate. Returns the P latents that follow, (E, N, P, ...). history: H, the longest window."""
-    if past.shape[1] != z.shape[1] - 1 or len(c) != len(z):
+class Imagined(Protocol):
+    """Futures of pasts that are known."""
+
+    def __call__(self, c: Tensor, /) -> Tensor:
+        """Conditions (E, N, P, D) from the last true frame on, for each candidate -> the P latents that follow,
+        (E, N, P, ...)."""
+
+
+def imagination(model: Predicts, z: Tensor, past: Tensor, steps: int, history: int) -> Imagined:
+    """All that can be known before there are candidates, for a search that asks again and again.
+
+    z (E, T, ...), past (E, T - 1, D): conditions between them. steps: P. history: H, the longest window.
+    """
+    if past.shape[:2] != (len(z), z.shape[1] - 1):
         raise InputError(
-            f"{z.shape[1]} latents of {len(z)} pasts need {z.shape[1] - 1} conditions between them and futures of as many "
-            f"pasts, got {past.shape[1]} and {len(c)}"
+            f"{z.shape[1]} latents of {len(z)} pasts need {z.shape[1] - 1} conditions between them, got {past.shape[1]} of "
+            f"{len(past)}"
         )
-    own: Callable[[Tensor, Tensor, Tensor], Tensor] | None = getattr(model, "imagine", None)
-    if own is not None and z.shape[1] <= history:
-        return own(z, past, c)
-    return imagine_plain(model, z, past, c, history)
+    own: Callable[[Tensor, Tensor, int], Imagined | None] | None = getattr(model, "imagination", None)
+    found = own(z, past, steps) if own is not None and z.shape[1] <= history else None
+    return found or (lambda c: imagine_plain(model, z, past, c, history))
+
+
+def imagine(model: Predicts, z: Tensor, past: Tensor, c: Tensor, history: int) -> Tensor:
+    """The futures of one set of candidates: `imagination` for those who ask once."""
+    if len(c) != len(z):
+        raise InputError(f"futures of {len(c)} pasts were asked for, and there are {len(z)}")
+    return imagination(model, z, past, c.shape[2], history)(c)
 
 
 def imagine_plain(model: Predicts, z: Tensor, past: Tensor, c: Tensor, history: int) -> Tensor:

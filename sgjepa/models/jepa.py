@@ -20,7 +20,7 @@ from sgjepa.models.base import WorldModel
 from sgjepa.models.blocks import ConditionEncoder, Pixels, Projector
 from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.models.imagine import imagine_plain
+from sgjepa.models.imagine import Imagined
 from sgjepa.models.predictors import futures, waves
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
@@ -128,16 +128,16 @@ class JEPA(WorldModel):
             return waves.unroll(self.predictor, self.pred_proj, z, c, steps, residual=self.config.residual)
         return rollout(self, z, c, steps, z.shape[1])[:, z.shape[1] :]
 
-    def imagine(self, z: Tensor, past: Tensor, c: Tensor) -> Tensor:
-        """What `models.imagine.imagine` asks, by the predictor's own way if it has one; the model must be in eval mode."""
+    def imagination(self, z: Tensor, past: Tensor, steps: int) -> Imagined | None:
+        """What `models.imagine.imagination` asks, by the predictor's own way; None if it has none, or is in training."""
 
         def head(answer: Tensor, latest: Tensor) -> Tensor:
             change: Tensor = self.pred_proj(answer)
             return latest + change if self.config.residual else change
 
         if self.training or not futures.known(self.predictor):
-            return imagine_plain(self, z, past, c, self.config.history)
-        return futures.futures(self.predictor, head, z, past, c, self.config.history)
+            return None
+        return futures.futures(self.predictor, head, z, past, steps, self.config.history)
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""

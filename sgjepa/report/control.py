@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from sgjepa.control.records import SIMULATOR
 from sgjepa.core import files, output
 from sgjepa.core.tables import to_csv
 from sgjepa.report import control_tables as tables
@@ -33,6 +34,7 @@ def write_control(places: Sequence[Path], out: Path, made_by: str, known: Sequen
         **{f"by_{axis.name}": tables.by_law(played, axis.name, axis.values) for axis in played.axes},
         "differences": tables.differences(played),
         "outcomes": tables.outcomes(played),
+        "latency": tables.latencies(played),
     }
     written = {
         PAGE: _page(played, drawn, films).encode(),
@@ -56,6 +58,9 @@ def sentences(played: Played, player: Player) -> list[str]:
         where = f"{tables.REGIONS[region]} ({one.interval.count})"
         share = f"{fixed(100 * one.interval.mean, 1)} % success"
         found.append(f"{capital(where)}: {share}, 95 % interval {low} to {high} ({one.how}).")
+    if player.latency is not None:
+        median, most = fixed(player.latency.median, 2), fixed(player.latency.most, 2)
+        found.append(f"A plan takes {median} s (median), 95 of 100 at most {most} s.")
     return found
 
 
@@ -67,26 +72,31 @@ def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film]) -> st
         Section("law", f"Success by {law}", _law(played, drawn)),
         Section("measures", "All measures", _measures(played)),
         Section("pairs", "On the same episodes", tables.differences_html(played)),
+        Section("latency", "How long a plan takes", tables.latencies_html(played)),
         Section("outcomes", "What became of the episodes", tables.outcomes_html(played)),
-        Section("films", "Films", _films(films)),
+        Section("films", "Films", _films(played, films)),
     ]
     return document(f"{heading} {played.world.replace('_', ' ')}", heading, _facts(played), sections, _origin(played))
 
 
 def _facts(played: Played) -> str:
-    laws = []
+    laws, cases = [], played.about.settings.cases
     for axis in played.axes:
         tried = f"tried at {len(axis.values)} {axis.several}, {axis.values[0]:g} to {axis.values[-1]:g}"
         laws += [f"trained at {axis.trained}", tried.replace("-", "\N{MINUS SIGN}")]
     facts = [
         f"world: {played.world.replace('_', ' ')}",
         *laws,
-        count(len(played.first.episodes), "test episode"),
+        count(len(played.first.episodes), "planning case" if cases else "test episode"),
+        *([f"a goal {cases.offset} frames on, {cases.budget} controls to reach it"] if cases else []),
         f"dataset {played.about.dataset}",
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     meaning = f"Success: {played.about.measures[0].about}, by the events of the simulation."
-    text = f"Policies drive the robot in the simulator, from the first frame to the last. {meaning}"
+    how = (
+        "from a frame of a test episode towards its state some frames later" if cases else "from the first frame to the last"
+    )
+    text = f"Policies drive the robot in the simulator, {how}. {meaning}"
     return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
 
 
@@ -104,12 +114,16 @@ def _says(played: Played) -> str:
         made = [] if player.reference else [count(len(tries), "training")]
         made.append(f"{count(max(tries), 'try') if max(tries) == 1 else f'{max(tries)} tries'} per episode")
         cards.append(parts.card(f"{player.label}: {join(made)}", lines, colours(played)[player.label]))
+    ceilings = {
+        "expert": "The demonstrator is told the true state and launched to succeed: it is the ceiling.",
+        SIMULATOR: "The planner in the true simulator knows state and dynamics: the ceiling, as far as its search goes.",
+    }
     notes = [
-        "The demonstrator is told the true state and launched to succeed: it is the ceiling.",
+        *(note for name, note in ceilings.items() if any(player.reference == name for player in played.players)),
         "Intervals are for one comparison at a time; of twenty, about one misses.",
     ]
     if any(len(player.trainings) == 1 for player in played.players if not player.reference):
-        notes.insert(1, "Where a policy was trained once, intervals cover the choice of episodes, not of the training.")
+        notes.insert(-1, "Where a policy was trained once, intervals cover the choice of episodes, not of the training.")
     return f'<div class="cards">{"".join(cards)}</div><p>{" ".join(parts.text(note) for note in notes)}</p>'
 
 
@@ -127,14 +141,15 @@ def _measures(played: Played) -> str:
     return tables.meanings_html(played) + "".join(tables.measures_html(played, region) for region in played.regions)
 
 
-def _films(films: Sequence[Film]) -> str:
+def _films(played: Played, films: Sequence[Film]) -> str:
     shown = []
     for one in films:
         source = f"data:image/webp;base64,{base64.b64encode(one.webp).decode()}"
         shown.append(
             f'<h3>{escape(one.label)}</h3><figure class="wide"><img src="{source}" alt="{escape(one.alt)}"></figure>'
         )
-    start = (
+    cases = "To the right of each its goal. " if played.about.settings.cases else ""
+    start = cases + (
         "Two episodes drawn by chance, the same for every policy, its two best and two worst by the measures. "
         "Played again from the recorded controls; a film stands still when its outcome is decided."
     )

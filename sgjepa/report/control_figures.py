@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.patches import Patch
 
+from sgjepa.control.cases import from_columns, goal_pictures
 from sgjepa.control.records import read_controls
 from sgjepa.control.replay import replay
 from sgjepa.core.stats import Interval
@@ -17,7 +18,7 @@ from sgjepa.report.panels import GREY, TRAINING, Picture, legend, line, panel, s
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.gather import Axis
 
-_DASHES = {"expert": "--", "random": "-.", "still": ":"}  # of the policies that learn nothing
+_DASHES = {"expert": "--", "simulator": "--", "random": "-.", "still": ":"}  # of the policies that learn nothing
 _SIDE = 128  # pixels of a film's tile
 _EACH = 2  # episodes of a kind in a film
 
@@ -82,12 +83,18 @@ def film(played: Played, player: Player) -> Film:
     shown = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(trial.episodes[row]) for _, row in shown]
     once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, read_controls(trial.folder, about), once, _SIDE)[[once.index(number) for number in numbers]]
+    frames = replay(about, trial.table, read_controls(trial.folder, about), once, _SIDE)
+    frames = frames[[once.index(number) for number in numbers]]
     units = {name: law.unit for name, law in about.laws.items()}
     labels = []
     for kind, row in shown:
         law = law_text(list(about.laws), trial.law[row].tolist(), units)
         labels.append("\n".join([f"{kind}: episode {trial.episodes[row]}", *([law] if law else []), _outcome(player, row)]))
+    if about.settings.cases:
+        begun = from_columns(trial.table, about.played, about.settings.split, numbers)
+        goals = goal_pictures(about.played, begun, _SIDE)[:, None].repeat(frames.shape[1], axis=1)
+        frames = np.stack([frames, goals], axis=1).reshape(-1, *frames.shape[1:])
+        labels = [words for label in labels for words in (label, "its goal")]
     webp = webp_of(film_of(frames, labels, fps), fps)
     alt = f"Episodes driven by {player.label}: {'; '.join(label.replace(chr(10), ', ') for label in labels)}"
     return Film(player.label, alt, webp)

@@ -106,6 +106,36 @@ def outcomes(played: Played) -> list[dict[str, Any]]:
     ]
 
 
+def latencies(played: Played) -> list[dict[str, Any]]:
+    """What a plan takes, of the policies that plan."""
+    found = [(player, player.latency) for player in played.players]
+    return [
+        {"policy": player.label, "median_s": one.median, "p95_s": one.most, "plans": one.plans, **player.how}
+        for player, one in found
+        if one is not None
+    ]
+
+
+def latencies_html(played: Played) -> str:
+    """A line per policy that plans; nothing if there is none."""
+    rows = []
+    for player in played.players:
+        one, how = player.latency, player.how
+        if one is None:
+            continue
+        searched = f"{how['candidates']} × {how['iterations']}, {how['elites']} elites, {how['search'].upper()}"
+        plan = f"{how['horizon']} controls, {how['execute']} carried out; {how['price']}"
+        cells = [f"{fixed(one.median, 3)}", f"{fixed(one.most, 3)}", f"{one.plans:,}"]
+        texts = "".join(f'<td class="text">{escape(text)}</td>' for text in (searched, plan))
+        rows.append(f"<tr><td>{dot(played, player)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}{texts}</tr>")
+    if not rows:
+        return ""
+    titles = "<th>Median (s)</th><th>95th percentile (s)</th><th>Plans</th>"
+    head = f'<tr><th>Policy</th>{titles}<th class="text">Candidates × iterations</th><th class="text">A plan</th></tr>'
+    caption = "What one plan of one episode takes by the clock, on the machine that made the trial."
+    return parts.table(caption, head, f"<tbody>{''.join(rows)}</tbody>")
+
+
 def dot(played: Played, player: Player) -> str:
     """A policy's colour and its name."""
     return f'<span class="dot" style="--colour: {colours(played)[player.label]}"></span>{escape(player.label)}'

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sgjepa.control.records import ControlRecord, Driver, read_trial
+from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, wilson
 from sgjepa.core.tables import Table
@@ -30,7 +31,12 @@ from sgjepa.results.load import LABELS, REGIONS
 FEW = 30  # episodes of one training, below which a share's interval is Wilson's
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
-REFERENCES = {"expert": "demonstrator", "still": "holding still", "random": "random controls"}  # that learn nothing
+REFERENCES = {  # that learn nothing
+    "expert": "demonstrator",
+    "still": "holding still",
+    "random": "random controls",
+    SIMULATOR: "planned in the true simulator",
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,15 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Seconds that a plan takes: the median, and what 95 of 100 stay below."""
+
+    median: float
+    most: float
+    plans: int
+
+
+@dataclass(frozen=True)
 class Player:
     """A policy with its trainings, each with its sampling seeds: all on the same episodes."""
 
@@ -74,6 +89,11 @@ class Player:
     @property
     def first(self) -> Trial:
         return self.trainings[0][0]
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How it plans; empty for a policy that does not."""
+        return self.first.about.settings.how
 
     @property
     def reference(self) -> str:
@@ -109,6 +129,18 @@ class Player:
         if not found.low < found.high:
             return Estimate(Interval(found.mean, *wilson(found.mean * count, count), count), WILSON)
         return Estimate(Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
+
+    @cached_property
+    def latency(self) -> Latency | None:
+        """Of its plans, over all its trials; None if it makes none."""
+        found = []
+        for trial in (trial for trials in self.trainings for trial in trials):
+            seconds = read_controls(trial.folder, trial.about).get(SECONDS, np.empty(0))
+            found.append(seconds[np.isfinite(seconds)])
+        together = np.concatenate(found)
+        if not len(together):
+            return None
+        return Latency(float(np.median(together)), float(np.quantile(together, 0.95)), len(together))
 
     def outcomes(self, label: str, chosen: np.ndarray) -> dict[str, float]:
         """The share of the chosen episodes that came to each word of a label, the most frequent first."""
@@ -201,6 +233,8 @@ def label_of(trial: Trial) -> str:
         return REFERENCES.get(driver.name, driver.name)
     source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{trial.about.played.world}_")
     label = "true state" if source == "state" else LABELS.get(source, source)
+    if "plans" in driver.settings:
+        return f"{label}, planned by {trial.about.settings.how['search'].upper()}"
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
 
 

@@ -15,6 +15,8 @@ from sgjepa.core.config import check_bounds
 from sgjepa.models.blocks import ElementwiseParameter
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
 
+_ROWS = 32  # of a step at a time: at mini size half a megabyte of memory
+
 
 @dataclass(frozen=True)
 class SSM:
@@ -70,8 +72,8 @@ class SelectiveSSM(nn.Module):
 
     def begin(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """As `forward`, with what it remembers after it: the inputs that the convolution still sees, and the state."""
-        before = self.conv.kernel_size[0] - 1
-        memory = x.new_zeros(len(x), before, self.conv.in_channels), x.new_zeros(len(x), *self.A_log.shape)
+        inner, state = self.A_log.shape
+        memory = x.new_zeros(len(x), self.conv.kernel_size[0] - 1, inner), x.new_zeros(len(x), state, inner)
         answers = []
         for moment in x.unbind(1):
             y, memory = self.go_on(moment, memory)
@@ -79,18 +81,33 @@ class SelectiveSSM(nn.Module):
         return (torch.stack(answers, dim=1) if answers else x), memory
 
     def go_on(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """One step x (B, width); state: inputs (B, kernel - 1, I) and memory (B, I, N)."""
+        """One step x (B, width); state: inputs (B, kernel - 1, I), and memory (B, N, I), which is written over."""
         inputs, h = state
         u, gate = self.input(x).chunk(2, dim=-1)  # (B, I)
         inputs = torch.cat([inputs, u[:, None]], dim=1)
-        seen = torch.einsum("bti,it->bi", inputs, self.conv.weight[:, 0])
+        taps = self.conv.weight[:, 0].T  # (kernel, I)
+        seen = (inputs * taps).sum(dim=1)
         u = F.silu(seen if self.conv.bias is None else seen + self.conv.bias)
         rank, B, C = self.select(u).split(self.split, dim=-1)
         delta = F.softplus(self.step(rank))
-        h = torch.exp(delta[..., None] * -self.A_log.exp()) * h + (delta * u)[..., None] * B[:, None]
-        y = (h * C[:, None]).sum(-1) + self.D * u
+        y = step(h, delta, delta * u, -self.A_log.exp().T.contiguous(), B, C) + self.D * u
         out: Tensor = self.output(y * F.silu(gate))
         return out, (inputs[:, 1:], h)
+
+
+def step(h: Tensor, delta: Tensor, x: Tensor, rates: Tensor, B: Tensor, C: Tensor) -> Tensor:
+    """One step of `scan_reference` for many rows: h (R, N, I) is written over, y (R, I) is returned. No gradient.
+
+    delta, x (R, I)   rates: A as (N, I)   B, C (R, N). Some rows at a time: what they need stays in the processor's cache.
+    """
+    y, work = torch.empty_like(x), h.new_empty(min(len(h), _ROWS), *rates.shape)
+    for some in range(0, len(h), _ROWS):
+        rows = slice(some, some + _ROWS)
+        part = h[rows]
+        part.mul_(torch.mul(delta[rows, None], rates, out=work[: len(part)]).exp_())
+        part.addcmul_(B[rows, :, None], x[rows, None])
+        torch.bmm(C[rows, None], part, out=y[rows, None])
+    return y
 
 
 def scan_reference(delta: Tensor, x: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:

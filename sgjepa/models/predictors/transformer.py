@@ -73,7 +73,8 @@ def causal(attention: Attention, h: Tensor) -> Tensor:
     return y
 
 
-Attend = Callable[[Attention, Tensor], Tensor]  # tokens (B, N, D) -> what they gather; predictors/futures.py has its own
+# tokens (B, N, D) -> what they gather, or the last of them alone; predictors/futures.py has its own
+Attend = Callable[[Attention, Tensor], Tensor]
 
 
 class TransformerPredictor(nn.Module):
@@ -112,11 +113,21 @@ class AdaLNBlock(nn.Module):
             modulation.bias[5 * width :] = config.gate_init
         self.modulation = nn.Sequential(nn.SiLU(), modulation)
 
-    def forward(self, x: Tensor, c: Tensor, attend: Attend = causal) -> Tensor:
-        shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(c).chunk(6, dim=-1)
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        return self.both_halves(x, self.conditioned(c))
+
+    def conditioned(self, c: Tensor) -> Tensor:
+        """All that the condition sets, (..., D) -> (..., 6 D)."""
+        y: Tensor = self.modulation(c)
+        return y
+
+    def both_halves(self, x: Tensor, conditioned: Tensor, attend: Attend = causal, since: int = 0) -> Tensor:
+        """x (B, N, D) -> the answers of the tokens from number `since` on, as `attend` gives them."""
+        shift1, scale1, gate1, shift2, scale2, gate2 = conditioned.chunk(6, dim=-1)
         # a norm without scale here and an affine one inside each half: the reference has both
-        x = x + gate1 * attend(self.attention, layer_norm(x) * (1 + scale1) + shift1)
-        y: Tensor = x + gate2 * self.mlp(layer_norm(x) * (1 + scale2) + shift2)
+        gathered = attend(self.attention, layer_norm(x) * (1 + scale1) + shift1)
+        x = x[:, since:] + gate1[:, since:] * gathered
+        y: Tensor = x + gate2[:, since:] * self.mlp(layer_norm(x) * (1 + scale2[:, since:]) + shift2[:, since:])
         return y
 
 
@@ -131,9 +142,18 @@ class ConcatBlock(nn.Module):
         self.joins = nn.ModuleList(Join(width) for _ in range(2)) if joins else None
         self.scale = nn.Parameter(torch.full((2,), config.gate_init))
 
-    def forward(self, x: Tensor, c: Tensor, attend: Attend = causal) -> Tensor:
-        x = x + self.scale[0] * attend(self.attention, self._input(x, c, 0))
-        y: Tensor = x + self.scale[1] * self.mlp(self._input(x, c, 1))
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        return self.both_halves(x, c)
+
+    def conditioned(self, c: Tensor) -> Tensor:
+        """The condition enters as it is."""
+        return c
+
+    def both_halves(self, x: Tensor, conditioned: Tensor, attend: Attend = causal, since: int = 0) -> Tensor:
+        """x (B, N, D) -> the answers of the tokens from number `since` on, as `attend` gives them."""
+        gathered = attend(self.attention, self._input(x, conditioned, 0))
+        x = x[:, since:] + self.scale[0] * gathered
+        y: Tensor = x + self.scale[1] * self.mlp(self._input(x, conditioned[:, since:], 1))
         return y
 
     def _input(self, x: Tensor, c: Tensor, half: int) -> Tensor:

@@ -98,6 +98,7 @@ class ArmCatcherBall(ArmWorld):
             "event": flags("captured", "missed"),
         },
         own=("catcher",),
+        meets=(("x", "y", "z"), ("catcher_x", "catcher_y", "catcher_z")),
         labels={
             "plan": ("capture", "miss"),
             "outcome": ("capture", "miss", "truncated"),

@@ -1,0 +1,111 @@
+"""`sgjepa plan`: runs plan in their world, and what they come to on one page."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgjepa.cli import shared
+from sgjepa.core.errors import InputError
+
+ABOUT = "let runs plan towards goals in the simulator and compare them on one page; interrupted, the same command goes on"
+EXAMPLE = "sgjepa plan runs/reacher_gru-mini-seed0 --cases 50"
+OUT = Path("plans")
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "runs", nargs="+", type=shared.run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME"
+    )
+    shared.dataset_flags(parser)
+    parser.add_argument("--cases", type=int, default=50, metavar="N", help="of the test episodes (default: %(default)s)")
+    parser.add_argument("--offset", type=int, metavar="N", help="frames from a start to its goal (default: 5)")
+    parser.add_argument("--budget", type=int, metavar="N", help="controls to get there (default: twice the offset)")
+    parser.add_argument("--search", metavar="WAY", help="cem (default), icem or mppi")
+    parser.add_argument("--candidates", type=int, metavar="N", help="of an iteration (default: 300; 64 without goals)")
+    parser.add_argument("--iterations", type=int, metavar="N", help="of a plan (default: 30; 6 without goals)")
+    parser.add_argument("--elites", type=int, metavar="N", help="that the next iteration goes by (default: 30; 8)")
+    parser.add_argument("--horizon", type=int, metavar="P", help="controls of a plan (default: 5; 16)")
+    parser.add_argument("--execute", type=int, metavar="E", help="of which so many are carried out (default: 5; 4)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="tries at every case (default: 1)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that simulate (default: one per core)")
+    parser.add_argument("--no-simulator", action="store_true", help="leave out the ceiling, a search in the true simulator")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=OUT,
+        metavar="DIR",
+        help="where the page goes, with the trials of what runs are compared with (default: %(default)s)",
+    )
+
+
+def run(options: Namespace) -> None:
+    """Every run and the references, then the page."""
+    shared.need_seeds(options)
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"--workers must be at least 1, got {options.workers}")
+    for folder in options.runs:
+        if options.runs.count(folder) > 1:
+            raise InputError(f"{folder} is given twice")
+    shared.need_matplotlib()
+    shared.prepare_for_torch()
+    from sgjepa.cli.control import say_trials
+    from sgjepa.control.planned import planned, usual
+    from sgjepa.control.simple import BY_CHANCE
+    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings, trial
+    from sgjepa.core import machine, output
+    from sgjepa.envs import find
+
+    dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
+    world = find(dataset.settings.world).world
+    cfg = _planner(options, usual(world))
+    cases = _cases(options) if world.goal else None
+    episodes = None if world.goal else options.cases
+    beginnings(dataset, episodes, cases)  # before the work
+    output.check(options.out, MADE_BY, (REFERENCES,))
+    subjects = [planned(folder, dataset, cfg, cases) for folder in options.runs]
+    subjects += _references(options, dataset, cfg)
+    places = [
+        trial(subject, dataset, seed, episodes, options.workers or machine.cores(), cases)
+        for subject in subjects
+        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
+    ]
+    say_trials(places, options.out)
+
+
+def _alone(options: Namespace, folder: Path) -> Namespace:
+    """As if one run were given."""
+    return Namespace(**{**vars(options), "run_folder": folder})
+
+
+def _planner(options: Namespace, ordinary: Any) -> Any:
+    """The usual planner with what was asked for."""
+    asked = {"way": options.search, **{name: getattr(options, name) for name in ("candidates", "iterations", "elites")}}
+    changed = replace(ordinary.search, **{key: value for key, value in asked.items() if value is not None})
+    lengths = {name: getattr(options, name) for name in ("horizon", "execute")}
+    given = {key: value for key, value in lengths.items() if value is not None}
+    if "horizon" in given and "execute" not in given:  # a shorter plan is carried out to its end
+        given["execute"] = max(1, min(given["horizon"], ordinary.execute))
+    return replace(ordinary, search=changed, **given)
+
+
+def _cases(options: Namespace) -> Any:
+    from sgjepa.control.cases import Cases
+
+    offset = Cases().offset if options.offset is None else options.offset
+    return Cases(options.cases, offset, 2 * offset if options.budget is None else options.budget)
+
+
+def _references(options: Namespace, dataset: Any, cfg: Any) -> list[Any]:
+    """The floor, and the ceiling: a planner with the true simulator where there is a goal, else the demonstrator."""
+    from sgjepa.control.planned import simulated
+    from sgjepa.control.trial import untrained
+    from sgjepa.envs import find
+
+    if not find(dataset.settings.world).world.goal:
+        return [untrained(name, dataset, options.out) for name in ("random", "still", "expert")]
+    ceiling = [] if options.no_simulator else [simulated(dataset, options.out, cfg)]
+    return [untrained("random", dataset, options.out), *ceiling]

@@ -1,0 +1,129 @@
+"""A finished run that plans, to be put to trial: towards the picture of a goal, or to bring together what should meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from sgjepa.control.agenda import PlannerConfig
+from sgjepa.control.cases import Cases, goal_pictures
+from sgjepa.control.features import device
+from sgjepa.control.meeting import meeting
+from sgjepa.control.planner import Distance, Planner, Price
+from sgjepa.control.records import SIMULATOR, TRIALS, Driver
+from sgjepa.control.search import Search
+from sgjepa.control.simulator import SEARCH, TrueSimulator
+from sgjepa.control.start import Start
+from sgjepa.control.trial import REFERENCES, Subject
+from sgjepa.core import files, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.data.store import Dataset
+from sgjepa.envs import find
+from sgjepa.envs.world import World
+from sgjepa.models.base import WorldModel
+from sgjepa.training import checkpoint
+from sgjepa.training.run import Run
+
+# a goal as far away as a plan is long: the plan is carried out to its end, as LeWM does it
+TO_GOALS = PlannerConfig(horizon=5, execute=5)
+# a flying ball has to be met: longer plans, more often; a second of flight costs some seconds of search
+TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iterations=6, elites=8))
+
+
+def usual(world: World) -> PlannerConfig:
+    """How to plan in a world; an InputError if it has nothing to plan for."""
+    if not world.succeeds or not (world.goal or world.meets):
+        raise InputError(f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together")
+    return TO_GOALS if world.goal else TO_MEET
+
+
+class ToGoals(Planner):
+    """Plans towards pictures of goals. Before the first frame it is shown what the dataset has before it."""
+
+    def __init__(self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int):
+        super().__init__(model, history, find(dataset.settings.world).world, _nothing, cfg)
+        self._dataset, self._lead = dataset, lead
+
+    def aim(self, starts: Sequence[Start]) -> None:
+        goals = goal_pictures(self._dataset.settings, starts)
+        self._price: Price = Distance(self._model, self._latents(goals[:, None])[:, 0])
+        split = self._dataset.test
+        before = np.array([start.frame for start in starts])[:, None] - np.arange(self._lead - 1, 0, -1)  # (N, lead - 1)
+        numbers = np.array([start.number for start in starts])
+        rows = np.arange(len(starts))[:, None]
+        self.remember(split.pixels(numbers)[rows, before], split.control[numbers[:, None], before])
+
+
+def _nothing(past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
+    raise InputError("a planner towards goals was not told any")
+
+
+def planned(folder: Path, dataset: Dataset, cfg: PlannerConfig | None = None, cases: Cases | None = None) -> Subject:
+    """The finished run in a folder as a planner; its trials go there. cfg: as is usual in its world if None.
+
+    cases: needed in a world with goals.
+    """
+    world = find(dataset.settings.world).world
+    ordinary = usual(world)
+    cfg = cfg or ordinary
+    run, model = checkpoint.load_run(folder)
+    _check(folder, model, dataset)
+    model = model.to(device())
+    planner: Planner
+    if world.goal:
+        if cases is None:
+            raise InputError(f"{world.name} has goals to reach: let {folder} plan with `sgjepa plan`")
+        planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead), "goal picture"
+    else:
+        meets = meeting(folder, run, model, dataset)
+        planner, price = Planner(model, run.history, world, meets, cfg, kept=meets.window), "probed distance"
+    how = {"search": cfg.search.way, **_named(cfg), "price": price}
+    return Subject(_driver(folder, run), planner, folder / TRIALS, how, _differs(cfg, ordinary))
+
+
+def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
+    """The ceiling of planning; its trials go below `out`. cfg: horizon and execute; its search is its own."""
+    ordinary = usual(find(dataset.settings.world).world)
+    own = PlannerConfig(cfg.horizon, cfg.execute, SEARCH)
+    how = {"search": SEARCH.way, **_named(own), "price": "true distance"}
+    differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, SEARCH))
+    policy = TrueSimulator(dataset.settings, own)
+    return Subject(Driver(SIMULATOR, SIMULATOR), policy, out / REFERENCES / SIMULATOR, how, differs)
+
+
+def _check(folder: Path, model: WorldModel, dataset: Dataset) -> None:
+    """Before anything is fitted."""
+    world, laws = find(dataset.settings.world).world, dataset.train.laws
+    if model.controls != len(world.control):
+        raise InputError(
+            f"the model in {folder} takes {model.controls} controls and {world.name} has {len(world.control)}: plan with a "
+            "run of that world"
+        )
+    if model.laws != len(laws):
+        raise InputError(f"{dataset.path} has {len(laws)} laws, and the model in {folder} was trained with {model.laws}")
+    if model.image_size not in (None, dataset.settings.image_size):
+        raise InputError(f"{folder} takes pictures of {model.image_size} pixels, got {dataset.settings.image_size}")
+
+
+def _driver(folder: Path, run: Run) -> Driver:
+    name = folder.resolve().name
+    # runs that differ in their training seed alone belong together
+    shared = {"source": re.sub(r"-seed\d+$", "", name), "data": dict(run_folder.about(folder).data), "plans": True}
+    return Driver(name, name, run.seed, shared, files.digest(folder / run_folder.MODEL))
+
+
+def _named(cfg: PlannerConfig) -> dict[str, int | float]:
+    """What decides a plan, without the kind of search."""
+    search = {key: value for key, value in asdict(cfg.search).items() if key != "way"}
+    return {"horizon": cfg.horizon, "execute": cfg.execute, **search}
+
+
+def _differs(cfg: PlannerConfig, ordinary: PlannerConfig) -> str:
+    mine, theirs = _named(cfg), _named(ordinary)
+    changed = [f"{key}{value:g}" for key, value in mine.items() if value != theirs[key]]
+    return "-".join(([cfg.search.way] if cfg.search.way != ordinary.search.way else []) + changed)

@@ -1,0 +1,334 @@
+"""Planning in closed loop: cases with goals, balls to be met, what stands on the page, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import small
+from test_train import RUN
+from torch import Tensor
+
+from sgjepa import cli
+from sgjepa.control import as_cost
+from sgjepa.control.agenda import PlannerConfig
+from sgjepa.control.cases import Cases, cases_of, from_columns, goal_pictures
+from sgjepa.control.meeting import Meeting, meeting_targets
+from sgjepa.control.planned import planned, simulated, usual
+from sgjepa.control.records import SECONDS, read_controls, read_trial
+from sgjepa.control.search import Search
+from sgjepa.control.trial import trial, untrained
+from sgjepa.core import config, files, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.records import RunRecord
+from sgjepa.data.collect import collect
+from sgjepa.data.config import make_env
+from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import ENVS, find, planar
+from sgjepa.envs.world import Measure
+from sgjepa.models.imagine import imagine_plain
+from sgjepa.report import control_figures
+from sgjepa.training import checkpoint
+
+pytestmark = pytest.mark.opengl
+torch.set_num_threads(1)
+CATCHER = "arm_catcher_ball"
+FEW = PlannerConfig(horizon=2, execute=2, search=Search(candidates=6, iterations=2, elites=2))
+CASES = Cases(count=2, offset=3, budget=4)
+
+
+class Placed(planar.Square):
+    """A square that should come to a place: a world with a goal that needs nothing but what is installed."""
+
+    reached = False
+    world = replace(
+        planar.Square.world,
+        name="placed",
+        goal=("x", "z"),
+        succeeds=True,
+        measures=(Measure("success", "the square came to its place"),),
+        labels={"outcome": ("reached", "missed")},
+        outcome="outcome",
+        plans=(),
+        to_succeed="",
+    )
+
+    def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
+        return {"x": rng.uniform(-1, 1), "z": rng.uniform(4, 5)}
+
+    def success(self) -> bool:
+        return bool(np.hypot(*(self.state()[:2] - list(self.goal.values()))) < 0.1)
+
+    def measures(self) -> dict[str, float]:
+        return {"success": float(self.success())}
+
+    def decided(self) -> bool:
+        return self.success()
+
+    def labels(self) -> dict[str, str]:
+        return {"outcome": "reached" if self.success() else "missed"}
+
+
+def few(world: str, place: Path, **changes: object) -> Dataset:
+    settings = small(world if world in ENVS and world != "placed" else "square", seed=1)
+    settings = replace(settings, train=replace(settings.train, episodes=4), test=replace(settings.test, episodes=4))
+    return open_dataset(collect(replace(settings, world=world, **changes), place / "datasets" / world, workers=1))
+
+
+def untaught(dataset: Dataset, place: Path, **changes: object) -> Path:
+    """A finished run whose model was never trained: nothing here depends on how well it does."""
+    torch.manual_seed(0)
+    world = find(dataset.settings.world).world
+    controls = {"controls": len(world.control), **changes}
+    settings = replace(RUN, data=(dataset.path.name,), model=replace(RUN.model, **controls))
+    folder = place / "runs" / f"{world.name}_gru-mini-seed0"
+    folder.mkdir(parents=True)
+    data = {dataset.path.name: dataset.manifest.digest}
+    about = RunRecord(config.to_dict(settings), data, files.provenance(), (world.name,))
+    checkpoint.finish(folder, about, {run_folder.MODEL: settings.model.build()})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _small_films(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_figures, "_SIDE", 32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _known() -> object:
+    ENVS["placed"] = Placed
+    yield
+    del ENVS["placed"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
+
+
+@pytest.fixture(scope="module")
+def goals(place: Path, _known: object) -> Dataset:
+    return few("placed", place)
+
+
+@pytest.fixture(scope="module")
+def run(goals: Dataset, place: Path) -> Path:
+    return untaught(goals, place)
+
+
+@pytest.fixture(scope="module")
+def balls(place: Path) -> Dataset:
+    return few(CATCHER, place)
+
+
+@pytest.fixture(scope="module")
+def catcher(balls: Dataset, place: Path) -> Path:
+    return untaught(balls, place)
+
+
+# --- cases ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_case_begins_in_a_frame_of_its_episode_and_its_goal_is_that_episodes_later_state(goals: Dataset) -> None:
+    env = make_env(goals.settings)
+    for start in cases_of(goals, CASES):
+        env.begin(start.seed, start.options(env.world))
+        assert not env.success()
+        np.testing.assert_allclose(env.state(), goals.test.state[start.number, start.frame], atol=1e-5)
+        assert list(env.goal.values()) == goals.test.state[start.number, start.frame + 3, :2].tolist()
+        env.put(start.reached or {})
+        assert env.success()
+    assert cases_of(goals, replace(CASES, count=1))[0] == cases_of(goals, CASES)[0], "one case does not depend on the others"
+
+
+def test_the_picture_of_a_goal_is_that_episodes_own_picture(goals: Dataset) -> None:
+    begun = cases_of(goals, CASES)
+    shown = goals.test.pixels(np.array([start.number for start in begun]))
+    for picture, frames, start in zip(goal_pictures(goals.settings, begun), shown, begun, strict=True):
+        assert np.abs(picture.astype(int) - frames[start.frame + 3]).mean() < 1
+
+
+# --- trials --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_plans_its_cases_the_same_alone_and_beside_others_and_says_how_long_it_took(goals: Dataset, run: Path) -> None:
+    both, alone = (
+        trial(planned(run, goals, FEW, cases), goals, 0, cases=cases) for cases in (CASES, replace(CASES, count=1))
+    )
+    about, rows = read_trial(both)
+    assert about.settings.cases == CASES
+    first = read_controls(alone, read_trial(alone)[0])
+    controls = read_controls(both, about)
+    for name in (name for name in first if name.startswith("control.")):
+        np.testing.assert_array_equal(first[name], controls[name][: len(first[name])])
+    assert (np.isfinite(controls[SECONDS]) == (controls["step"] % 2 == 0)).all(), "a plan for every second control"
+    numbers = rows["episode"].tolist()
+    assert from_columns(rows, goals.settings, "test", numbers) == cases_of(goals, CASES), "rows hold all that films need"
+
+
+def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(goals: Dataset, tmp_path: Path) -> None:
+    cases = Cases(count=3, offset=3, budget=3)
+    cfg = PlannerConfig(horizon=3, execute=3)
+    found = [
+        read_trial(trial(subject, goals, 0, cases=cases))[1]["success"].mean()
+        for subject in (simulated(goals, tmp_path, cfg), untrained("random", goals, tmp_path))
+    ]
+    assert found[0] > found[1]
+    assert found[0] == 1
+
+
+def test_the_command_writes_a_page_and_goes_on_where_it_was(
+    goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search = ["--candidates", "6", "--iterations", "2", "--elites", "2", "--horizon", "2"]
+    command = ["plan", str(run), "--cases", "2", "--offset", "3", "--workers", "1", "--out", str(tmp_path / "out"), *search]
+    assert cli.main(command) == 0
+    said = capsys.readouterr().out
+    for words in ("SG-JEPA (GRU), planned by CEM", "random controls", "planned in the true simulator", "A plan takes"):
+        assert words in said
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "How long a plan takes" in page
+    assert "its goal" in page
+    records = sorted(run.glob("control/*/control.json"))
+    before = [path.stat().st_mtime_ns for path in records]
+    assert cli.main(command) == 0
+    assert [path.stat().st_mtime_ns for path in records] == before
+
+
+# --- a ball to be met ------------------------------------------------------------------------------------------------
+
+
+class Reads(torch.nn.Module):
+    """A probe that reads the newest frame as it is."""
+
+    std, mean = torch.tensor(1.0), torch.tensor(0.0)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        return windows[..., -4:]
+
+
+class Bare(torch.nn.Module):
+    def features(self, z: Tensor) -> Tensor:
+        return z
+
+
+def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_frame() -> None:
+    class Known:
+        probe, config = Reads(), type("C", (), {"window": 3})
+        targets = type("T", (), {"position": ("x", "z", "a", "b")})
+
+    futures = torch.zeros(1, 2, 3, 4)
+    futures[0, 0, :, 0] = torch.tensor([5.0, 1.0, 3.0])  # the first candidate comes to within 1 m in its second frame
+    futures[0, 1, :, 3] = 2.0
+    cost = Meeting(Bare(), Known())(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
+    assert cost.tolist() == [[1.0, 4.0]]
+
+
+def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset) -> None:
+    found = meeting_targets(find(CATCHER).world)
+    assert found.position == ("x", "y", "z", "catcher_x", "catcher_y", "catcher_z")
+    seen = np.concatenate([balls.test.state, balls.test.record("catcher")], axis=-1)
+    assert np.array_equal(found.of(seen)[..., :3], balls.test.state[..., :3])
+    assert np.array_equal(found.of(seen)[..., 3:], balls.test.record("catcher")[..., :3])
+
+
+def test_a_run_that_plans_stands_beside_policies_on_the_page_of_control(
+    balls: Dataset, catcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sgjepa.control.planned.TO_MEET", replace(FEW, horizon=4, execute=4))
+    out = str(tmp_path / "out")
+    assert cli.main(["control", str(catcher), "random", "--episodes", "1", "--workers", "1", "--out", out]) == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "SG-JEPA (GRU), planned by CEM" in page
+    assert "probed distance" in page
+    (probe,) = (catcher / "probes").iterdir()
+    assert probe.name.endswith("-x-y-z-catcher_x-catcher_y-catcher_z")
+
+
+# --- the other direction -------------------------------------------------------------------------------------------
+
+
+def test_our_cost_is_the_distance_of_the_last_plain_rollout_and_sees_info_as_solvers_give_it(run: Path) -> None:
+    cost = as_cost(run)
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (2, 4, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    control, law = torch.randn(2, 3, 2, generator=generator), torch.tensor([[9.0], [2.0]])
+    plans = torch.randn(2, 5, 3, 2, generator=generator)
+    info = {"pixels": frames, "goal": frames[:, :1].flip(2), "control": control, "law": law}
+    expanded = {key: value[:, None].expand(2, 5, *value.shape[1:]) for key, value in info.items()}
+    found = cost.get_cost(expanded, plans)
+    assert found.shape == (2, 5)
+    assert torch.equal(cost.get_cost(expanded, plans), found), "the dict is handed back at every iteration"
+    model = cost.model
+    with torch.no_grad():
+        z, goal = model.encode(frames), model.encode(info["goal"])
+        past = model.condition(control, law)
+        c = model.condition(plans.flatten(0, 1), law.repeat_interleave(5, 0)).view(2, 5, 3, -1)
+        expected = (imagine_plain(model, z, past, c, 4)[:, :, -1] - goal).square().mean(-1)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    wild = plans.clone().fill_(1e3)
+    torch.testing.assert_close(cost.get_cost(expanded, wild), cost.get_cost(expanded, 10 * wild))
+    with pytest.raises(InputError, match="info lacks 'goal'"):
+        cost.get_cost({"pixels": expanded["pixels"]}, plans)
+
+
+def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
+    cost = as_cost(run)
+    frames = torch.randint(0, 256, (1, 1, 1, 32, 32, 3), dtype=torch.uint8)
+    plans = torch.zeros(1, 1, 3, 2, requires_grad=True)
+    cost.get_cost({"pixels": frames, "goal": frames.flip(3), "law": torch.ones(1, 1, 1)}, plans).sum().backward()
+    assert plans.grad is not None
+    assert plans.grad.abs().sum() > 0
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["{run}", "--horizon", "0"], "a plan needs a horizon of at least 1, got 0"),
+        (["{run}", "--execute", "6"], "of 5 planned controls 1 to so many can be carried out, not 6"),
+        (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
+        (["{run}", "--search", "gradient"], "unknown search 'gradient'"),
+        (["{run}", "--cases", "5"], "has 4 planning cases; 5 were asked for"),
+        (["{run}", "--cases", "0"], "planning cases need a count of at least 1, got 0"),
+        (["{run}", "--offset", "60"], "goals 60 frames on do not fit into episodes of 64 frames"),
+        (["{run}", "--budget", "64"], "placed takes at most 63 controls in an episode, not 64"),
+        (["{run}", "--dataset", "{balls}"], "arm_catcher_ball"),
+        (["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"], "takes 2 controls and arm_catcher_ball has 3"),
+        (["{run}", "--dataset", "{square}", "--transfer"], "square has no goal to reach"),
+        (["{catcher}", "--cases", "9"], "has 4 test episodes; 9 were asked for"),
+        (["{run}", "{run}"], "is given twice"),
+        (["{run}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["{place}"], "is not a run"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    line: str,
+    run: Path,
+    catcher: Path,
+    balls: Dataset,
+    finished: Path,
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = {"run": run, "catcher": catcher, "balls": balls.path, "square": finished, "place": place}
+    given = [argument.format(**names) for argument in arguments]
+    assert cli.main(["plan", *given, "--out", str(tmp_path / "out")]) == 3
+    said = capsys.readouterr().err.strip()
+    assert line in said
+    assert "\n" not in said
+
+
+def test_a_goal_of_another_world_is_refused(goals: Dataset) -> None:
+    start = cases_of(goals, CASES)[0]
+    with pytest.raises(InputError, match="unknown reset option 'goal'"):
+        ENVS["square"](image_size=32).begin(0, start.options(Placed.world))
+    with pytest.raises(InputError, match="has no goal to reach"):
+        usual(ENVS["approach_ball"].world)
