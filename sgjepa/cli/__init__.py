@@ -26,6 +26,7 @@ from sgjepa.cli import (
     study,
     terminal,
     train,
+    view,
 )
 from sgjepa.core import interrupts
 from sgjepa.core.errors import one_line
@@ -58,6 +59,7 @@ STAGES: dict[str, Stage] = {
     "policy": policy,
     "control": control,
     "report": report,
+    "view": view,
     "study": study,
     "claims": claims,
 }

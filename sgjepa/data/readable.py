@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
 from sgjepa.data.targets import Targets
 from sgjepa.envs import find
+from sgjepa.envs.world import Probed, World
 
 _WINDOW = 4  # frames, in a world that says nothing
 
@@ -25,12 +28,19 @@ def targets_in(split: Split) -> Targets:
 def readable_in(split: Split) -> Targets | None:
     """The same; None if the world declares nothing."""
     about = split.about
-    probed = find(about["task"]).world.probed
+    return _targets(find(about["task"]).world.probed, (name for name, _ in about["state"]), about["fps"])
+
+
+def targets_of(world: World) -> Targets | None:
+    """The same without a dataset, of states that the world itself gives."""
+    return _targets(world.probed, (quantity.name for quantity in world.state), world.fps)
+
+
+def _targets(probed: Probed | None, state: Iterable[str], fps: float) -> Targets | None:
     if probed is None:
         return None
-    state = tuple(name for name, _ in about["state"])
     turning = (probed.angle, probed.rate, probed.symmetry)
-    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / about["fps"])
+    return Targets(tuple(state), probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
 
 
 def usual_window(world: str, pixels: int) -> int:

@@ -122,10 +122,12 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
     place = probe_folder(folder, dataset, cfg)
     settings = _settings(folder, run, dataset, cfg)
     if there := _kept(place, settings):
-        return _load(place, there, model, dataset, cfg)
+        return _load(place, there, model, targets_in(dataset.train), cfg)
     with lock.alone(folder):
         there = _kept(place, settings)  # perhaps since we looked
-        return _load(place, there, model, dataset, cfg) if there else _fit_new(folder, run, model, dataset, cfg)
+        if there is None:
+            return _fit_new(folder, run, model, dataset, cfg)
+        return _load(place, there, model, targets_in(dataset.train), cfg)
 
 
 def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
@@ -250,8 +252,20 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
     }
 
 
-def _load(place: Path, there: ProbeRecord, model: WorldModel, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    targets = targets_in(dataset.train)
+def kept_probe(folder: Path, model: WorldModel, targets: Targets) -> Fitted | None:
+    """A probe that was fitted to the run's model before, for those who have no dataset; an MLP rather than a linear one."""
+    digest, found = files.digest(folder / run_folder.MODEL), []
+    for path in sorted((folder / run_folder.PROBES).glob(f"*/{_SETTINGS}")):
+        cure = f"delete {path.parent}"
+        there = records.read(ProbeRecord, path, cure, {"fitted_to": "settings"})
+        if there.settings.get("model") == digest:
+            found.append((path.parent, there, config.from_dict(ProbeConfig, there.settings["probe"])))
+    for place, there, cfg in sorted(found, key=lambda one: one[2].kind != "mlp"):
+        return _load(place, there, model, targets, cfg)
+    return None
+
+
+def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
     probe = Probe(cfg, model.feature_width, len(targets.names))
     load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
     return Fitted(probe.eval(), cfg, targets, there.scores)

@@ -7,8 +7,8 @@ from html import escape
 
 from sgjepa.core.stats import Interval
 from sgjepa.report import claims, parts, words
+from sgjepa.report.colours import styles
 from sgjepa.report.content import Content, Finding
-from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
 from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
 from sgjepa.results.compare import MEAN, paired, verdict
