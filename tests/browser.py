@@ -115,12 +115,12 @@ class Tab:
 
     def drag(self, selector: str, places: list[float]) -> None:
         """Take a slider's thumb and move it over shares of its width, then let go."""
-        script = (
-            f"(() => {{ const b = document.querySelector({json.dumps(selector)}); b.scrollIntoView({{block: 'center'}});"
+        find = f"const b = document.querySelector({json.dumps(selector)})"
+        corner = "b.scrollIntoView({block: 'center'}); const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]"
+            "b.scrollIntoView({block: 'center'}); const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]"
         )
-        box = self.run(script + " const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })()")
-        share = self.run(f"(() => {{ const b = document.querySelector({json.dumps(selector)});"
-                         " return (b.value - b.min) / (b.max - b.min); })()")  # fmt: skip
+        box = self.run(f"(() => {{ {find}; {corner}; }})()")
+        share = self.run(f"(() => {{ {find}; return (b.value - b.min) / (b.max - b.min); }})()")
 
         def at(place: float) -> dict[str, Any]:
             x = box[0] + 13 + place * (box[2] - 26)  # the thumb stays inside: style's --thumb

@@ -6,9 +6,10 @@ import importlib.util
 import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from sgjepa.cli import shared
-from sgjepa.core.errors import MachineError
+from sgjepa.core.errors import InputError, MachineError
 
 ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part"
 EXAMPLE = "sgjepa view runs/square_gru-mini-seed0 runs/square_lewm-mini-seed0"
@@ -17,25 +18,35 @@ PORT = 8765
 
 def flags(parser: ArgumentParser) -> None:
     """What it takes."""
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders that `sgjepa train` made")
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders that `sgjepa train` made")
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
+    parser.add_argument(
+        "--export", type=Path, metavar="DIR", help="write a page that needs no server: a grid of laws and launches"
+    )
+    parser.add_argument("--laws", type=int, metavar="N", help="of an export: values of each law (default: 9)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="of an export: launches (default: 3)")
 
 
 def run(options: Namespace) -> None:
-    """Serve until somebody stops it."""
-    need_view()
+    """Serve until somebody stops it, or write the page."""
+    if options.export is None and (options.laws is not None or options.seeds is not None):
+        raise InputError("--laws and --seeds are of an export; add --export DIR")
+    if not options.runs:
+        raise InputError("there is no run to view; name one: sgjepa view RUN")
     shared.prepare_for_torch()
-    import torch
+    if options.export is None:
+        _serve(options)
+    else:
+        _export(options)
 
+
+def _serve(options: Namespace) -> None:
+    need_view()
     from sgjepa.view.server import HOST, bind, serve
-    from sgjepa.view.shown import open_shown
-    from sgjepa.view.studio import Studio
 
-    listening = bind(options.port)  # before models are loaded: a taken port is said at once
-    with listening:
-        torch.set_num_threads(1)  # one picture at a time: more threads wait for each other longer than they help
-        studio = Studio(open_shown(options.runs))
+    with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
+        studio = _studio(options.runs)
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
@@ -43,7 +54,29 @@ def run(options: Namespace) -> None:
         serve(studio, listening)
 
 
+def _export(options: Namespace) -> None:
+    from sgjepa.view.export import Grid, export
+
+    asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
+    grid = Grid(**asked)
+    studio = _studio(options.runs)
+    try:
+        print(export(studio, options.export, grid))
+    finally:
+        studio.close()
+
+
+def _studio(runs: list[Path]) -> Any:
+    import torch
+
+    from sgjepa.view.shown import open_shown
+    from sgjepa.view.studio import Studio
+
+    torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
+    return Studio(open_shown(runs))
+
+
 def need_view() -> None:
-    """One line if the server's packages are not installed."""
+    """One line if the server's packages are not installed; an export needs none of them."""
     if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "websockets")):
         raise MachineError("the viewer needs a server: pip install 'sgjepa[view]'")

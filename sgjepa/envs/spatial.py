@@ -16,7 +16,7 @@ from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.world import Probed, Quantity
 
 CAMERA = "front"
-_RIM = 24  # points of an outline
+_RIM = 20  # points of an outline
 HIDDEN = 3  # group of geoms that only collide
 PAPER = (0.975, 0.985, 1.0, 1.0)  # floor and walls
 LINE = (0.665, 0.723, 0.807, 1.0)  # the grid

@@ -18,6 +18,7 @@ from sgjepa.data.targets import UNITS
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.report.colours import styles
+from sgjepa.view import wire
 from sgjepa.view.coverage import Coverage, coverage
 from sgjepa.view.imagination import LAWS, Imagined, encode, explain, imagine
 from sgjepa.view.question import Choice, Question
@@ -60,7 +61,7 @@ class Studio:
         models = [self.shown[name] for name in question.models]
         pixels = models[0].pixels if models else self.of(question.world)[0].pixels
         truth = self.truth(question, pixels)
-        yield Message(self._head(question, "truth") | {"outline": plain(truth.outline)}, truth.episode.frames)
+        yield Message(self._head(question, "truth") | {"outline": wire.outline(truth.outline)}, truth.episode.frames)
         for one in models:
             yield self._imagined(question, one)
         yield Message(self._head(question, "done") | {"ms": round(1000 * (time.perf_counter() - began))})
@@ -134,7 +135,7 @@ def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None
     """What a page shows of it, besides pictures."""
     return {
         "errors": {name: plain(values) for name, values in found.errors.items() if name in UNITS},
-        "outline": plain(outline),
+        "outline": wire.outline(outline),
         "coverage": {"words": covered.words, "L_law": number(covered.L_law), "inside": covered.inside},
     }
 

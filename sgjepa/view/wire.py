@@ -36,6 +36,15 @@ def plain(values: np.ndarray | None) -> Any:
     return _rounded(np.asarray(values, float).tolist())
 
 
+def outline(curves: np.ndarray | None) -> Any:
+    """Curves (n, K, 2) in thousandths of the picture, less than a pixel of a screen."""
+    if curves is None:
+        return None
+    found = np.round(1000 * np.clip(curves, -9, 9))
+    whole: list[Any] = np.where(np.isfinite(found), found, -99_999).astype(int).tolist()
+    return [[None if point[0] == -99_999 else point for point in curve] for curve in whole]
+
+
 def number(value: float) -> float | None:
     """As a screen shows it; None for what is not finite."""
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None

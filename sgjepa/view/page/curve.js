@@ -1,7 +1,11 @@
 // The error of every model over the horizon, with a line at the frame that is shown. Also the pieces that charts share.
 
 const SVG = "http://www.w3.org/2000/svg";
-export const BOX = { width: 560, height: 250, left: 46, right: 10, top: 10, bottom: 34 };
+
+export function boxOf(root) {
+  // a chart's units are the page's pixels, so that its text is as large as other text
+  return { width: Math.max(280, Math.min(760, root.clientWidth || 560)), height: 240, left: 46, right: 12, top: 10, bottom: 38 };
+}
 
 export function draw(parent, kind, attributes, text) {
   const made = document.createElementNS(SVG, kind);
@@ -18,14 +22,14 @@ export function niceTop(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((top) => top >= value);
 }
 
-export function frame(root, what, xTicks, x, yTicks, y, xTitle) {
-  const svg = draw(root, "svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": what });
+export function frame(root, box, what, xTicks, x, yTicks, y, xTitle) {
+  const svg = draw(root, "svg", { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": what });
   for (const [value, text] of yTicks) {
-    draw(svg, "line", { class: "grid", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(value), y2: y(value) });
-    draw(svg, "text", { class: "tick", x: BOX.left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
+    draw(svg, "line", { class: "grid", x1: box.left, x2: box.width - box.right, y1: y(value), y2: y(value) });
+    draw(svg, "text", { class: "tick", x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
   }
-  for (const [value, text] of xTicks) draw(svg, "text", { class: "tick", x: x(value), y: BOX.height - 18, "text-anchor": "middle" }, text);
-  draw(svg, "text", { class: "tick", x: (BOX.left + BOX.width) / 2, y: BOX.height - 3, "text-anchor": "middle" }, xTitle);
+  for (const [value, text] of xTicks) draw(svg, "text", { class: "tick", x: x(value), y: box.height - 18, "text-anchor": "middle" }, text);
+  draw(svg, "text", { class: "tick", x: (box.left + box.width) / 2, y: box.height - 3, "text-anchor": "middle" }, xTitle);
   return svg;
 }
 
@@ -44,16 +48,17 @@ export function makeCurve(root) {
   return {
     show(series, unit) {
       // series: [{label, colour, values}], by horizon from 1 on
+      const box = boxOf(root);
       root.replaceChildren();
       const length = Math.max(1, ...series.map((one) => one.values.length));
       const top = niceTop(Math.max(0, ...series.flatMap((one) => one.values.filter((v) => v !== null))));
-      const x = (h) => BOX.left + ((h - 1) / Math.max(1, length - 1)) * (BOX.width - BOX.left - BOX.right);
-      const y = (v) => BOX.height - BOX.bottom - (v / top) * (BOX.height - BOX.top - BOX.bottom);
+      const x = (h) => box.left + ((h - 1) / Math.max(1, length - 1)) * (box.width - box.left - box.right);
+      const y = (v) => box.height - box.bottom - (v / top) * (box.height - box.top - box.bottom);
       const ticks = [0, 0.5, 1].map((share) => [share * top, Number((share * top).toPrecision(3)) + (unit && share === 1 ? ` ${unit}` : "")]);
       const steps = [1, ...[10, 20, 30, 40, 50, 60].filter((h) => h <= length)].map((h) => [h, h]);
       const words = series.map((one) => `${one.label} ends at ${one.values.at(-1)} ${unit}`).join(", ");
-      const svg = frame(root, `Error over the horizon: ${words || "no model"}`, steps, x, ticks, y, "frames imagined");
-      cursor = draw(svg, "line", { class: "cursor", x1: -9, x2: -9, y1: BOX.top, y2: BOX.height - BOX.bottom });
+      const svg = frame(root, box, `Error over the horizon: ${words || "no model"}`, steps, x, ticks, y, "frames imagined");
+      cursor = draw(svg, "line", { class: "cursor", x1: -9, x2: -9, y1: box.top, y2: box.height - box.bottom });
       dots = series.map((one) => {
         draw(svg, "path", { class: "line", d: path(x, y, one.values.map((_, i) => i + 1), one.values), stroke: one.colour });
         return { one, dot: draw(svg, "circle", { r: 5, cx: -9, cy: -9, fill: one.colour, class: "dot-mark" }) };

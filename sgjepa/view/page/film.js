@@ -28,14 +28,14 @@ export function sheetFilm(image, count, side, columns) {
 }
 
 export function middleOf(curve) {
-  // the middle of a closed curve; null where it cannot be seen
+  // the middle of a closed curve, in thousandths of the picture; null where it cannot be seen
   let x = 0, y = 0;
   for (const point of curve) {
-    if (point[0] === null) return null;
-    x += point[0] / curve.length;
-    y += point[1] / curve.length;
+    if (point === null) return null;
+    x += point[0];
+    y += point[1];
   }
-  return [x, y];
+  return [Math.round(x / curve.length), Math.round(y / curve.length)];
 }
 
 export function makePanel(title, colour) {
@@ -48,7 +48,7 @@ export function makePanel(title, colour) {
   box.className = "picture";
   const canvas = document.createElement("canvas"), lines = document.createElementNS(SVG, "svg"), badge = document.createElement("span");
   canvas.setAttribute("role", "img");
-  lines.setAttribute("viewBox", "0 0 1 1");
+  lines.setAttribute("viewBox", "0 0 1000 1000");
   lines.setAttribute("aria-hidden", "true");
   badge.className = "badge";
   const shapes = {};
@@ -59,7 +59,7 @@ export function makePanel(title, colour) {
   }
   box.append(canvas, lines, badge);
   root.append(head, box, note);
-  const points = (curve) => (curve && curve[0] && curve[0][0] !== null ? curve.map((p) => p.join(",")).join(" ") : "");
+  const points = (curve) => (curve && !curve.includes(null) ? curve.map((p) => p.join(",")).join(" ") : "");
   return {
     root, note, head,
     picture(film, t, what) {

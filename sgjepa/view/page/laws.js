@@ -12,7 +12,7 @@ export function written(value) {
 }
 
 export function makeSliders(root, axes, options) {
-  // options: prefix of the names, training {law: {mean, std}}, steps, onMove(values), onRest(values)
+  // options: prefix of the names, training {law: {mean, std}}, steps, onMove(law), onRest(law)
   const values = Object.fromEntries(axes.map((axis) => [axis.name, axis.start]));
   const inputs = {};
   root.replaceChildren();
@@ -55,8 +55,8 @@ export function makeSliders(root, axes, options) {
       input.value = grid ? near(grid) : values[axis.name];
       say();
     };
-    input.addEventListener("input", () => { read(); options.onMove(); });
-    input.addEventListener("change", () => { read(); options.onRest(); });
+    input.addEventListener("input", () => { read(); options.onMove(axis.name); });
+    input.addEventListener("change", () => { read(); options.onRest(axis.name); });
     row.append(label, output, input, ends);
     root.append(row);
     inputs[axis.name] = { put, step: grid ? null : axis.step, grid };
@@ -71,7 +71,7 @@ export function makeSliders(root, axes, options) {
       if (!name) return;
       if (one.grid) one.put(one.grid[Math.max(0, Math.min(one.grid.length - 1, one.grid.indexOf(values[name]) + by))]);
       else one.put(values[name] + by * 10 * one.step);
-      options.onRest();
+      options.onRest(name);
     },
   };
 }

@@ -10,7 +10,7 @@ import { makeValley } from "view/valley";
 const by = (id) => document.getElementById(id);
 const NAMES = { position_l2: "position", velocity_l2: "velocity", angle_deg: "angle", rotation_turns: "rotation", nmse: "all that is probed", latent_mse: "latents" };
 
-const state = { world: null, sliders: null, told: null, panels: new Map(), asked: 0, settled: true, again: false, truth: null, imagined: new Map(), explained: new Map(), question: null };
+const state = { world: null, sliders: null, told: null, panels: new Map(), asked: 0, settled: true, again: false, truth: null, imagined: new Map(), explained: new Map(), question: null, law: "" };
 const curve = makeCurve(by("curve"));
 const valley = makeValley(by("valley"), by("answers"));
 const clock = makeClock({ play: by("play"), scrub: by("scrub"), speed: by("speed") }, showFrame);
@@ -26,6 +26,7 @@ by("next").addEventListener("click", () => launch(1));
 by("unlock").addEventListener("change", () => unlock());
 by("metric").addEventListener("change", () => showCurve());
 document.addEventListener("keydown", press);
+addEventListener("resize", () => { showCurve(); showValley(); });
 if (source.seeds) by("seed").max = source.seeds.length - 1;
 chooseWorld();
 
@@ -33,6 +34,8 @@ function chooseWorld() {
   const world = about.worlds.find((one) => one.name === by("world").value);
   state.world = world;
   clock.set(world);
+  const moved = world.laws.length === 1 ? world.laws[0].name.replaceAll("_", " ") : "the law";
+  document.querySelector("h1").textContent = `Move ${moved}, and watch truth and imagination part`;
   document.title = `${world.name.replaceAll("_", " ")}: truth and imagination`;
   const boxes = world.models.map((model) => {
     const label = document.createElement("label"), box = document.createElement("input"), dot = document.createElement("span");
@@ -47,7 +50,7 @@ function chooseWorld() {
   });
   by("models").replaceChildren(by("models").querySelector("legend"), ...boxes);
   const training = Object.assign({}, ...world.models.map((model) => model.training).reverse());
-  const common = { training, steps: source.steps?.[world.name], onMove: () => move(), onRest: () => rest() };
+  const common = { training, steps: source.steps?.[world.name], onMove: move, onRest: rest };
   state.sliders = makeSliders(by("true"), world.laws, { ...common, prefix: "true", title: "True" });
   state.told = makeSliders(by("told"), world.laws, { ...common, prefix: "told", title: "Told" });
   document.querySelector(".laws").hidden = world.laws.length === 0;
@@ -94,12 +97,14 @@ function launch(step) {
 
 // --- questions: one is under way while the hand moves, the newest follows it; a hand that rests asks at once ---
 
-function move() {
+function move(law) {
+  state.law = law;
   if (state.settled) ask();
   else state.again = true;
 }
 
-function rest() {
+function rest(law) {
+  state.law = law;
   const now = JSON.stringify(question());
   if (state.again || now !== JSON.stringify(state.question)) ask();
 }
@@ -167,14 +172,17 @@ function showFrame() {
 }
 
 function showNotes() {
+  state.panels.get("").note.textContent = "the simulator, as the models see it";
   for (const model of chosen()) {
     const found = state.imagined.get(model.name), note = state.panels.get(model.name).note;
     if (!found) continue;
     const chip = document.createElement("span"), factor = document.createElement("span");
     chip.className = `chip ${found.coverage.inside ? "better" : "worse"}`;
     chip.textContent = found.coverage.words;
-    factor.textContent = found.coverage.L_law === null ? "" : `L_law ${Number(found.coverage.L_law.toPrecision(3))}`;
-    factor.title = "law coverage: 1 at the training mean; the error may grow with its root";
+    const sub = document.createElement("sub");
+    sub.textContent = "law";
+    if (found.coverage.L_law !== null) factor.append("L", sub, ` = ${Number(found.coverage.L_law.toPrecision(3))}`);
+    factor.title = "Law coverage: 1 at the training mean. One step's error may be up to its root times that of training.";
     note.replaceChildren(chip, factor);
     if (model.blind) note.append(" told the mean law, whatever holds");
     if (!model.decodes) note.append(" no decoder: outlines only");
@@ -196,7 +204,7 @@ function showCurve() {
 }
 
 function showValley() {
-  const axis = state.world.laws[0];
+  const axis = state.world.laws.find((one) => one.name === state.law) ?? state.world.laws[0];
   if (!axis) { valley.show(null, [], 0, 0); return; }
   const found = chosen().map((model) => ({ model, one: state.explained.get(`${model.name} ${axis.name}`) })).filter(({ one }) => one);
   if (found.length === 0) { by("valley").classList.add("busy"); return; }
