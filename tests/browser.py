@@ -116,10 +116,8 @@ class Tab:
     def drag(self, selector: str, places: list[float]) -> None:
         """Take a slider's thumb and move it over shares of its width, then let go."""
         find = f"const b = document.querySelector({json.dumps(selector)})"
-        corner = "b.scrollIntoView({block: 'center'}); const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]"
-            "b.scrollIntoView({block: 'center'}); const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]"
-        )
-        box = self.run(f"(() => {{ {find}; {corner}; }})()")
+        corner = "const r = b.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]"
+        box = self.run(f"(() => {{ {find}; b.scrollIntoView({{block: 'center'}}); {corner}; }})()")
         share = self.run(f"(() => {{ {find}; return (b.value - b.min) / (b.max - b.min); }})()")
 
         def at(place: float) -> dict[str, Any]:

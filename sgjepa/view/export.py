@@ -104,7 +104,7 @@ def _sheet(frames: np.ndarray) -> bytes:
     whole[:count] = frames
     picture = whole.reshape(rows, _COLUMNS, side, side, 3).swapaxes(1, 2).reshape(rows * side, _COLUMNS * side, 3)
     content = io.BytesIO()
-    Image.fromarray(picture).save(content, format="WEBP", quality=82, method=4)
+    Image.fromarray(picture).save(content, format="WEBP", quality=90, method=4)
     return content.getvalue()
 
 
