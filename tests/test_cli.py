@@ -35,6 +35,7 @@ STAGES = [
     "view",
     "study",
     "claims",
+    "zoo",
 ]
 HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +94,35 @@ def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest
         answers.append({path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()})
     assert answers[0] == answers[1]
     assert "2 of them there already\n" in capsys.readouterr().out
+
+
+def answered(place: Path, out: Path, runs: Path) -> dict[str, bytes]:
+    """The tables of the tiny study of discounts, by file name."""
+    study = STUDIES["discount"]
+    assert isinstance(study, Study)
+    given = {"seeds": 1, "updates": 2, "workers": 1, "only": FEW["discount"], "runs": runs}
+    page = run_study(tiny(study), "mini", out, place / "datasets", **given)
+    return {path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()}
+
+
+@pytest.mark.opengl
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["*/model.safetensors", "*/predict/*/predict.json"])
+def test_a_study_killed_in_the_middle_and_run_again_gives_the_same_tables(moment: str, place: Path, tmp_path: Path) -> None:
+    """Killed as soon as the first training, or the first evaluation, is there; the second of each is under way."""
+    out, runs = tmp_path / "killed", tmp_path / "runs"
+    code = (
+        "import sys; from pathlib import Path; from test_studies_whole import answered; answered(*map(Path, sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, str(place), str(out), str(runs)]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    with subprocess.Popen(command, env=surroundings, start_new_session=True, stdout=subprocess.DEVNULL) as process:
+        while not list(runs.glob(moment)):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert not (out / "report" / "index.html").exists()
+    assert answered(place, out, runs) == answered(place, tmp_path / "whole", tmp_path / "other")
 
 
 def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from sgjepa.cli import (
     terminal,
     train,
     view,
+    zoo,
 )
 from sgjepa.core import interrupts
 from sgjepa.core.errors import one_line
@@ -62,6 +63,7 @@ STAGES: dict[str, Stage] = {
     "view": view,
     "study": study,
     "claims": claims,
+    "zoo": zoo,
 }
 
 

@@ -20,9 +20,9 @@ def flags(parser: ArgumentParser) -> None:
     """What it takes."""
     parser.add_argument(
         "run_folder",
-        type=Path,
+        type=shared.run,
         metavar="RUN",
-        help="folder that `sgjepa train` made; or the word state, for a policy that sees the true state of --dataset",
+        help="folder that `sgjepa train` made, or zoo:NAME; or the word state: sees the true state of --dataset",
     )
     shared.dataset_flags(parser)
     shared.size_flag(parser)

@@ -14,7 +14,9 @@ OUT = Path("report")
 
 def flags(parser: ArgumentParser) -> None:
     """What it takes."""
-    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders that `sgjepa predict` has evaluated")
+    parser.add_argument(
+        "runs", type=shared.run, nargs="*", metavar="RUN", help="folders that `sgjepa predict` has evaluated"
+    )
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where the page goes (default: %(default)s)")
     parser.add_argument(
         "--baseline",

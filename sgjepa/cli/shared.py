@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +126,19 @@ def _require_ours(place: Path, found: Any) -> None:
         raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
 
+def run(text: str) -> Path:
+    """A RUN on the command line: its folder, or a model that comes with the package, by `zoo:NAME`."""
+    from sgjepa import zoo
+
+    try:
+        return zoo.resolve(text)
+    except InputError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
 def evaluation_flags(parser: ArgumentParser) -> None:
     """A finished run, the dataset it is evaluated on, and the probe that reads its latents."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `sgjepa train` made")
+    parser.add_argument("run_folder", type=run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME")
     dataset_flags(parser)
     parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
     parser.add_argument("--window", type=int, metavar="N", help="frames that a probe sees (default: 4; 2 for approach_ball)")

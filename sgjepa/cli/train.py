@@ -27,7 +27,9 @@ def flags(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="a dataset's folder in --datasets, instead of the recipe's own; repeat to train on several together",
     )
-    parser.add_argument("--init", type=Path, metavar="RUN", help="a run whose weights to start from; it must be finished")
+    parser.add_argument(
+        "--init", type=shared.run, metavar="RUN", help="a finished run whose weights to start from, or zoo:NAME"
+    )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
     length.add_argument(

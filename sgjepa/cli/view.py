@@ -12,13 +12,18 @@ from sgjepa.cli import shared
 from sgjepa.core.errors import InputError, MachineError
 
 ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part"
-EXAMPLE = "sgjepa view runs/square_gru-mini-seed0 runs/square_lewm-mini-seed0"
+EXAMPLE = "sgjepa view zoo:approach_ball_sg_jepa zoo:approach_ball_lewm"
 PORT = 8765
 
 
 def flags(parser: ArgumentParser) -> None:
     """What it takes."""
-    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="folders that `sgjepa train` made")
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="folders that `sgjepa train` made, or zoo:NAME (default: all models that come with the package)",
+    )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
     parser.add_argument(
@@ -32,8 +37,6 @@ def run(options: Namespace) -> None:
     """Serve until somebody stops it, or write the page."""
     if options.export is None and (options.laws is not None or options.seeds is not None):
         raise InputError("--laws and --seeds are of an export; add --export DIR")
-    if not options.runs:
-        raise InputError("there is no run to view; name one: sgjepa view RUN")
     shared.prepare_for_torch()
     if options.export is None:
         _serve(options)
@@ -46,7 +49,7 @@ def _serve(options: Namespace) -> None:
     from sgjepa.view.server import HOST, bind, serve
 
     with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
-        studio = _studio(options.runs)
+        studio = _studio(_folders(options.runs))
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
@@ -59,11 +62,19 @@ def _export(options: Namespace) -> None:
 
     asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
     grid = Grid(**asked)
-    studio = _studio(options.runs)
+    studio = _studio(_folders(options.runs))
     try:
         print(export(studio, options.export, grid))
     finally:
         studio.close()
+
+
+def _folders(runs: list[str]) -> list[Path]:
+    """Of what is shown. Nothing is written there, so models of the package are used where they lie."""
+    from sgjepa import zoo
+
+    named = runs or [f"{zoo.PREFIX}{name}" for name in zoo.names()]
+    return [zoo.folder_of(text.removeprefix(zoo.PREFIX)) if text.startswith(zoo.PREFIX) else Path(text) for text in named]
 
 
 def _studio(runs: list[Path]) -> Any:

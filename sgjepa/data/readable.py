@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
 from sgjepa.data.targets import Targets
 from sgjepa.envs import find
-from sgjepa.envs.world import Probed, World
+from sgjepa.envs.world import World
 
 _WINDOW = 4  # frames, in a world that says nothing
 
@@ -28,19 +26,20 @@ def targets_in(split: Split) -> Targets:
 def readable_in(split: Split) -> Targets | None:
     """The same; None if the world declares nothing."""
     about = split.about
-    return _targets(find(about["task"]).world.probed, (name for name, _ in about["state"]), about["fps"])
+    return _readable(find(about["task"]).world, tuple(name for name, _ in about["state"]), about["fps"])
 
 
-def targets_of(world: World) -> Targets | None:
-    """The same without a dataset, of states that the world itself gives."""
-    return _targets(world.probed, (quantity.name for quantity in world.state), world.fps)
+def readable_of(world: World) -> Targets | None:
+    """What can be read of a world's own frames."""
+    return _readable(world, tuple(quantity.name for quantity in world.state), world.fps)
 
 
-def _targets(probed: Probed | None, state: Iterable[str], fps: float) -> Targets | None:
+def _readable(world: World, state: tuple[str, ...], fps: float) -> Targets | None:
+    probed = world.probed
     if probed is None:
         return None
     turning = (probed.angle, probed.rate, probed.symmetry)
-    return Targets(tuple(state), probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
+    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
 
 
 def usual_window(world: str, pixels: int) -> int:

@@ -19,9 +19,10 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.readable import targets_in
+from sgjepa.data.readable import readable_of, targets_in
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.data.targets import Targets
+from sgjepa.envs.world import World
 from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -125,9 +126,29 @@ def fit_to(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Pro
         return _load(place, there, model, targets_in(dataset.train), cfg)
     with lock.alone(folder):
         there = _kept(place, settings)  # perhaps since we looked
-        if there is None:
-            return _fit_new(folder, run, model, dataset, cfg)
-        return _load(place, there, model, targets_in(dataset.train), cfg)
+        if there:
+            return _load(place, there, model, targets_in(dataset.train), cfg)
+        return _fit_new(folder, run, model, dataset, cfg)
+
+
+def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
+    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
+    if world.probed is None:
+        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    found = kept_probe(folder, model, world)
+    if found is None:
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+    return found
+
+
+def kept_probe(folder: Path, model: WorldModel, world: World) -> Fitted | None:
+    """The same; None if there is none."""
+    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
+    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
+        there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
+        if targets is not None and there.settings["model"] == weights:
+            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
+    return None
 
 
 def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
@@ -250,19 +271,6 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig) -> dic
         "data": dataset.train.digest,
         "split_seed": run.split_seed,
     }
-
-
-def kept_probe(folder: Path, model: WorldModel, targets: Targets) -> Fitted | None:
-    """A probe that was fitted to the run's model before, for those who have no dataset; an MLP rather than a linear one."""
-    digest, found = files.digest(folder / run_folder.MODEL), []
-    for path in sorted((folder / run_folder.PROBES).glob(f"*/{_SETTINGS}")):
-        cure = f"delete {path.parent}"
-        there = records.read(ProbeRecord, path, cure, {"fitted_to": "settings"})
-        if there.settings.get("model") == digest:
-            found.append((path.parent, there, config.from_dict(ProbeConfig, there.settings["probe"])))
-    for place, there, cfg in sorted(found, key=lambda one: one[2].kind != "mlp"):
-        return _load(place, there, model, targets, cfg)
-    return None
 
 
 def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:

@@ -12,7 +12,6 @@ import torch
 from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.data.readable import targets_of
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.evaluation.evaluate import ForecastConfig
@@ -105,7 +104,6 @@ def _open(folder: Path, name: str) -> Shown:
     if not there.worlds:
         raise InputError(f"{folder} does not say which world it was trained in; train it again to view it")
     world = find(there.worlds[0]).world
-    targets = targets_of(world)
     decoder = load_decoder(folder, run, model)
     if decoder is not None:
         decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.6 times as fast on a CPU
@@ -118,7 +116,7 @@ def _open(folder: Path, name: str) -> Shown:
         run=run,
         model=model,
         decoder=decoder,
-        fitted=None if targets is None else kept_probe(folder, model, targets),
+        fitted=kept_probe(folder, model, world),
     )
 
 
