@@ -4,6 +4,7 @@ about and what they ask for."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from sgjepa.cli.install import browser
 
@@ -44,7 +45,7 @@ class Browser:
             socket.recv(timeout=30)
         with urlopen(f"http://127.0.0.1:{self._port}/json/list") as answer:
             target = next(one for one in json.load(answer) if one["id"] not in before and one["type"] == "page")
-        return Tab(connect(target["webSocketDebuggerUrl"], max_size=None), address, width, height, dark)
+        return Tab(target["webSocketDebuggerUrl"], address, width, height, dark)
 
     def _address(self) -> str:
         with urlopen(f"http://127.0.0.1:{self._port}/json/version") as answer:
@@ -65,8 +66,9 @@ class Browser:
 class Tab:
     """A page. complaints: of its console and of its scripts. requests: every address that it asked for."""
 
-    def __init__(self, socket: ClientConnection, address: str, width: int, height: int, dark: bool):
-        self._socket, self._count = socket, 0
+    def __init__(self, driver: str, address: str, width: int, height: int, dark: bool):
+        self._open = contextlib.ExitStack()
+        self._socket, self._count = self._open.enter_context(connect(driver, max_size=None)), 0
         self.complaints: list[str] = []
         self.requests: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -136,7 +138,7 @@ class Tab:
 
     def close(self) -> None:
         self.call("Page.close")
-        self._socket.close()
+        self._open.close()
 
     def _note(self, message: dict[str, Any]) -> None:
         kind, about = message.get("method"), message.get("params", {})

@@ -39,6 +39,7 @@ def bind(port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((HOST, port))
+        found.listen()  # who comes before the models are loaded waits, and is served
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:

@@ -68,6 +68,7 @@ class Studio:
         if question.explain:
             for one in models:
                 yield from self._explained(question, one)
+        yield Message(self._head(question, "rest"))
 
     def truth(self, question: Question, pixels: int) -> Truth:
         """Simulated, or remembered."""

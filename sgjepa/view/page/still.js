@@ -31,6 +31,7 @@ export async function open(onMessage) {
     for (const name of question.models) await tell(truth.imagined[key(question.told)][name]);
     await tell({ kind: "done" });
     for (const one of truth.explained) if (question.models.includes(one.model)) await tell(one);
+    await tell({ kind: "rest" });
   };
   return {
     about: data.about,
