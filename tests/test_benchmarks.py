@@ -22,6 +22,7 @@ SMALL = {
     "dense.py": "--episodes 20 --frames 512 --dense-epochs 1",
     "closed_loop.py": "--episodes 2 --alone 1 --rounds 1 --workers 2",
     "frame.py": "--worlds arm_catcher_ball --steps 3",
+    "view.py": "--drags 2 --rounds 1 --models approach_ball_sg_jepa",
     "experts.py": "--worlds arm_catcher_ball --train 1 --episodes 1 --workers 2",
 }
 
