@@ -2,7 +2,7 @@
 
 The policy is the mini diffusion policy on frames of the mini SG-JEPA encoder, neither of them trained: that changes nothing
 about their speed. "alone, block of 1" also takes away what makes an episode's controls independent of the others: networks
-see 16 rows at a time, those that are missing filled up. The ways take turns in one run. Measured by the clock, and in CPU
+see 32 rows at a time, those that are missing filled up. The ways take turns in one run. Measured by the clock, and in CPU
 seconds of all processes, which other work on the machine changes little.
 
     python benchmarks/closed_loop.py                        # writes benchmarks/results/closed_loop.json

@@ -13,9 +13,9 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from keep_results import told
 
 from sgjepa import zoo
 from sgjepa.core import files, machine, output, records, run_folder
@@ -75,12 +75,6 @@ def rounded_run(source: Path, place: Path) -> None:
         digests[name] = files.digest(place / name)
     there = run_folder.about(source)
     records.write(place / run_folder.CONFIG, replace(there, files=digests, provenance=told(there.provenance)))
-
-
-def told(provenance: dict[str, Any]) -> dict[str, Any]:
-    """Without the folders of the machine it was made on."""
-    words = provenance["command"].replace("__main__.py", "sgjepa").split()
-    return {**provenance, "command": " ".join(Path(word).name if word.startswith("/") else word for word in words)}
 
 
 def halve(source: Path, place: Path) -> None:

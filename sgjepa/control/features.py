@@ -24,7 +24,7 @@ from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
 from sgjepa.training.run import Run
 
-_BLOCK = 16  # rows that go through a network together, always
+_BLOCK = 32  # rows that go through a network together, always; of 64 episodes a third less CPU time than blocks of 16
 
 
 class Features(Protocol):

@@ -82,6 +82,9 @@ def join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+REGIONS = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
+
+
 def place(results: Results, region: str) -> str:
     """Where a region's episodes lie, and how many they are."""
     episodes = count(results.episodes(region), "episode")
@@ -120,7 +123,6 @@ def answer(results: Results) -> list[str]:
     """The short answer: each method against the baseline at the last horizon and before, then against staying put."""
     found = []
     asked = [region for region in results.regions if region != "all"] or ["all"]
-    names = {"in": "in distribution", "out": "out of distribution", "all": "over all episodes"}
     words = {
         "better": "closer to the truth",
         "worse": "further from the truth",
@@ -130,14 +132,14 @@ def answer(results: Results) -> list[str]:
         parts = []
         for region in asked:
             difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
-            parts.append(f"{words[verdict(difference)]} {names[region]} ({signed(difference, MAIN)})")
+            parts.append(f"{words[verdict(difference)]} {REGIONS[region]} ({signed(difference, MAIN)})")
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
         if earlier := results.horizons[:-1]:
             differences = paired(method, results.baseline, MAIN, earlier, asked[-1])
             verdicts = " / ".join(verdict(differences[h]) for h in earlier)
-            found[-1] += f" Earlier, {names[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
+            found[-1] += f" Earlier, {REGIONS[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
     beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
-    where = names[asked[-1]]
+    where = REGIONS[asked[-1]]
     if beat:
         found.append(
             f"{join(beat)} {'is' if len(beat) == 1 else 'are'} better than guessing that the object stays put, {where}."

@@ -18,7 +18,7 @@ from dataclasses import replace
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.report.words import place, signed
+from sgjepa.report.words import REGIONS, place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
 from sgjepa.results.verdicts import Claims, measure
@@ -59,7 +59,7 @@ def interaction(done: Done) -> Finding:
         last = found[-1]
         claims += measure(
             "law_and_rollout",
-            f"{results.world.replace('_', ' ')}, {region} laws, h = {results.last}",
+            f"{results.world.replace('_', ' ')}, {REGIONS[region]}, h = {results.last}",
             f"interaction of law and rollout in the {METRICS[MAIN]}",
             last,
             "below",

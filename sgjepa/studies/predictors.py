@@ -15,7 +15,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.envs import ENVS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.report.words import count, fixed, join
+from sgjepa.report.words import REGIONS, count, fixed, join
 from sgjepa.results.compare import MEAN, Horizon, Method, at, paired, verdict
 from sgjepa.results.gather import MAIN, Results
 from sgjepa.results.verdicts import Claims, measure
@@ -94,7 +94,7 @@ def _claims(results: Results, ours: Method) -> Claims:
         for region, horizon in product(results.regions, horizons):
             found = paired(ours, other, MAIN, [horizon], region)[horizon]
             when = f"h = {horizon}" if horizon != MEAN else f"mean over h = 1..{results.last}"
-            where = f"{results.world.replace('_', ' ')}, {region} laws, {when}"
+            where = f"{results.world.replace('_', ' ')}, {REGIONS[region]}, {when}"
             what = f"position error minus that of {label}"
             seeds = min(len(ours.seeds), len(other.seeds))
             says = _papers(results, label, horizon) if region == "all" else ""

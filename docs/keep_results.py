@@ -1,0 +1,51 @@
+"""Keep what a study found beside the documents: its claims, its own tables and figures, as small files.
+
+    python docs/keep_results.py studies/factorial-mini studies/counterfactual-mini
+    sgjepa claims --results docs/results/claims
+
+writes docs/results/claims/STUDY-SIZE.json and docs/results/studies/STUDY-SIZE/. Folders of the machine are left out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgjepa.core import files, records
+from sgjepa.results.verdicts import ClaimsRecord
+
+RESULTS = Path(__file__).parent / "results"
+SHARED = {"by_gravity.csv", "by_horizon.csv", "counterfactual.csv"}  # tables that every report has; large
+
+
+def told(provenance: dict[str, Any]) -> dict[str, Any]:
+    """Without the folders of the machine it was made on."""
+    words = provenance["command"].replace("__main__.py", "sgjepa").split()
+    return {**provenance, "command": " ".join(Path(word).name if word.startswith("/") else word for word in words)}
+
+
+def keep(study: Path) -> None:
+    """One study's results."""
+    report = study / "report"
+    about = files.read_json(report / "study.json")
+    name = f"{about['study']}-{about['size']}"
+    place = RESULTS / "studies" / name
+    place.mkdir(parents=True, exist_ok=True)
+    if (report / "claims.json").is_file():
+        found = records.read(ClaimsRecord, report / "claims.json", "run the study again")
+        (RESULTS / "claims").mkdir(exist_ok=True)
+        records.write(RESULTS / "claims" / f"{name}.json", replace(found, provenance=told(found.provenance)))
+    for table in sorted((report / "tables").glob("*.csv")):
+        if table.name not in SHARED or table.stem == about["study"]:
+            shutil.copyfile(table, place / table.name)
+    for figure in sorted((report / "figures").glob(f"{about['study']}*.png")):
+        shutil.copyfile(figure, place / figure.name)
+    print(f"{place}: {', '.join(path.name for path in sorted(place.iterdir()))}")
+
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        keep(Path(folder))
