@@ -26,7 +26,7 @@ from sgjepa.envs.spatial import Spatial
 
 import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
 
-WORLDS = [name for name, env in ENVS.items() if env.world.succeeds]
+WORLDS = [name for name, env in ENVS.items() if env.world.succeeds and issubclass(env, Spatial)]
 SIDE, FINE = 64, 16
 # part: what is timed, and where it is looked up
 PARTS: dict[str, tuple[Any, str]] = {

@@ -11,15 +11,17 @@ from sgjepa.envs import ENVS
 
 OUT = Path(__file__).parent / "images"
 ARMS = ("arm_catcher_ball", "arm_paddle_ball", "franka_basket")
+CONVENTIONAL = ("reacher", "cube")
 BALL = (0.62, 9.8, 20.0)  # Pluto, Earth, and the strongest pull of the test set
 SHOWN = {"square": -2.0, "right_triangle": 1.0, "pentagon": 4.0, "house": 10.0}
 
 
 def main() -> None:
-    """One episode of each planar world, Approach Ball under three gravities, and the arms at work."""
+    """One episode of each planar world, Approach Ball under three gravities, the arms at work, and the benchmarks."""
     planar()
     ball()
     arms()
+    conventional()
 
 
 def planar() -> None:
@@ -50,6 +52,16 @@ def arms() -> None:
         labels.append(f"{world.removesuffix('_ball').replace('_', ' ')}\ng = {gravity:g} m/s^2")
         env.close()
     save("arms.png", frames, labels)
+
+
+def conventional() -> None:
+    """A demonstration in each of the conventional benchmarks."""
+    frames = []
+    for world in CONVENTIONAL:
+        env = ENVS[world](image_size=128)
+        frames.append(episode.simulate(env, seed=1, law={}, plan=env.world.plans[-1]).frames)
+        env.close()
+    save("conventional.png", frames, list(CONVENTIONAL))
 
 
 def save(name: str, frames: list[np.ndarray], labels: list[str]) -> None:

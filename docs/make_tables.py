@@ -87,14 +87,30 @@ def _rise(row: Row | None) -> str:
 def tuning(name: str) -> str:
     """The grid: a line per method, residual step and dropout; a column per weight: error over all horizons, at h = 44."""
     rows = read(name)
-    weights = sorted({float(row["weight"]) for row in rows if float(row["weight"])})
+    weights = sorted({float(row["weight"]) for row in rows})  # 0: a frozen encoder needs none
     found = {(row["method"], row["residual"], row["dropout"], float(row["weight"])): row for row in rows}
-    lines = [_line(["", *(f"weight {weight:g}" for weight in weights)]), _line(["---"] * (len(weights) + 1))]
+    lines = [
+        _line(["", *(f"weight {weight:g}" if weight else "no SIGReg" for weight in weights)]),
+        _line(["---"] * (len(weights) + 1)),
+    ]
     for method, residual, dropout in sorted({key[:3] for key in found}):
         how = f"{method}, {'residual' if residual == 'True' else 'plain'}, dropout {float(dropout):g}"
         here = [found.get((method, residual, dropout, weight)) for weight in weights]
         best = min(float(row["position_mean"]) for row in rows if row["method"] == method)
         lines.append(_line([how, *(_tuned(row, best) for row in here)]))
+    return "\n".join(lines)
+
+
+def factorial(name: str) -> str:
+    """Law given or constant x one step or rollout: the mean over the horizons and the last, in and out of distribution."""
+    rows = [row for row in read(name) if row["metric"] == "position_l2" and row["kind"] == "method"]
+    columns = [(region, horizon) for region in ("in", "out") for horizon in ("mean", "44")]
+    heads = [f"{REGIONS[region]}, {_when(horizon)}" for region, horizon in columns]
+    lines = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
+    found = {(row["method"], row["region"], row["horizon"]): row for row in rows}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        name = "GRU, law given, rollout: SG-JEPA" if method.startswith("SG-JEPA") else method
+        lines.append(_line([name, *(_value(found[method, *column]) for column in columns)]))
     return "\n".join(lines)
 
 
@@ -133,6 +149,7 @@ TABLES: dict[str, Callable[[], str]] = {
         "approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), (0, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
     ),
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
+    "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
 }

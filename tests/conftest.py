@@ -12,6 +12,8 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
+from sgjepa.envs.conventional.blocks import Blocks
+from sgjepa.envs.conventional.files import PACKAGES, installed
 from sgjepa.envs.render import gl
 from sgjepa.envs.spatial import Spatial
 from sgjepa.recipes.datasets import dataset
@@ -49,6 +51,9 @@ def no_opengl() -> str:
 def _needs_opengl(request: pytest.FixtureRequest) -> None:
     """A test whose parameter `world` is a 3-D one, or that is marked `opengl`, needs a backend that works."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
-    spatial = issubclass(ENVS.get(parameters.get("world"), object), Spatial)
+    world = parameters.get("world")
+    spatial = issubclass(ENVS.get(world, object), Spatial | Blocks)
     if (spatial or request.node.get_closest_marker("opengl")) and (why := request.getfixturevalue("no_opengl")):
         pytest.skip(why)
+    if world in PACKAGES and not installed(world):
+        pytest.skip(f"{world} needs the extra `conventional`")

@@ -17,6 +17,7 @@ from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options, simulate
 from sgjepa.data.seeds import chance_seed
 from sgjepa.envs import ENVS
+from sgjepa.envs.arms.base import ArmWorld
 
 TASKS = [name for name, env in ENVS.items() if env.world.succeeds]
 CATCHER = "arm_catcher_ball"
@@ -125,15 +126,16 @@ def test_a_task_says_what_it_measures(world: str) -> None:
     assert {one.given for one in declared.measures} <= {"", *env.measures()}
 
 
-@pytest.mark.parametrize("world", TASKS)
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])
 def test_who_holds_still_does_not_move(world: str) -> None:
     env = ENVS[world](image_size=8)
+    assert isinstance(env, ArmWorld)
     policy = HoldStill(env.world)
     env.begin(seed=1)
-    before, facing = (part.copy() for part in env.tool())  # type: ignore[attr-defined]
+    before, facing = (part.copy() for part in env.tool())
     for _ in range(5):  # before the ball can be there
         env.advance(policy.act(env.seen_state()[None], np.zeros((1, 1)))[0])
-    after, turned = env.tool()  # type: ignore[attr-defined]
+    after, turned = env.tool()
     assert np.abs(after - before).max() < 2e-3
     assert np.abs(turned - facing).max() < 0.01
 

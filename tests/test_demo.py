@@ -22,8 +22,10 @@ from sgjepa.core.run_folder import MODEL
 from sgjepa.recipes.datasets import dataset
 from sgjepa.results.gather import gather
 from sgjepa.studies import STUDIES, factorial
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell, chosen, make_datasets, names_of
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chains_of, chosen, make_datasets, names_of
+from sgjepa.studies.study import Study, chains_of
 from sgjepa.training.budget import with_updates
 from sgjepa.training.losses import OneStepLoss
 
@@ -163,9 +165,10 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
     leader, follower = replace(short, name="leader"), replace(short, name="follower")
     study = Study("two", "?", "!", lambda _: [Cell(follower, start="leader"), Cell(leader)])
-    chains = chains_of(study, study.cells("mini"), "mini", tmp_path, finished.parent, seeds=2, updates=2)
+    chains = chains_of(study, study.cells("mini"), Asked("mini", tmp_path, finished.parent, updates=2), seeds=2)
     assert [chain.run.init for chain in chains] == [
-        str(tmp_path / f"leader-mini-seed{s}") if f else None for s, f in ((0, True), (0, False), (1, True), (1, False))
+        str(tmp_path / "runs" / f"leader-mini-seed{s}") if f else None
+        for s, f in ((0, True), (0, False), (1, True), (1, False))
     ]
     run_chains(chains, finished.parent, workers=2)
     for chain in chains:
@@ -175,7 +178,7 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
 
 def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr("sgjepa.studies.study.collect", lambda settings, out, _: made.append((settings.world, out.name)))
+    monkeypatch.setattr("sgjepa.studies.cells.collect", lambda settings, out, _: made.append((settings.world, out.name)))
     (tmp_path / "house-mini").mkdir()
     datas = (("square-mini", "house-mini"), ("my-own",), ("square-mini",), ("its-own",))
     cells = [Cell(replace(RUN, data=data), judged_on="pentagon-mini") for data in datas]

@@ -22,8 +22,10 @@ from sgjepa.recipes.datasets import dataset, named
 from sgjepa.results.claims import CLAIMS
 from sgjepa.results.verdicts import read_claims
 from sgjepa.studies import crossover, history, local_gap, post_training, shapes
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import name_of
-from sgjepa.studies.study import WORLDS, Cell, Study, chains_of, run_study
+from sgjepa.studies.study import WORLDS, Study, chains_of, run_study
 from sgjepa.training import checkpoint
 
 SHAPES = ("square", "right_triangle", "pentagon", "house")
@@ -67,7 +69,7 @@ def _of_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
 def answered(study: Study, out: Path, datasets: Path, runs: Path) -> Path:
     """Its report's folder, with one update of each training of a tiny model."""
     shortened = replace(study, probe="linear", cells=lambda size: [shrunk(cell) for cell in study.cells(size)])
-    page = run_study(shortened, "mini", out, datasets, seeds=1, updates=1, workers=1, runs=runs)
+    page = run_study(shortened, Asked("mini", out, datasets, seeds=1, updates=1, workers=1, runs=runs))
     text = page.read_text()
     for name in {row.claim for record in read_claims([out]) for row in record.rows}:
         assert CLAIMS[name].statement.replace("'", "&#x27;") in text
@@ -107,7 +109,7 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
     monkeypatch.setattr(history, "SHORT", (4,))
     report = answered(history.STUDY, tmp_path, datasets, runs)
     cells = [shrunk(cell) for cell in crossover.cells("mini")]
-    shared = chains_of(crossover.STUDY, cells, "mini", runs, datasets, seeds=1, updates=1, shared=True)
+    shared = chains_of(crossover.STUDY, cells, Asked("mini", runs, datasets, updates=1, runs=runs), seeds=1)
     assert {chain.folder.name for chain in shared} < set(files.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)

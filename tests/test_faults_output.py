@@ -19,6 +19,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
 from sgjepa.data.store import open_dataset
 from sgjepa.studies import demo, factorial
+from sgjepa.studies.asked import Asked
 from sgjepa.studies.study import run_study
 
 MADE_BY = "sgjepa report"
@@ -253,10 +254,10 @@ def test_a_study_and_the_demo_refuse_a_page_of_somebody_elses_before_any_work(
     for name in ("report", "report-quick"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.html").write_text("mine")
-    monkeypatch.setattr("sgjepa.studies.study.collect", lambda *_: pytest.fail("it worked first"))
+    monkeypatch.setattr("sgjepa.studies.cells.collect", lambda *_: pytest.fail("it worked first"))
     monkeypatch.setattr(demo, "collect", lambda *_: pytest.fail("it worked first"))
     with pytest.raises(InputError, match="was not made by `sgjepa study factorial`"):
-        run_study(factorial.STUDY, "mini", tmp_path, tmp_path / "datasets")
+        run_study(factorial.STUDY, Asked("mini", tmp_path, tmp_path / "datasets"))
     assert "report-quick is not empty" in refuse(capsys, "demo", "--quick", "--methods", "gru", "--out", tmp_path)
     (tmp_path / "report-quick" / "index.html").unlink()
     (tmp_path / "preview").mkdir()

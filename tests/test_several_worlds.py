@@ -11,6 +11,7 @@ from conftest import small
 
 from sgjepa.data.collect import collect
 from sgjepa.studies import predictors
+from sgjepa.studies.asked import Asked
 from sgjepa.studies.study import run_study
 
 WORLDS = ("square", "approach_ball")
@@ -30,7 +31,7 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     cells = [cell for cell in predictors.cells("mini") if cell.run.name in names]
     assert sorted(cell.run.name for cell in cells) == sorted(names)
     study = replace(predictors.STUDY, cells=lambda _: cells, probe="linear")
-    page = run_study(study, "mini", tmp_path / "out", tmp_path / "datasets", updates=1)
+    page = run_study(study, Asked("mini", tmp_path / "out", tmp_path / "datasets", updates=1))
     for world in WORLDS:
         own = tmp_path / "out" / f"report-{world}-mini" / "index.html"
         assert own.is_file()

@@ -12,8 +12,10 @@ from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.places import digest_of, place_of
-from sgjepa.studies.study import Cell, Done, Study, chains_of, run_study
+from sgjepa.studies.study import Done, Study, chains_of, run_study
 
 SHORT = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
 
@@ -35,7 +37,7 @@ def test_two_studies_with_one_cell_train_it_once_and_each_calls_it_as_it_likes(f
             labels={name: f"the {name} one"},
             probe="linear" if name == "usual" else "mlp",
         )
-        page = run_study(study, "mini", tmp_path / name, finished.parent, seeds=1, updates=2, workers=1, runs=runs)
+        page = run_study(study, Asked("mini", tmp_path / name, finished.parent, seeds=1, updates=2, workers=1, runs=runs))
         answers[name] = (page.parent / "answer.txt").read_text()
     (folder,) = (path for path in runs.iterdir() if path.is_dir())
     assert folder.name.startswith("plain-"), "the first study's name"
@@ -89,4 +91,4 @@ def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path,
     cells = [Cell(replace(SHORT, name=name)) for name in ("one", "same")]
     study = Study("twice", "?", "!", lambda _: cells)
     with pytest.raises(InputError, match="twice: same is the very training that one is"):
-        chains_of(study, cells, "mini", tmp_path, finished.parent, 1, None, shared=True)
+        chains_of(study, cells, Asked("mini", tmp_path, finished.parent, runs=tmp_path), 1)

@@ -18,9 +18,11 @@ from sgjepa import cli
 from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.studies import ORDER, STUDIES
+from sgjepa.studies.asked import Asked
 from sgjepa.studies.budget import budget
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, run_study
+from sgjepa.studies.study import Study, run_study
 
 # of each study, as few cells as its sentences need
 FEW = {
@@ -67,7 +69,7 @@ def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest
     study, out = STUDIES[name], place / name
     assert isinstance(study, Study)
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW[name], "runs": place / "runs"}
-    page = run_study(tiny(study), "mini", out, place / "datasets", **given)
+    page = run_study(tiny(study), Asked("mini", out, place / "datasets", **given))
     text = page.read_text()
     about = files.read_json(page.parent / "study.json")
     assert about["study"] == name
@@ -90,7 +92,7 @@ def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest
     assert isinstance(study, Study)
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW["discount"], "runs": place / "runs"}
     for _ in range(2):
-        page = run_study(tiny(study), "mini", place / "again", place / "datasets", **given)
+        page = run_study(tiny(study), Asked("mini", place / "again", place / "datasets", **given))
         answers.append({path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()})
     assert answers[0] == answers[1]
     assert "2 of them there already\n" in capsys.readouterr().out
@@ -101,7 +103,7 @@ def answered(place: Path, out: Path, runs: Path) -> dict[str, bytes]:
     study = STUDIES["discount"]
     assert isinstance(study, Study)
     given = {"seeds": 1, "updates": 2, "workers": 1, "only": FEW["discount"], "runs": runs}
-    page = run_study(tiny(study), "mini", out, place / "datasets", **given)
+    page = run_study(tiny(study), Asked("mini", out, place / "datasets", **given))
     return {path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()}
 
 

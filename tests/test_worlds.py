@@ -16,6 +16,7 @@ from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.envs.base import Env
+from sgjepa.envs.conventional.blocks import Blocks
 from sgjepa.laws import LAWS, Grid
 from sgjepa.recipes.datasets import SIZES
 
@@ -96,7 +97,8 @@ def test_a_world_declares_what_it_offers(world: str) -> None:
         assert (units[probed.angle], units[probed.rate]) == ("rad", "rad/s")
     assert set(declared.goal) <= units.keys()
     assert declared.succeeds == (env.success is not Env.success)
-    assert declared.succeeds == issubclass(env, ArmWorld)
+    assert declared.succeeds == issubclass(env, ArmWorld | Blocks)
+    assert bool(declared.goal) == issubclass(env, Blocks)
     assert set(declared.laws) <= LAWS.keys()
     declared.check_laws(declared.nominal_law)
     assert usual is not None
@@ -166,7 +168,7 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
         ({"law": {"gravity": True}}, "finite number"),
         ({"state": {"x": True}}, "state 'x' must be a finite number, got True"),
         ({"state": {"x": "0"}}, "state 'x' must be a finite number"),
-        ({"state": {"x": 1e9}}, "m into .*wall"),
+        ({"state": {"x": 1e9}}, "m into .*wall|m beyond where the arm has it"),
         ({"colour": "red"}, "unknown reset option 'colour'"),
         ({"state": {"colour": 1.0}}, "unknown state quantity 'colour'"),
     ]:

@@ -26,7 +26,7 @@ def flags(parser: ArgumentParser) -> None:
         default="mini",
         metavar="SIZE",
         help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or "
-        "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000)",
+        "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000; benchmarks 224 px, 10,000)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
     parser.add_argument(

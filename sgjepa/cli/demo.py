@@ -38,6 +38,7 @@ def run(options: Namespace) -> None:
     shared.prepare_for_torch()
     shared.need_matplotlib()
     from sgjepa.studies import demo
+    from sgjepa.studies.asked import Asked
     from sgjepa.studies.study import run_study
 
     shared.need_seeds(options)
@@ -54,8 +55,7 @@ def run(options: Namespace) -> None:
         methods = tuple(method for method in methods if method != "dino")
     print(f"2. {len(methods) * options.seeds} trainings ({', '.join(methods)}), equal data and updates, each evaluated.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
-    page = run_study(
-        demo.study(world, methods, length),
+    asked = Asked(
         length,
         options.out,
         options.out / "datasets",
@@ -64,5 +64,6 @@ def run(options: Namespace) -> None:
         page=demo.page(world, length),
         note=demo.shortened(world, length),
     )
+    page = run_study(demo.study(world, methods, length), asked)
     print(f"3. What it says, with intervals and pictures: {page}")
     shared.say_verdict(page.parent)

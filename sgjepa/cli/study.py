@@ -58,9 +58,10 @@ def run(options: Namespace) -> None:
 
 def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa import studies
+    from sgjepa.studies.asked import Asked
 
     given = {"seeds": options.seeds, "updates": options.updates, "only": only, "runs": options.runs}
-    page = studies.find(name).run(options.size, out, options.datasets, **given)
+    page = studies.find(name).run(Asked(options.size, out, options.datasets, **given))
     print(page)
     shared.say_verdict(page.parent)
 

@@ -6,7 +6,6 @@ import importlib.util
 import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from sgjepa.cli import shared
 from sgjepa.core.errors import InputError, MachineError
@@ -47,9 +46,10 @@ def run(options: Namespace) -> None:
 def _serve(options: Namespace) -> None:
     need_view()
     from sgjepa.view.server import HOST, bind, serve
+    from sgjepa.view.studio import open_studio
 
     with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
-        studio = _studio(_folders(options.runs))
+        studio = open_studio(_folders(options.runs))
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
@@ -59,10 +59,11 @@ def _serve(options: Namespace) -> None:
 
 def _export(options: Namespace) -> None:
     from sgjepa.view.export import Grid, export
+    from sgjepa.view.studio import open_studio
 
     asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
     grid = Grid(**asked)
-    studio = _studio(_folders(options.runs))
+    studio = open_studio(_folders(options.runs))
     try:
         print(export(studio, options.export, grid))
     finally:
@@ -75,16 +76,6 @@ def _folders(runs: list[str]) -> list[Path]:
 
     named = runs or [f"{zoo.PREFIX}{name}" for name in zoo.names()]
     return [zoo.folder_of(text.removeprefix(zoo.PREFIX)) if text.startswith(zoo.PREFIX) else Path(text) for text in named]
-
-
-def _studio(runs: list[Path]) -> Any:
-    import torch
-
-    from sgjepa.view.shown import open_shown
-    from sgjepa.view.studio import Studio
-
-    torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
-    return Studio(open_shown(runs))
 
 
 def need_view() -> None:

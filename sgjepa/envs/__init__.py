@@ -12,6 +12,7 @@ from sgjepa.core.errors import unknown  # noqa: E402
 from sgjepa.envs import approach_ball, planar  # noqa: E402
 from sgjepa.envs.arms import basket, catcher, paddle  # noqa: E402
 from sgjepa.envs.base import Env  # noqa: E402
+from sgjepa.envs.conventional import cube, reacher  # noqa: E402
 
 ENVS: dict[str, type[Env]] = {
     "square": planar.Square,
@@ -22,6 +23,8 @@ ENVS: dict[str, type[Env]] = {
     "arm_catcher_ball": catcher.ArmCatcherBall,
     "arm_paddle_ball": paddle.ArmPaddleBall,
     "franka_basket": basket.FrankaPaddleToBasket,
+    "reacher": reacher.Reacher,
+    "cube": cube.Cube,
 }
 
 for _env in ENVS.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import gymnasium
@@ -54,6 +54,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.terminate_on_success = terminate_on_success
         self.law: dict[str, float] = {}
         self.plan = ""
+        self.goal: dict[str, float] = {}  # the quantities that `world.goal` names, as they should become
         self.t = -1  # frame number; -1 until the first reset has succeeded
         self._rewarded = False  # whether a step of this episode has ended in success
         self._painter = None
@@ -93,8 +94,12 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def expert(self) -> np.ndarray:
         """The scripted demonstrator's control for this step, (A,) float32."""
 
+    def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
+        """A goal for the episode that was just launched, by the names of `world.goal`; empty where there is none."""
+        return {}
+
     def success(self) -> bool:
-        """Whether the task is achieved so far; worlds without a task say no."""
+        """Whether the task is achieved so far, in worlds with a goal by the present state; those without a task say no."""
         return False
 
     def measures(self) -> dict[str, float]:
@@ -130,7 +135,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
 
-        Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Else the seed decides.
+        Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Worlds with a `goal` take
+        {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}: what to reach, by all the names of `world.goal`. Else the seed decides.
         """
         self.begin(seed, options)
         return self._frame(), self._info()
@@ -138,7 +144,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """`reset` without a picture: for those who do not look."""
         options = options or {}
-        known = ["law", "state", *(["plan"] if self.world.plans else [])]
+        known = ["law", "state", *(["plan"] if self.world.plans else []), *(["goal"] if self.world.goal else [])]
         for key in options:
             if key not in known:
                 raise unknown("reset option", key, known)
@@ -147,6 +153,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
         self.world.check_laws(law)
         state = self._check_state(options.get("state", {}))
+        goal = self._check_goal(options["goal"]) if "goal" in options else None
         super().reset(seed=seed)
         if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
             self.close()
@@ -160,6 +167,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             ]  # also when not used: a seed is a launch
             self.plan = options.get("plan", drawn)
         self._launch(self.np_random)
+        chance = self._draw_goal(self.np_random)  # also when not used: a seed is a launch
+        self.goal = chance if goal is None else goal
         if state:
             self._set_state(state)
         self.t = 0
@@ -213,6 +222,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return {
             "state": dict(zip(names, self.state().tolist(), strict=True)),
             "law": dict(self.law),
+            **({"goal": dict(self.goal)} if self.goal else {}),
             "phys": dict(zip((q.name for q in self.world.phys), self.phys().tolist(), strict=True)),
             "success": self.success(),
             "records": self.records(),
@@ -239,12 +249,22 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return array
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, float]:
-        names = [q.name for q in self.world.state]
-        if not isinstance(state, Mapping):
-            raise InputError(f"state must be a dict of named quantities ({', '.join(names)}), got {state!r}")
-        for name, value in state.items():
-            if name not in names:
-                raise unknown("state quantity", name, names)
-            if not math.isfinite(laws.number(value)):
-                raise InputError(f"state '{name}' must be a finite number, got {value!r}")
-        return {name: float(value) for name, value in state.items()}
+        return _named_numbers("state", state, [q.name for q in self.world.state])
+
+    def _check_goal(self, goal: Mapping[str, Any]) -> dict[str, float]:
+        given = _named_numbers("goal", goal, self.world.goal)
+        if missing := [name for name in self.world.goal if name not in given]:
+            raise InputError(f"a goal of {self.world.name} needs {', '.join(self.world.goal)}; {', '.join(missing)} missing")
+        return {name: given[name] for name in self.world.goal}
+
+
+def _named_numbers(kind: str, given: Any, names: Sequence[str]) -> dict[str, float]:
+    """Finite numbers by the names that they may have. kind: for the errors"""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{kind} must be a dict of named quantities ({', '.join(names)}), got {one_line(repr(given), 60)}")
+    for name, value in given.items():
+        if name not in names:
+            raise unknown(f"{kind} quantity", name, names)
+        if not math.isfinite(laws.number(value)):
+            raise InputError(f"{kind} '{name}' must be a finite number, got {value!r}")
+    return {name: float(value) for name, value in given.items()}

@@ -17,3 +17,9 @@ IN_SPACE = {
     "mini": Size(pixels=64, train=1000, test=250, window=SMALL_WINDOW),
     "paper": Size(pixels=256, train=8000, test=1600),
 }
+# conventional benchmarks: 224 px as LeWM has them. The paper does not give its episodes; its 127,000 held-out clips would be
+# 127 of each of 1,000, a tenth of LeWM's 10,000
+BENCHMARK = {
+    "mini": Size(pixels=64, train=1000, test=250, window=SMALL_WINDOW),
+    "paper": Size(pixels=224, train=9000, test=1000),
+}

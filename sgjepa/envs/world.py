@@ -64,6 +64,7 @@ class Usual:
     sizes: Mapping[str, Size]  # by name, the smallest first: mini, perhaps small, paper
     patch: int  # pixels, of the paper's encoder
     sigreg: float  # the paper's weight of SIGReg
+    history: int = 20  # H of the paper's models
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class World:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
     # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)
     records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
-    own: tuple[str, ...] = ()  # those of the records that tell the robot's own pose: what it may know besides the state
+    # those of the records that tell the robot's own pose, or the goal: what it may know besides the state
+    own: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
     # what demonstrations are meant to come to, as often as listed; datasets go through it in turn
     plans: tuple[str, ...] = ()
@@ -103,7 +105,7 @@ class World:
 
     @property
     def seen(self) -> tuple[Quantity, ...]:
-        """What one who needs no pictures is shown of a frame: the state, then the robot's own pose."""
+        """What one who needs no pictures is shown of a frame: the state, then the robot's own pose and the goal."""
         return (*self.state, *(quantity for name in self.own for quantity in self.records[name]))
 
     def check_laws(self, names: Iterable[str]) -> None:

@@ -93,16 +93,16 @@ def lewm(world: str, size: str) -> Run:
 
 def dino(world: str, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
-    controls = _controls(world)
+    controls, laws, history = _controls(world), _laws(world), usual(world).history
     if size in _ON_CPU:
-        narrow = DinoConfig(MobileNetV2(64), controls, laws=1, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
+        narrow = DinoConfig(MobileNetV2(64), controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
         return _run(world, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
         name=f"{world}_dino",
         data=(f"{world}-paper",),
-        model=DinoConfig(DINOv2(), controls, laws=1),
+        model=DinoConfig(DINOv2(), controls, laws=laws, history=history),
         loss=OneStepLoss(sigreg=0.0),
-        train=Train(epochs=20, batch=32, frames=21),
+        train=Train(epochs=20, batch=32, frames=history + 1),
         optim=OptimConfig(kind="adamw", lr=5e-4, weight_decay=1e-2),
     )
 
@@ -137,13 +137,13 @@ def _model(
     world: str, size: str, family: str, predictor: GRU | SSM | Transformer, encoder: ViT | Convolutions
 ) -> JEPAConfig:
     if size not in _ON_CPU:
-        return JEPAConfig(encoder, predictor, _controls(world), laws=1)
+        return JEPAConfig(encoder, predictor, _controls(world), laws=_laws(world), history=usual(world).history)
     chosen = CHOSEN[size][family]
     return JEPAConfig(
         encoder,
         replace(predictor, dropout=chosen.dropout),
         _controls(world),
-        laws=1,
+        laws=_laws(world),
         latent=_LATENT,
         projector_width=256,
         condition_width=128,
@@ -154,6 +154,11 @@ def _model(
 
 def _controls(world: str) -> int:
     return len(find(world).world.control)
+
+
+def _laws(world: str) -> int:
+    """How many vary in the world's dataset: none in conventional benchmarks."""
+    return len(usual(world).train)
 
 
 def _encoder(world: str, size: str) -> ViT | Convolutions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +27,7 @@ from sgjepa.studies import (
     sigreg,
     tuning,
 )
+from sgjepa.studies.asked import Asked
 
 
 class Answers(Protocol):
@@ -39,19 +39,8 @@ class Answers(Protocol):
     @property
     def question(self) -> str: ...
 
-    def run(
-        self,
-        size: str,
-        out: Path,
-        datasets: Path,
-        *,
-        seeds: int | None = None,
-        updates: int | None = None,
-        workers: int | None = None,
-        only: Sequence[str] = (),
-        runs: Path | None = None,
-    ) -> Path:
-        """Answer the question; returns the page. runs: where the trainings of all studies lie; None: in `out` alone."""
+    def run(self, asked: Asked, /) -> Path:
+        """Answer the question; returns the page."""
 
 
 _ALL: tuple[Answers, ...] = (

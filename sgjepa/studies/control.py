@@ -33,8 +33,10 @@ from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure, write_claims
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Cell, Study, chosen, command_of, planned
+from sgjepa.studies.study import Study, planned
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 OURS = "SG-JEPA (GRU)"
@@ -70,35 +72,23 @@ class ControlStudy:
     def command(self) -> str:
         return f"sgjepa study {self.name}"
 
-    def run(
-        self,
-        size: str,
-        out: Path,
-        datasets: Path,
-        *,
-        seeds: int | None = None,
-        updates: int | None = None,
-        workers: int | None = None,
-        only: Sequence[str] = (),
-        runs: Path | None = None,
-    ) -> Path:
+    def run(self, asked: Asked) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
 
-        updates: of world models and policies, instead of the recipes' own. only: patterns of the runs' names.
+        updates: of world models and policies. only: patterns of the runs' names.
         """
-        seeds = {"mini": 2}.get(size, 1) if seeds is None else seeds
-        cells = chosen(models(size), only)
-        of_models = Study(self.name, self.question, self.claim, lambda _: cells)
-        how: dict[str, Any] = {"updates": updates, "workers": workers, "page": "report", "runs": runs}
-        chains = planned(of_models, cells, size, out, datasets, seeds, **how)
-        if runs is not None:
+        size, out, datasets = asked.size, asked.out, asked.datasets
+        seeds = {"mini": 2}.get(size, 1) if asked.seeds is None else asked.seeds
+        cells = chosen(models(size), asked.only)
+        chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
+        if asked.runs is not None:
             print("  policies follow, each trained and tried in closed loop; their time is not counted", flush=True)
-        run_chains([replace(chain, evaluated=False) for chain in chains], datasets, workers)
+        run_chains([replace(chain, evaluated=False) for chain in chains], datasets, asked.workers)
         by_world: dict[str, list[Pupil]] = {}
         for chain in chains:
             world = chain.run.data[0].rpartition("-")[0]  # a dataset's usual name is WORLD-SIZE
-            by_world.setdefault(world, []).extend(pupils(chain, size, out, datasets, updates))
-        places = teach([pupil for some in by_world.values() for pupil in some], workers)
+            by_world.setdefault(world, []).extend(pupils(chain, asked))
+        places = teach([pupil for some in by_world.values() for pupil in some], asked.workers)
         pages, played = {}, {}
         for world, taught in by_world.items():
             place_ = out / f"report-{world}"
@@ -107,14 +97,14 @@ class ControlStudy:
             played[world] = gather_trials(tried)
         found = summary(played)
         page = overview(found, self.question, self.claim, pages, out / "report", self.command)
-        command = command_of(self.name, size, seeds, updates, only)
-        write_claims(page.parent, self.name, size, updates, command, found.claims)
+        write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
         return page
 
 
 def models(size: str) -> list[Cell]:
-    """The world models whose features are compared, in every world with a task."""
-    worlds = [name for name, env in ENVS.items() if env.world.succeeds and env.world.usual and size in env.world.usual.sizes]
+    """The world models whose features are compared, in every world with a task under laws."""
+    declared = {name: env.world for name, env in ENVS.items() if env.world.succeeds and env.world.nominal_law}
+    worlds = [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
     return [Cell(_without_decoder(f"{world}_{method}", size)) for world in worlds for method in METHODS]
 
 
@@ -123,18 +113,18 @@ def _without_decoder(name: str, size: str) -> Any:
     return replace(run, train=replace(run.train, decoder=False))
 
 
-def pupils(chain: Chain, size: str, out: Path, datasets: Path, updates: int | None) -> list[Pupil]:
+def pupils(chain: Chain, asked: Asked) -> list[Pupil]:
     """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's."""
-    name, data = chain.name, datasets / chain.run.data[0]
-    asked: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
+    name, data, size, updates = chain.name, asked.datasets / chain.run.data[0], asked.size, asked.updates
+    eyes: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
     if name.endswith("_gru"):
-        asked += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
-    made = out / "policies"
+        eyes += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
+    made = asked.out / "policies"
     return [
         Pupil(
             run, law, chain.run.seed, made / f"{name}-{size}-seed{chain.run.seed}", size, updates, TRIES.get(size, 1), data
         )
-        for run, law, name in asked
+        for run, law, name in eyes
     ]
 
 

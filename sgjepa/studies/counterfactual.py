@@ -25,7 +25,8 @@ from sgjepa.results.counterfactual import Counterfactual, counterfactuals, told_
 from sgjepa.results.gather import MAIN
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies import sweep
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 
 METHODS = ("gru", "transformer", "lewm")
 TABLE = "tables/counterfactual_rise.csv"

@@ -21,7 +21,8 @@ from sgjepa.results.compare import MEAN, Horizon
 from sgjepa.results.coverage import rank_with_coverage
 from sgjepa.results.gather import MAIN, METRICS, Results
 from sgjepa.studies import sweep
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 
 RECIPES = ("gru", "transformer", "lewm", "dino")
 TABLE = "tables/coverage.csv"

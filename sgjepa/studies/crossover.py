@@ -23,8 +23,9 @@ from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
 from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import measure
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import PREDICTORS, fresh, joint, name_of
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.study import WORLDS, Done, Study
 
 ENDPOINT = "excess_nmse"  # at the last horizon: the mean over all of them
 TABLE = "tables/crossover.csv"

@@ -20,7 +20,8 @@ from sgjepa.envs import find
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.studies.study import Cell, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import Study
 from sgjepa.training.run import Run
 
 WORLD = "approach_ball"

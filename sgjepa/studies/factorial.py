@@ -22,7 +22,8 @@ from sgjepa.report.words import REGIONS, place, signed
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, METRICS, Results, unit
 from sgjepa.results.verdicts import Claims, measure
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.run import Run
 

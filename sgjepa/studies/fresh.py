@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.recipes.training import recipe
-from sgjepa.studies.study import WORLDS, Cell
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS
 
 PREDICTORS = {"gru": "GRU", "transformer": "Transformer"}
 

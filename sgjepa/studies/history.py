@@ -21,8 +21,9 @@ from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import verdict
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import measure
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import PREDICTORS, fresh, joint, name_of
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.study import WORLDS, Done, Study
 
 SHORT = (2, 4, 8)  # latents that are visible, beside the whole history
 MAIN_SHORT = 4  # the paper's comparison

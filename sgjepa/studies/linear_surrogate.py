@@ -26,7 +26,8 @@ from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of

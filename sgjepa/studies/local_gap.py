@@ -24,8 +24,9 @@ from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import fresh, joint, name_of
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.study import WORLDS, Done, Study
 
 OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
 LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation

@@ -31,7 +31,8 @@ from sgjepa.results.gather import METRICS
 from sgjepa.results.load import LABELS
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 
 LAW = "gravity"
 # the paper's for planar worlds; where training is at Earth's gravity, as many deviations away as the tested laws reach

@@ -21,7 +21,8 @@ from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
-from sgjepa.studies.study import Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import Done, Study
 
 HOUSE = "house"
 SETS = {"triangle_square": "triangle + square", "triangle_square_pentagon": "triangle + square + pentagon", HOUSE: "house"}

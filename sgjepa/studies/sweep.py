@@ -20,7 +20,8 @@ from sgjepa.results.compare import Horizon, Method, marks
 from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import published_study
 from sgjepa.results.training import curve
-from sgjepa.studies.study import Cell, Done
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import Done
 from sgjepa.training.run import Run
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."

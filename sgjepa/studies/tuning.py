@@ -21,7 +21,8 @@ from sgjepa.report.content import Finding
 from sgjepa.report.words import fixed
 from sgjepa.results.compare import MEAN, Method
 from sgjepa.results.gather import MAIN
-from sgjepa.studies.study import WORLDS, Cell, Done, Study
+from sgjepa.studies.cells import Cell
+from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.training.run import Run
 
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}

@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
@@ -22,7 +24,7 @@ from sgjepa.view import wire
 from sgjepa.view.coverage import Coverage, coverage
 from sgjepa.view.imagination import LAWS, Imagined, encode, explain, imagine
 from sgjepa.view.question import Choice, Question
-from sgjepa.view.shown import Axis, Shown, axes
+from sgjepa.view.shown import Axis, Shown, axes, open_shown
 from sgjepa.view.truth import Truth, simulate
 from sgjepa.view.wire import Message, number, plain
 
@@ -130,6 +132,12 @@ class Studio:
                     continue
                 head = self._head(question, "explained") | explained_head(*found)
                 yield Message(head | {"model": one.name, "law": axis.name})
+
+
+def open_studio(folders: Sequence[Path]) -> Studio:
+    """For a process that does nothing else."""
+    torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
+    return Studio(open_shown(folders))
 
 
 def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def standing(model: Any, data: Any, floor: Floor, groups: tuple[int, ...]) -> li
     """What is seen, never moves and stands over the floor: for each shape the spheres (P, 4) whose hull it is."""
     shapes = []
     for i in range(model.ngeom):
-        still = model.body_weldid[model.geom_bodyid[i]] == 0
+        plane = model.geom_type[i] == mujoco.mjtGeom.mjGEOM_PLANE  # a floor or a wall: nothing lies behind it
+        still = model.body_weldid[model.geom_bodyid[i]] == 0 and not plane
         if still and model.geom_group[i] in groups and model.geom_rgba[i, 3] > 0:
             hull = _hull(model, model.geom_type[i], model.geom_size[i], model.geom_dataid[i])
             shapes.append(_placed(hull, data.geom_xpos[i], data.geom_xmat[i]))

@@ -1,0 +1,34 @@
+"""What one asks of a study: how large, where to, how often, which part of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The report goes to `out/<page>`. seeds, updates: instead of the study's and the recipes' own numbers.
+
+    only: patterns of the cells' names, such as "*_gru"; all without. runs: a folder of trainings that studies share; without
+    one they go to `out/runs` under the cells' own names. note: for the page's reader.
+    """
+
+    size: str
+    out: Path
+    datasets: Path
+    seeds: int | None = None
+    updates: int | None = None
+    workers: int | None = None
+    only: Sequence[str] = ()
+    runs: Path | None = None
+    page: str = "report"
+    note: str = ""
+
+    def command(self, study: str, seeds: int) -> str:
+        """What makes the same result again."""
+        more = ["--updates", str(self.updates)] if self.updates is not None else []
+        only = ["--only", *self.only] if self.only else []
+        return shlex.join(["sgjepa", "study", study, "--size", self.size, "--seeds", str(seeds), *more, *only])
