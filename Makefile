@@ -5,10 +5,13 @@ READY := .venv/.ready
 BROWSER := .venv/.browser
 BENCHMARKS := $(filter-out benchmarks/record.py,$(sort $(wildcard benchmarks/*.py)))
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo view test test-slow lint bench clean
 
 demo: $(READY)
 	$(BIN)/sgjepa demo
+
+view: $(READY)
+	$(BIN)/sgjepa view
 
 test: lint $(BROWSER)
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -14,7 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # from left to right; a module imports from its own room or from the left
 ROOMS = ("core", "theory", "laws", "envs", "data", "models", "training", "evaluation", "control")
-ROOMS += ("results", "report", "recipes", "studies", "zoo", "cli")
+ROOMS += ("results", "report", "recipes", "studies", "zoo", "view", "cli")
 NO_TORCH = {"core", "theory", "laws", "envs", "data", "results", "report", "zoo", "cli"}
 
 

@@ -23,6 +23,7 @@ SMALL = {
     "plan.py": "--rounds 1 --candidates 8 --iterations 2 --elites 2 --predictors gru",
     "closed_loop.py": "--episodes 2 --alone 1 --rounds 1 --workers 2",
     "frame.py": "--worlds arm_catcher_ball --steps 3",
+    "view.py": "--drags 2 --rounds 1 --models approach_ball_sg_jepa",
     "conventional.py": "--rounds 1 --times 1 --sizes 16",
     "experts.py": "--worlds arm_catcher_ball --train 1 --episodes 1 --workers 2",
 }

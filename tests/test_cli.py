@@ -32,6 +32,7 @@ STAGES = [
     "policy",
     "control",
     "report",
+    "view",
     "study",
     "claims",
     "zoo",
@@ -45,6 +46,7 @@ ELSEWHERE = (
     "policy",
     "control",
     "report",
+    "view",
     "study",
 )  # they take minutes, and run small in tests of their own
 

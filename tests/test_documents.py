@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from sgjepa import cli
 
@@ -68,3 +69,11 @@ def test_the_tables_are_what_the_results_say() -> None:
     assert set(named) == set(make_tables.TABLES), "every table stands somewhere, and none is unknown"
     for page in make_tables.PAGES:
         assert make_tables.filled(page.read_text()) == page.read_text(), page.name
+
+
+def test_the_film_of_the_viewer_moves_and_is_quickly_loaded() -> None:
+    """Made by `python docs/make_film.py`."""
+    film = ROOT / "docs" / "images" / "viewer.webp"
+    assert film.stat().st_size < 1_000_000
+    with Image.open(film) as opened:
+        assert getattr(opened, "n_frames", 1) > 20

@@ -194,6 +194,11 @@ def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None
     assert f"torch {about.provenance['libraries']['torch']}" in page.words
 
 
+def test_strips_are_followed_by_the_command_that_opens_their_run_in_the_viewer(page: Page, runs: list[Path]) -> None:
+    assert f"sgjepa view {runs[0]}" in page.words
+    assert f"sgjepa view {runs[1]}" not in page.words, "it has no strips"
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
 def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
     """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""

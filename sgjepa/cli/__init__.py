@@ -27,6 +27,7 @@ from sgjepa.cli import (
     study,
     terminal,
     train,
+    view,
     zoo,
 )
 from sgjepa.core import interrupts
@@ -61,6 +62,7 @@ STAGES: dict[str, Stage] = {
     "control": control,
     "plan": plan,
     "report": report,
+    "view": view,
     "study": study,
     "claims": claims,
     "zoo": zoo,

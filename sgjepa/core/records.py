@@ -69,6 +69,7 @@ class RunRecord:
     worlds: tuple[str, ...] = ()
     frozen_encoder: str | None = None
     files: Digests = field(default_factory=dict)  # of the finished model
+    laws: tuple[str, ...] = ()  # what the model is told, in order; runs of earlier versions do not say
 
     def __post_init__(self) -> None:
         check_provenance(self.provenance)

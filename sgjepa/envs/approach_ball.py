@@ -48,6 +48,7 @@ class ApproachBall(Spatial):
     """`contact` is "elastic" or "reference", the authors' 320 Hz steps (envs/contact.py)."""
 
     arena = ARENA
+    radius = RADIUS
     world: ClassVar[World] = World(
         name="approach_ball",
         gym_id="sgjepa/ApproachBall-v0",

@@ -123,6 +123,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """The words that `world.labels` names for the episode so far; datasets keep those of the last frame."""
         return {}
 
+    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """Where the object is seen in states that somebody claims: named arrays (...) -> closed curves (..., K, 2).
+
+        In picture widths from the top left corner; NaN for what the camera cannot see, None from a world that cannot tell.
+        """
+        return None
+
     # --- the Gymnasium protocol ---------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
 
 from sgjepa.envs.base import Env
-from sgjepa.envs.render.layers import BACKDROP, LayeredPainter
+from sgjepa.envs.render.layers import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.world import Probed, Quantity
 
 CAMERA = "front"
+_RIM = 20  # points of an outline
 HIDDEN = 3  # group of geoms that only collide
 PAPER = (0.975, 0.985, 1.0, 1.0)  # floor and walls
 LINE = (0.665, 0.723, 0.807, 1.0)  # the grid
@@ -74,6 +75,7 @@ class Spatial(Env):
 
     arena: Arena
     lamp: Lamp = LAMP
+    radius: ClassVar[float]  # m, of the ball
     data: Any  # mujoco.MjData
     _painter: LayeredPainter | None
 
@@ -89,6 +91,17 @@ class Spatial(Env):
             self._painter = LayeredPainter(self.model, self.image_size, CAMERA, self.lamp, self.arena.floor)
         assert isinstance(other, Spatial)
         return self._painter.draw(other.data, other._casters())
+
+    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The ball's rim: what lies across the line of sight, to within a pixel or two."""
+        view = View(self.model, self.data, CAMERA, 1)
+        centre = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
+        turn = np.linspace(0, 2 * np.pi, _RIM, endpoint=False)[:, None]
+        rim = centre[..., None, :] + self.radius * (np.cos(turn) * view.axes[0] + np.sin(turn) * view.axes[1])
+        forward = (view.position - rim) @ view.axes[2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = view.project(rim)
+        return np.where((forward > self.radius)[..., None], seen, np.nan)
 
 
 def set_looks(spec: Any, look: Look) -> None:

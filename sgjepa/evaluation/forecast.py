@@ -40,14 +40,14 @@ def forecast(
     stepped = one_step(model, z[:, seen], c[:, seen], history)
     features = model.features(true[:, context - fitted.config.window :])
     found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
-        "predicted": (predicted, _latent_error(rolled, true, context)),
+        "predicted": (predicted, latent_error(rolled, true, context)),
         "true": (fitted.read(features), None),
     }
     # the newest frame of each probe window is the prediction, the older ones are true
     windows = stack(features, fitted.config.window).clone()  # windows overlap: without it, so would what is written
     newest = model.features(stepped)
     windows[:, 1:, -newest.shape[2] :] = newest
-    found["one_step"] = (fitted.read_windows(windows), _latent_error(stepped, true[:, context:], 0))
+    found["one_step"] = (fitted.read_windows(windows), latent_error(stepped, true[:, context:], 0))
     return found
 
 
@@ -65,6 +65,7 @@ def blocks(numbers: np.ndarray, latents: np.ndarray, frames: int) -> list[np.nda
     return np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * frames // _TOKENS))
 
 
-def _latent_error(predicted: Tensor, true: Tensor, first: int) -> np.ndarray:
+def latent_error(predicted: Tensor, true: Tensor, first: int) -> np.ndarray:
+    """Mean squared error of each latent (B, T, ...) from frame `first` on: (B, T - first)."""
     error: np.ndarray = (predicted[:, first:] - true[:, first:]).square().flatten(2).mean(dim=2).double().numpy()
     return error

@@ -139,14 +139,23 @@ def fit_to(
 
 def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
     """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
-    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
-    if targets is None:
+    if world.probed is None:
         raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    found = kept_probe(folder, model, world)
+    if found is None:
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+    return found
+
+
+def kept_probe(folder: Path, model: WorldModel, world: World) -> Fitted | None:
+    """The same; None if there is none."""
+    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
     for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
         there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
-        if there.settings["model"] == weights and "targets" not in there.settings:  # else it reads something of its own
+        own = "targets" in there.settings  # it reads something of its own
+        if targets is not None and there.settings["model"] == weights and not own:
             return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
-    raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+    return None
 
 
 def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:

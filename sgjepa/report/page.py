@@ -15,7 +15,7 @@ from sgjepa.report.content import Content
 from sgjepa.report.sections import Section
 from sgjepa.report.words import count
 
-_STYLE = Path(__file__).with_name("page.css")
+STYLE = Path(__file__).with_name("page.css")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -43,7 +43,7 @@ def document(title: str, heading: str, facts: str, parts: Sequence[Section], foo
 <link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>
-{_STYLE.read_text(encoding="utf-8")}</style>
+{STYLE.read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <header>

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from sgjepa.core.stats import Interval
-from sgjepa.report.panels import Picture, styles
+from sgjepa.report.colours import styles
+from sgjepa.report.panels import Picture
 from sgjepa.report.tables import TITLES, Cell
 from sgjepa.report.words import DAGGER, few, fixed, table_number
 from sgjepa.results.compare import Method

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
+from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
 from sgjepa.report import claims, parts, words
+from sgjepa.report.colours import styles
 from sgjepa.report.content import Content, Finding
-from sgjepa.report.panels import styles
 from sgjepa.report.tables import Group, Line
 from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
-from sgjepa.results.compare import MEAN, paired, verdict
+from sgjepa.results.compare import MEAN, Method, paired, verdict
 from sgjepa.results.gather import MAIN, METRICS, Results
 from sgjepa.results.training import LEAST, budget_words, too_short
 
@@ -156,7 +159,23 @@ def _verdicts(content: Content) -> str:
 def _strips(content: Content) -> str:
     pictures = content.pictures.get("strips", [])
     caption = "Latents of the rollout, decoded to pictures; the decoder was trained on true latents and sees nothing else."
-    return f'<p class="quiet">{escape(caption)}</p>' + "".join(parts.figure(one) for one in pictures) if pictures else ""
+    if not pictures:
+        return ""
+    runs = {f"strips_{number}": run for number, run in enumerate(map(_with_strips, content.results.methods), start=1) if run}
+    shown = "".join(parts.figure(one) + _to_the_viewer(runs.get(one.name)) for one in pictures)
+    return f'<p class="quiet">{escape(caption)}</p>{shown}'
+
+
+def _with_strips(method: Method) -> Path | None:
+    """The run whose strips are shown: of the first seed that has them."""
+    return next((one.run for one in method.seeds if (one.folder / STRIPS).is_file()), None)
+
+
+def _to_the_viewer(run: Path | None) -> str:
+    if run is None:
+        return ""
+    command = f"sgjepa view {shlex.quote(str(run))}"
+    return f'<p class="quiet">Move the law yourself: <code>{escape(command)}</code></p>'
 
 
 def _counterfactual(content: Content) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from sgjepa.core.stats import Interval
+from sgjepa.report.colours import styles
 from sgjepa.report.law_figures import name_of, shade
-from sgjepa.report.panels import Picture, axis_name, capital, legend, line, panel, styles
+from sgjepa.report.panels import Picture, axis_name, capital, legend, line, panel
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS, Axis
 

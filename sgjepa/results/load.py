@@ -28,6 +28,12 @@ LABELS = {
 }
 
 
+def label_of(name: str, world: str, encoder: str | None) -> str:
+    """How the paper calls the method of a run of that name."""
+    method = LABELS.get(name.removeprefix(f"{world}_"), name)
+    return f"{method}, {encoder}" if encoder else method
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """One run on one dataset, with one probe and context: what `sgjepa predict` wrote."""
@@ -44,8 +50,7 @@ class Evaluation:
     @property
     def label(self) -> str:
         """The method as the paper calls it; a frozen encoder is named."""
-        method = LABELS.get(self.name.removeprefix(f"{self.about.world}_"), self.name)
-        return f"{method}, {self.about.encoder}" if self.about.encoder else method
+        return label_of(self.name, self.about.world, self.about.encoder)
 
     @property
     def run(self) -> Path:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
+from sgjepa.report.colours import styles
 from sgjepa.report.content import Finding
 from sgjepa.report.figures import error_by_horizon
-from sgjepa.report.panels import Picture, axis_name, panel, styles
+from sgjepa.report.panels import Picture, axis_name, panel
 from sgjepa.report.words import compare, fixed
 from sgjepa.results.compare import Method, paired, verdict
 from sgjepa.results.gather import MAIN, Results

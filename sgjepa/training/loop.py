@@ -188,6 +188,7 @@ def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
         provenance=files.provenance() | machine,
         worlds=tuple(data.worlds),
         frozen_encoder=frozen,
+        laws=data.datasets[0].train.laws,
     )
 
 

@@ -51,12 +51,12 @@ def names() -> list[str]:
 
 def card(name: str) -> Card:
     """Of one model."""
-    return records.read(Card, _place(name) / CARD, "install sgjepa again")
+    return records.read(Card, folder_of(name) / CARD, "install sgjepa again")
 
 
 def take(name: str, into: Path = COPIES) -> Path:
     """A copy of a model that commands may work on: `into`/NAME. One that is there is kept."""
-    source, place = _place(name), into / name
+    source, place = folder_of(name), into / name
     if place.is_dir() and (place / run_folder.CONFIG).is_file():
         if files.digest(place / run_folder.CONFIG) != files.digest(source / run_folder.CONFIG):
             raise InputError(f"{place} holds another run than {PREFIX}{name} of this version; move it away")
@@ -84,7 +84,8 @@ def resolve(text: str) -> Path:
     return take(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
 
 
-def _place(name: str) -> Path:
+def folder_of(name: str) -> Path:
+    """Where a model lies in the package, for those who only read."""
     if name not in names():
         raise unknown("model of the zoo", name, names())
     return _MODELS / name

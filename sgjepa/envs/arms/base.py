@@ -42,7 +42,6 @@ class ArmWorld(Spatial):
     robot: ClassVar[Robot]
     look: ClassVar[Look]
     anchor: ClassVar[tuple[float, float, float]]  # the point recorded with the ball's state
-    radius: ClassVar[float]  # of the ball
     limb: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
     touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record

@@ -20,7 +20,7 @@ from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.planar import shapes
 from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.render.canvas import Painter
-from sgjepa.envs.render.raster import CENTRE, HALF_BOX, Raster
+from sgjepa.envs.render.raster import CENTRE, HALF_BOX, VIEW, Raster
 from sgjepa.envs.usual import NARROW, SMALL_WINDOW
 from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
 from sgjepa.laws import evenly
@@ -194,6 +194,13 @@ class Planar(Env):
         if self._painter is None:
             self._painter = Painter(self.model, self.image_size, CAMERA)
         return self._painter.draw(self.data)
+
+    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        x, z, theta = (np.asarray(state[name], float)[..., None] for name in ("x", "z", "theta"))
+        px, pz = np.asarray(self.shape.vertices).T
+        c, s = np.cos(theta), np.sin(theta)
+        across, up = c * px + s * pz + x - CENTRE[0], c * pz - s * px + z - CENTRE[1]
+        return np.stack([0.5 + across / VIEW, 0.5 - up / VIEW], axis=-1)
 
     def state(self) -> np.ndarray:
         x, z, theta = self.data.qpos.tolist()

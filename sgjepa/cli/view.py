@@ -1,0 +1,84 @@
+"""`sgjepa view`: truth and imagination side by side in the browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import webbrowser
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from sgjepa.cli import shared
+from sgjepa.core.errors import InputError, MachineError
+
+ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part"
+EXAMPLE = "sgjepa view zoo:approach_ball_sg_jepa zoo:approach_ball_lewm"
+PORT = 8765
+
+
+def flags(parser: ArgumentParser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="folders that `sgjepa train` made, or zoo:NAME (default: all models that come with the package)",
+    )
+    parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
+    parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
+    parser.add_argument(
+        "--export", type=Path, metavar="DIR", help="write a page that needs no server: a grid of laws and launches"
+    )
+    parser.add_argument("--laws", type=int, metavar="N", help="of an export: values of each law (default: 9)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="of an export: launches (default: 3)")
+
+
+def run(options: Namespace) -> None:
+    """Serve until somebody stops it, or write the page."""
+    if options.export is None and (options.laws is not None or options.seeds is not None):
+        raise InputError("--laws and --seeds are of an export; add --export DIR")
+    shared.prepare_for_torch()
+    if options.export is None:
+        _serve(options)
+    else:
+        _export(options)
+
+
+def _serve(options: Namespace) -> None:
+    need_view()
+    from sgjepa.view.server import HOST, bind, serve
+    from sgjepa.view.studio import open_studio
+
+    with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
+        studio = open_studio(_folders(options.runs))
+        address = f"http://{HOST}:{listening.getsockname()[1]}"
+        print(f"{address} (stop it with Ctrl-C)", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+        serve(studio, listening)
+
+
+def _export(options: Namespace) -> None:
+    from sgjepa.view.export import Grid, export
+    from sgjepa.view.studio import open_studio
+
+    asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
+    grid = Grid(**asked)
+    studio = open_studio(_folders(options.runs))
+    try:
+        print(export(studio, options.export, grid))
+    finally:
+        studio.close()
+
+
+def _folders(runs: list[str]) -> list[Path]:
+    """Of what is shown. Nothing is written there, so models of the package are used where they lie."""
+    from sgjepa import zoo
+
+    named = runs or [f"{zoo.PREFIX}{name}" for name in zoo.names()]
+    return [zoo.folder_of(text.removeprefix(zoo.PREFIX)) if text.startswith(zoo.PREFIX) else Path(text) for text in named]
+
+
+def need_view() -> None:
+    """One line if the server's packages are not installed; an export needs none of them."""
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "websockets")):
+        raise MachineError("the viewer needs a server: pip install 'sgjepa[view]'")

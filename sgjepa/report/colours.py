@@ -1,0 +1,25 @@
+"""Which colour and which marker belong to a method: the same in every figure, in the tables and in the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# Okabe and Ito's colours, which people with any common colour vision can tell apart; a marker says the same without colour
+_STYLES = {
+    "SG-JEPA (GRU)": ("#0072B2", "o"),
+    "SG-JEPA (SSM)": ("#009E73", "s"),
+    "SG-JEPA (Transformer)": ("#56B4E9", "^"),
+    "LeWM": ("#D55E00", "D"),
+    "DINO-WM": ("#CC79A7", "v"),
+}
+_MORE = [("#E69F00", "P"), ("#000000", "X"), ("#8C6D31", "<"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p")]
+
+
+def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method: the paper's methods always have the same ones."""
+    found: dict[str, tuple[str, str]] = {}
+    spare = iter(_MORE * len(labels))
+    for label in labels:
+        usual = _STYLES.get(label) or next((s for name, s in _STYLES.items() if label.startswith(f"{name},")), None)
+        found[label] = usual if usual and usual not in found.values() else next(spare)
+    return found

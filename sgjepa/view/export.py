@@ -1,0 +1,140 @@
+"""The viewer as files: one page with its numbers inside and pictures beside it, computed over a grid of laws and launches.
+
+DIR/index.html, DIR/frames/*.webp. It opens from disk, or from any server of files; nothing is asked of anybody.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from sgjepa.core import output
+from sgjepa.core.errors import InputError
+from sgjepa.core.progress import progress
+from sgjepa.view import html, wire
+from sgjepa.view.question import Question
+from sgjepa.view.shown import Axis, Shown
+from sgjepa.view.studio import Studio, explained_head, imagined_head
+
+MADE_BY, PAGE, FRAMES = "sgjepa view --export", "index.html", "frames"
+_COLUMNS = 8  # frames in a row of a sheet
+_MOST = 20_000  # sheets: more than anybody puts on a page
+
+
+@dataclass(frozen=True)
+class Grid:
+    """laws: values of each law, evenly spread over its slider. seeds: launches, from 0 on."""
+
+    laws: int = 9
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        if self.laws < 2 or self.seeds < 1:
+            raise InputError(f"an export needs at least 2 values of a law and 1 launch, got {self.laws} and {self.seeds}")
+
+    def values(self, axis: Axis) -> list[float]:
+        """Of one law; the one nearest to its start takes its place, so that the page begins at home."""
+        found = np.linspace(axis.low, axis.high, self.laws).round(4).tolist()
+        found[int(np.abs(np.array(found) - axis.start).argmin())] = axis.start
+        return [float(value) for value in found]
+
+
+def export(studio: Studio, folder: Path, grid: Grid) -> Path:
+    """Write the page; returns it. Made again, it takes the place of the one before."""
+    output.check(folder, MADE_BY, (PAGE,))
+    steps = {world: {axis.name: grid.values(axis) for axis in axes} for world, axes in studio.axes.items()}
+    laws = {world: _product(values) for world, values in steps.items()}
+    sheets = sum(grid.seeds * len(found) * (1 + len(found) * len(studio.of(world))) for world, found in laws.items())
+    if sheets > _MOST:
+        raise InputError(f"that would be {sheets:,} films, more than {_MOST:,}; take fewer --laws or --seeds, or fewer runs")
+    cases: dict[str, Any] = {}
+    with output.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
+        (staged / FRAMES).mkdir()
+        with progress(sheets, 0, "export", "films") as bar:
+            for world, found in laws.items():
+                shelf = _Shelf(staged, world, bar)
+                cases[world] = [
+                    {_key(law): _case(studio, shelf, world, seed, law, found) for law in found} for seed in range(grid.seeds)
+                ]
+        data = {"about": studio.about(), "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
+        page = html.alone(json.dumps(data, allow_nan=False, separators=(",", ":")))
+        (staged / PAGE).write_text(page, encoding="utf-8")
+    return folder / PAGE
+
+
+def _product(values: Mapping[str, list[float]]) -> list[dict[str, float]]:
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def _key(law: Mapping[str, float]) -> str:
+    """As the page's script makes it: numbers as JavaScript writes them."""
+    return " ".join(f"{value:g}" if value != int(value) else str(int(value)) for value in law.values())
+
+
+class _Shelf:
+    """Where films are put, numbered, and counted."""
+
+    def __init__(self, staged: Path, world: str, bar: Any):
+        self._staged, self._world, self._bar, self._count = staged, world, bar, 0
+
+    def put(self, frames: np.ndarray | None) -> dict[str, Any]:
+        """Write a film, (n, h, w, 3); returns what the page must know of it."""
+        self._bar.update(1)
+        if frames is None:
+            return {}
+        name = f"{FRAMES}/{self._world}-{self._count:05d}.webp"
+        self._count += 1
+        (self._staged / name).write_bytes(_sheet(frames))
+        return {"sheet": {"name": name, "count": len(frames), "side": frames.shape[1], "columns": _COLUMNS}}
+
+
+def _sheet(frames: np.ndarray) -> bytes:
+    """Frames in rows, as one picture."""
+    count, side = len(frames), frames.shape[1]
+    rows = -(-count // _COLUMNS)
+    whole = np.zeros((rows * _COLUMNS, side, side, 3), np.uint8)
+    whole[:count] = frames
+    picture = whole.reshape(rows, _COLUMNS, side, side, 3).swapaxes(1, 2).reshape(rows * side, _COLUMNS * side, 3)
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, format="WEBP", quality=90, method=4)
+    return content.getvalue()
+
+
+def _case(
+    studio: Studio, shelf: _Shelf, world: str, seed: int, law: dict[str, float], told: list[dict[str, float]]
+) -> dict[str, Any]:
+    """One launch under one law: the truth, what each model makes of it under every law it is told, and what explains it."""
+    models = studio.of(world)
+    asked = Question(0, world, seed, law, law, tuple(one.name for one in models))
+    truth = studio.truth(asked, models[0].pixels)
+    imagined: dict[str, Any] = {}
+    for other in told:
+        question = Question(0, world, seed, law, other, asked.models)
+        imagined[_key(other)] = {one.name: _imagined(studio, shelf, question, one) for one in models}
+    explained = [
+        {"kind": "explained", "model": one.name, "law": axis.name, **explained_head(*found)}
+        for one in models
+        for axis in studio.axes[world]
+        if axis.name in one.laws and not one.model.blind
+        for found in studio.explained(asked, one, axis)
+        if found is not None
+    ]
+    return {
+        "truth": {"kind": "truth", "outline": wire.outline(truth.outline), **shelf.put(truth.episode.frames)},
+        "imagined": imagined,
+        "explained": explained,
+    }
+
+
+def _imagined(studio: Studio, shelf: _Shelf, question: Question, one: Shown) -> dict[str, Any]:
+    found, covered = studio.imagined(question, one)
+    head = imagined_head(found, covered, studio.outline(one, found.y))
+    return {"kind": "imagined", "model": one.name, **head, **shelf.put(found.frames)}

@@ -1,0 +1,40 @@
+// One clock for all panels: play, scrub, speed.
+
+export function makeClock(parts, onFrame) {
+  let frames = 64, fps = 16, t = 0, playing = true, since = null;
+  const show = () => {
+    const frame = Math.floor(t);
+    parts.scrub.value = frame;
+    onFrame(frame);
+  };
+  const tick = (now) => {
+    if (playing && since !== null) {
+      const before = Math.floor(t);
+      t += ((now - since) / 1000) * fps * Number(parts.speed.value);
+      // the last frame stays for a moment, then it begins again
+      if (t >= frames + fps / 2) t = 0;
+      if (Math.floor(Math.min(t, frames - 1)) !== before) { const full = t; t = Math.min(t, frames - 1); show(); t = full; }
+    }
+    since = now;
+    requestAnimationFrame(tick);
+  };
+  const play = (is) => {
+    playing = is;
+    if (is && t >= frames - 1) t = 0;
+    parts.play.textContent = is ? "❙❙" : "▶";
+    parts.play.setAttribute("aria-label", is ? "Pause" : "Play");
+  };
+  const go = (frame) => { play(false); t = Math.max(0, Math.min(frames - 1, frame)); show(); };
+  parts.play.addEventListener("click", () => play(!playing));
+  parts.scrub.addEventListener("input", () => go(Number(parts.scrub.value)));
+  requestAnimationFrame(tick);
+  return {
+    frame: () => Math.min(Math.floor(t), frames - 1),
+    seconds: () => Math.min(Math.floor(t), frames - 1) / fps,
+    toggle: () => play(!playing),
+    step: (by) => go(Math.min(Math.floor(t), frames - 1) + by),
+    play,
+    go,
+    set(world) { frames = world.frames; fps = world.fps; parts.scrub.max = frames - 1; t = Math.min(t, frames - 1); },
+  };
+}

@@ -1,0 +1,232 @@
+// The page: what is chosen, what was answered, and how the one is shown as the other.
+
+import { makeClock } from "view/clock";
+import { makeCurve } from "view/curve";
+import { makePanel, middleOf } from "view/film";
+import { makeSliders } from "view/laws";
+import { open } from "view/source";
+import { makeValley } from "view/valley";
+
+const by = (id) => document.getElementById(id);
+const NAMES = { position_l2: "position", velocity_l2: "velocity", angle_deg: "angle", rotation_turns: "rotation", nmse: "all that is probed", latent_mse: "latents" };
+
+const state = { world: null, sliders: null, told: null, panels: new Map(), asked: 0, settled: true, again: false, truth: null, imagined: new Map(), explained: new Map(), question: null, law: "" };
+const curve = makeCurve(by("curve"));
+const valley = makeValley(by("valley"), by("answers"));
+const clock = makeClock({ play: by("play"), scrub: by("scrub"), speed: by("speed") }, showFrame);
+
+const source = await open(receive, trouble);
+const about = source.about;
+for (const world of about.worlds) by("world").add(new Option(world.name.replaceAll("_", " "), world.name));
+by("worlds").hidden = about.worlds.length < 2;
+by("world").addEventListener("change", () => chooseWorld());
+by("seed").addEventListener("change", () => ask());
+by("before").addEventListener("click", () => launch(-1));
+by("next").addEventListener("click", () => launch(1));
+by("unlock").addEventListener("change", () => unlock());
+by("metric").addEventListener("change", () => showCurve());
+document.addEventListener("keydown", press);
+addEventListener("resize", () => { showCurve(); showValley(); });
+if (source.seeds) by("seed").max = source.seeds.length - 1;
+chooseWorld();
+
+function chooseWorld() {
+  const world = about.worlds.find((one) => one.name === by("world").value);
+  state.world = world;
+  clock.set(world);
+  const moved = world.laws.length === 1 ? world.laws[0].name.replaceAll("_", " ") : "the law";
+  document.querySelector("h1").textContent = `Move ${moved}, and watch truth and imagination part`;
+  document.title = `${world.name.replaceAll("_", " ")}: truth and imagination`;
+  const boxes = world.models.map((model) => {
+    const label = document.createElement("label"), box = document.createElement("input"), dot = document.createElement("span");
+    box.type = "checkbox";
+    box.value = model.name;
+    box.checked = true;
+    box.addEventListener("change", () => { showStage(); ask(); });
+    dot.className = "dot";
+    dot.style.setProperty("--colour", model.colour);
+    label.append(box, dot, labelOf(model));
+    return label;
+  });
+  by("models").replaceChildren(by("models").querySelector("legend"), ...boxes);
+  const training = Object.assign({}, ...world.models.map((model) => model.training).reverse());
+  const common = { training, steps: source.steps?.[world.name], onMove: move, onRest: rest };
+  state.sliders = makeSliders(by("true"), world.laws, { ...common, prefix: "true", title: "True" });
+  state.told = makeSliders(by("told"), world.laws, { ...common, prefix: "told", title: "Told" });
+  document.querySelector(".laws").hidden = world.laws.length === 0;
+  const context = Math.max(0, ...world.models.map((model) => model.context));
+  by("context").textContent = context;
+  by("scrub").parentElement.style.setProperty("--given", context / (world.frames - 1));
+  by("origin").textContent = source.steps ? "Computed before: a grid of laws and launches." : `Shown: ${world.models.map((model) => model.name).join(", ")}`;
+  showStage();
+  ask();
+}
+
+function labelOf(model) {
+  const same = state.world.models.filter((one) => one.label === model.label).length > 1;
+  return same ? model.name : model.label;
+}
+
+function chosen() {
+  const names = new Set([...by("models").querySelectorAll("input:checked")].map((box) => box.value));
+  return state.world.models.filter((model) => names.has(model.name));
+}
+
+function showStage() {
+  state.panels = new Map([["", makePanel("Truth", "var(--ink)")]]);
+  for (const model of chosen()) state.panels.set(model.name, makePanel(labelOf(model), model.colour));
+  by("stage").replaceChildren(...[...state.panels.values()].map((panel) => panel.root));
+  by("stage").style.setProperty("--panels", state.panels.size);
+  showFrame();
+  showNotes();
+}
+
+function unlock() {
+  const free = by("unlock").checked;
+  by("told").hidden = !free;
+  if (free) state.told.put(state.sliders.values());
+  ask();
+}
+
+function launch(step) {
+  const next = Number(by("seed").value) + step;
+  if (next < Number(by("seed").min) || next > Number(by("seed").max)) return;
+  by("seed").value = next;
+  ask();
+}
+
+// --- questions: one is under way while the hand moves, the newest follows it; a hand that rests asks at once ---
+
+function move(law) {
+  state.law = law;
+  if (state.settled) ask();
+  else state.again = true;
+}
+
+function rest(law) {
+  state.law = law;
+  const now = JSON.stringify(question());
+  if (state.again || now !== JSON.stringify(state.question)) ask();
+}
+
+function question() {
+  const law = state.sliders.values();
+  const told = by("unlock").checked ? state.told.values() : law;
+  return { world: state.world.name, seed: Math.round(Number(by("seed").value)) || 0, law, told, models: chosen().map((model) => model.name) };
+}
+
+function ask() {
+  state.question = question();
+  state.again = false;
+  state.settled = false;
+  state.explained = new Map();
+  for (const [name, panel] of state.panels) if (name) panel.busy(true);
+  state.asked = source.ask(state.question);
+}
+
+function receive(message) {
+  if (message.kind === "error") { if (message.number === null || message.number === state.asked) { state.settled = true; trouble(message.message); } return; }
+  if (message.number !== state.asked) return;
+  if (message.kind === "truth") { trouble(""); state.truth = withMiddles(message); showFrame(); }
+  if (message.kind === "imagined") {
+    state.imagined.set(message.model, withMiddles(message));
+    state.panels.get(message.model)?.busy(false);
+    showFrame();
+    showCurve();
+    showNotes();
+  }
+  if (message.kind === "done") { state.settled = true; if (message.ms !== undefined) document.body.dataset.ms = message.ms; if (state.again) ask(); else showValley(); }
+  if (message.kind === "explained") { state.explained.set(`${message.model} ${message.law}`, message); showValley(); }
+  document.body.dataset.answered = `${message.number} ${message.kind}`;
+}
+
+function withMiddles(message) {
+  return { ...message, middles: message.outline ? message.outline.map(middleOf) : [] };
+}
+
+// --- what was answered, on the page ---
+
+function showFrame() {
+  const t = clock.frame(), world = state.world, truth = state.truth;
+  if (!world || !truth) return;
+  by("time").textContent = `${clock.seconds().toFixed(2)} s`;
+  const first = state.panels.get("");
+  first.picture(truth.film, t, `True frame ${t}`);
+  first.badge(`frame ${t}`, "plain");
+  first.way("true-way", truth.middles.slice(0, t + 1));
+  let horizon = 0;
+  for (const model of chosen()) {
+    const panel = state.panels.get(model.name), found = state.imagined.get(model.name), h = t - model.context;
+    horizon = Math.max(horizon, h + 1);
+    const sees = h < 0 || !found;
+    panel.badge(h < 0 ? "sees" : `imagines ${h + 1}`, h < 0 ? "plain" : "own");
+    if (sees) panel.picture(truth.film, t, `Frame ${t}, given to ${model.label}`);
+    else if (found.film) panel.picture(found.film, Math.min(h, found.film.count - 1), `Frame ${t} as ${model.label} imagines it`);
+    else panel.blank(`${model.label} has no picture decoder: only what its probe sees`);
+    panel.outline("true", sees ? null : truth.outline?.[t]);
+    panel.outline("own", sees ? null : found.outline?.[h]);
+    panel.way("true-way", sees ? [] : truth.middles.slice(model.context, t + 1));
+    panel.way("own-way", sees ? [] : found.middles.slice(0, h + 1));
+  }
+  curve.at(horizon);
+}
+
+function showNotes() {
+  state.panels.get("").note.textContent = "the simulator, as the models see it";
+  for (const model of chosen()) {
+    const found = state.imagined.get(model.name), note = state.panels.get(model.name).note;
+    if (!found) continue;
+    const chip = document.createElement("span"), factor = document.createElement("span");
+    chip.className = `chip ${found.coverage.inside ? "better" : "worse"}`;
+    chip.textContent = found.coverage.words;
+    const sub = document.createElement("sub");
+    sub.textContent = "law";
+    if (found.coverage.L_law !== null) factor.append("L", sub, ` = ${Number(found.coverage.L_law.toPrecision(3))}`);
+    factor.title = "Law coverage: 1 at the training mean. One step's error may be up to its root times that of training.";
+    note.replaceChildren(chip, factor);
+    if (model.blind) note.append(" told the mean law, whatever holds");
+    if (!model.decodes) note.append(" no decoder: outlines only");
+    if (!model.probes) note.append(" no probe: run `sgjepa probe` for outlines");
+  }
+}
+
+function showCurve() {
+  const found = chosen().map((model) => [model, state.imagined.get(model.name)]).filter(([, one]) => one);
+  const names = Object.keys(NAMES).filter((name) => found.some(([, one]) => one.errors[name]));
+  const select = by("metric"), before = select.value;
+  if ([...select.options].map((one) => one.value).join() !== names.join()) {
+    select.replaceChildren(...names.map((name) => new Option(NAMES[name], name)));
+    if (names.includes(before)) select.value = before;
+  }
+  const unit = about.units[select.value] === "1" ? "" : about.units[select.value] ?? "";
+  curve.show(found.filter(([, one]) => one.errors[select.value]).map(([model, one]) => ({ label: labelOf(model), colour: model.colour, values: one.errors[select.value] })), unit);
+  showFrame();
+}
+
+function showValley() {
+  const axis = state.world.laws.find((one) => one.name === state.law) ?? state.world.laws[0];
+  if (!axis) { valley.show(null, [], 0, 0); return; }
+  const found = chosen().map((model) => ({ model, one: state.explained.get(`${model.name} ${axis.name}`) })).filter(({ one }) => one);
+  if (found.length === 0) { by("valley").classList.add("busy"); return; }
+  by("valley").classList.remove("busy");
+  valley.show(axis, found.map(({ model, one }) => ({ label: labelOf(model), colour: model.colour, ...one })), state.question.law[axis.name], state.question.told[axis.name]);
+}
+
+function trouble(text) {
+  by("trouble").textContent = text;
+  by("trouble").hidden = !text;
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const kind = event.target.type ?? "", typing = kind === "number" || event.target.tagName === "SELECT";
+  const actions = { n: () => launch(1), t: () => { by("unlock").checked = !by("unlock").checked; unlock(); } };
+  if (kind !== "range" && !typing) {
+    Object.assign(actions, { ArrowLeft: () => clock.step(-1), ArrowRight: () => clock.step(1), ArrowUp: () => state.sliders.nudge(1), ArrowDown: () => state.sliders.nudge(-1) });
+  }
+  if (kind !== "checkbox" && event.target.tagName !== "BUTTON" && !typing) actions[" "] = clock.toggle;
+  const action = typing ? null : actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}

@@ -1,0 +1,146 @@
+"""What is shown: finished runs, opened for looking at, and the worlds and laws that a page offers for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sgjepa import laws
+from sgjepa.core import run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.envs import find
+from sgjepa.envs.world import World
+from sgjepa.evaluation.evaluate import ForecastConfig
+from sgjepa.evaluation.probe import Fitted, kept_probe
+from sgjepa.evaluation.strips import load_decoder
+from sgjepa.models.base import WorldModel
+from sgjepa.models.decoder import Decoder
+from sgjepa.results.load import label_of
+from sgjepa.training import checkpoint
+from sgjepa.training.run import Run
+
+_PIXELS = 64  # for a model that takes any size, in a world without usual settings
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A model that is shown, without whatever it lacks: decoder and probe.
+
+    name: of its folder, made unique. laws: those that it is told, in order.
+    """
+
+    name: str
+    label: str
+    folder: Path
+    world: World
+    laws: tuple[str, ...]
+    run: Run
+    model: WorldModel
+    decoder: Decoder | None
+    fitted: Fitted | None
+
+    @property
+    def pixels(self) -> int:
+        """Of the pictures that it sees."""
+        if self.model.image_size is not None:
+            return self.model.image_size
+        return min(size.pixels for size in self.world.usual.sizes.values()) if self.world.usual else _PIXELS
+
+    @property
+    def context(self) -> int:
+        """True frames that it is given: as many as in the usual evaluation, or as it and its probe need."""
+        return max(ForecastConfig().context, self.run.history, self.fitted.config.window if self.fitted else 1)
+
+    @property
+    def mean(self) -> dict[str, float]:
+        """Of each law over the training episodes: they travel with the weights."""
+        return dict(zip(self.laws, self.model.law_mean.double().tolist(), strict=True))
+
+    @property
+    def std(self) -> dict[str, float]:
+        return dict(zip(self.laws, self.model.law_std.double().tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A law that can be moved, from `low` to `high` in steps; it begins at `start`, the training mean."""
+
+    name: str
+    symbol: str
+    unit: str
+    low: float
+    high: float
+    start: float
+    step: float
+
+    def check(self, value: object) -> float:
+        """A value from outside."""
+        given = laws.check({self.name: value})[self.name]
+        if not self.low <= given <= self.high:
+            raise InputError(f"{self.name} must lie between {self.low:g} and {self.high:g} {self.unit}, got {given:g}")
+        return given
+
+
+def open_shown(folders: Sequence[Path]) -> list[Shown]:
+    """Open finished runs. Two folders of one name are told apart by a number."""
+    found: list[Shown] = []
+    for folder in folders:
+        names = {one.name for one in found}
+        base = folder.resolve().name
+        name = next(name for name in (base, *(f"{base}-{i}" for i in range(2, len(found) + 3))) if name not in names)
+        found.append(_open(folder, name))
+    return found
+
+
+def _open(folder: Path, name: str) -> Shown:
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist; RUN is a folder that `sgjepa train` made")
+    run, model = checkpoint.load_run(folder)
+    there = run_folder.about(folder)
+    if not there.worlds:
+        raise InputError(f"{folder} does not say which world it was trained in; train it again to view it")
+    world = find(there.worlds[0]).world
+    decoder = load_decoder(folder, run, model)
+    if decoder is not None:
+        decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.6 times as fast on a CPU
+    return Shown(
+        name=name,
+        label=label_of(run.name, world.name, there.frozen_encoder),
+        folder=folder,
+        world=world,
+        laws=_laws(folder, there.laws, world, model.laws),
+        run=run,
+        model=model,
+        decoder=decoder,
+        fitted=kept_probe(folder, model, world),
+    )
+
+
+def _laws(folder: Path, named: tuple[str, ...], world: World, count: int) -> tuple[str, ...]:
+    """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
+    usual = tuple(world.usual.train) if world.usual else tuple(world.nominal_law)
+    for names in (named, usual):
+        if len(names) == count:
+            return names
+    raise InputError(f"{folder} is told {count} laws and does not name them; train it again to view it")
+
+
+def axes(models: Sequence[Shown]) -> list[Axis]:
+    """The laws of one world's models: as far as the usual test goes, and over what every one of them was trained on."""
+    found = []
+    for name in dict.fromkeys(name for one in models for name in one.laws):
+        law, world = laws.find(name), models[0].world
+        told = [one for one in models if name in one.laws]
+        low = min(one.mean[name] - 3 * one.std[name] for one in told)
+        high = max(one.mean[name] + 3 * one.std[name] for one in told)
+        if world.usual and name in world.usual.test:  # the range that the paper asks about, where there is one
+            low, high = world.usual.test[name].bounds
+        step = 10.0 ** math.floor(math.log10(max(high - low, 1e-6) / 100))  # 100 to 1,000 places for the hand
+        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+        start = round(told[0].mean[name] / step) * step
+        found.append(Axis(name, law.short, law.unit, *(round(value, 9) for value in (low, high, start, step))))
+    return found

@@ -1,0 +1,189 @@
+"""Simulators and models at work for the viewer: a question goes in, messages come out, the quick ones first.
+
+OpenGL contexts belong to a thread, so a studio is used by one thread from its first question on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.targets import UNITS
+from sgjepa.envs import find
+from sgjepa.envs.base import Env
+from sgjepa.report.colours import styles
+from sgjepa.view import wire
+from sgjepa.view.coverage import Coverage, coverage
+from sgjepa.view.imagination import LAWS, Imagined, encode, explain, imagine
+from sgjepa.view.question import Choice, Question
+from sgjepa.view.shown import Axis, Shown, axes, open_shown
+from sgjepa.view.truth import Truth, simulate
+from sgjepa.view.wire import Message, number, plain
+
+T = TypeVar("T")
+_KEPT = 16  # truths and latents that are remembered: a told law moves over one truth
+
+
+class Studio:
+    """Holds one simulator per world and picture size."""
+
+    def __init__(self, shown: Sequence[Shown]):
+        if not shown:
+            raise InputError("there is no run to view; name one: sgjepa view RUN")
+        self.shown = {one.name: one for one in shown}
+        self.worlds = list(dict.fromkeys(one.world.name for one in shown))
+        self.axes: dict[str, list[Axis]] = {world: axes(self.of(world)) for world in self.worlds}
+        self._envs: dict[tuple[str, int], Env] = {}
+        self._truths: OrderedDict[Any, Truth] = OrderedDict()
+        self._latents: OrderedDict[Any, Tensor] = OrderedDict()
+
+    def of(self, world: str) -> list[Shown]:
+        """The models of a world."""
+        return [one for one in self.shown.values() if one.world.name == world]
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        return {world: Choice(self.axes[world], [one.name for one in self.of(world)]) for world in self.worlds}
+
+    def about(self) -> dict[str, Any]:
+        """All that a page must know before it asks."""
+        return {"worlds": [_world(self.of(world), self.axes[world]) for world in self.worlds], "units": UNITS}
+
+    def answer(self, question: Question) -> Iterator[Message | None]:
+        """First the truth, then each model's imagination, then the law each would choose. None: a place to stop."""
+        began = time.perf_counter()
+        models = [self.shown[name] for name in question.models]
+        pixels = models[0].pixels if models else self.of(question.world)[0].pixels
+        truth = self.truth(question, pixels)
+        yield Message(self._head(question, "truth") | {"outline": wire.outline(truth.outline)}, truth.episode.frames)
+        for one in models:
+            yield self._imagined(question, one)
+        yield Message(self._head(question, "done") | {"ms": round(1000 * (time.perf_counter() - began))})
+        if question.explain:
+            for one in models:
+                yield from self._explained(question, one)
+        yield Message(self._head(question, "rest"))
+
+    def truth(self, question: Question, pixels: int) -> Truth:
+        """Simulated, or remembered."""
+        key = (question.world, pixels, question.seed, *question.law.values())
+        env = self._env(question.world, pixels)
+        return _remember(self._truths, key, lambda: simulate(env, question.seed, question.law))
+
+    def imagined(self, question: Question, one: Shown) -> tuple[Imagined, Coverage]:
+        """What a model makes of it, and how far the law that it is told lies from its training."""
+        episode = self.truth(question, one.pixels).episode
+        told = {name: question.told[name] for name in one.laws}
+        return imagine(one, self._latent(question, one), episode, told), coverage(told, one.mean, one.std)
+
+    def explained(self, question: Question, one: Shown, axis: Axis) -> Iterator[tuple[np.ndarray, np.ndarray] | None]:
+        """Values of a law and the latents' errors under each, (V,) both; None until all are known."""
+        values, errors = np.linspace(axis.low, axis.high, LAWS), []
+        z, episode = self._latent(question, one), self.truth(question, one.pixels).episode
+        for some in explain(one, z, episode, question.law, axis.name, values):
+            errors.append(some)
+            yield None
+        yield values, np.concatenate(errors)
+
+    def outline(self, one: Shown, y: np.ndarray | None) -> np.ndarray | None:
+        """Where a probed object would be seen, (n, K, 2)."""
+        if one.fitted is None or y is None:
+            return None
+        return self._env(one.world.name, one.pixels).outline(one.fitted.targets.to_state(y))
+
+    def close(self) -> None:
+        """Give back the OpenGL contexts."""
+        for env in self._envs.values():
+            env.close()
+        self._envs.clear()
+
+    def _env(self, world: str, pixels: int) -> Env:
+        if (world, pixels) not in self._envs:
+            self._envs[world, pixels] = find(world)(image_size=pixels)
+        return self._envs[world, pixels]
+
+    def _latent(self, question: Question, one: Shown) -> Tensor:
+        key = (one.name, question.seed, *question.law.values())
+        return _remember(self._latents, key, lambda: encode(one, self.truth(question, one.pixels).episode))
+
+    def _head(self, question: Question, kind: str) -> dict[str, Any]:
+        return {"number": question.number, "kind": kind}
+
+    def _imagined(self, question: Question, one: Shown) -> Message:
+        found, covered = self.imagined(question, one)
+        head = self._head(question, "imagined") | imagined_head(found, covered, self.outline(one, found.y))
+        return Message(head | {"model": one.name}, found.frames)
+
+    def _explained(self, question: Question, one: Shown) -> Iterator[Message | None]:
+        for axis in self.axes[question.world]:
+            if axis.name not in one.laws or one.model.blind:
+                continue
+            for found in self.explained(question, one, axis):
+                if found is None:
+                    yield None
+                    continue
+                head = self._head(question, "explained") | explained_head(*found)
+                yield Message(head | {"model": one.name, "law": axis.name})
+
+
+def open_studio(folders: Sequence[Path]) -> Studio:
+    """For a process that does nothing else."""
+    torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
+    return Studio(open_shown(folders))
+
+
+def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None) -> dict[str, Any]:
+    """What a page shows of it, besides pictures."""
+    return {
+        "errors": {name: plain(values) for name, values in found.errors.items() if name in UNITS},
+        "outline": wire.outline(outline),
+        "coverage": {"words": covered.words, "L_law": number(covered.L_law), "inside": covered.inside},
+    }
+
+
+def explained_head(values: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+    """The curve over the values of a law, and where it is lowest."""
+    return {"values": plain(values), "errors": plain(errors), "best": number(float(values[errors.argmin()]))}
+
+
+def _remember(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    if key not in kept:
+        kept[key] = make()
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+def _world(models: Sequence[Shown], laws: Sequence[Axis]) -> dict[str, Any]:
+    world = models[0].world
+    colours = styles([one.label for one in models]) if len({one.label for one in models}) == len(models) else {}
+    named = colours or styles([one.name for one in models])
+    return {
+        "name": world.name,
+        "fps": world.fps,
+        "frames": world.frames,
+        "laws": [vars(axis) for axis in laws],
+        "models": [
+            {
+                "name": one.name,
+                "label": one.label,
+                "colour": named[one.label if colours else one.name][0],
+                "context": one.context,
+                "pixels": one.pixels,
+                "decodes": one.decoder is not None,
+                "probes": one.fitted is not None,
+                "blind": one.model.blind,
+                "training": {name: {"mean": number(one.mean[name]), "std": number(one.std[name])} for name in one.laws},
+            }
+            for one in models
+        ],
+    }
