@@ -29,7 +29,7 @@ from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.run import Run
 
-# a goal as far away as a plan is long: the plan is carried out to its end, as LeWM does it
+# a goal as far away as a plan is long: the plan is carried out to its end
 TO_GOALS = PlannerConfig(horizon=5, execute=5)
 # a flying ball has to be met: longer plans, more often; a second of flight costs some seconds of search
 TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iterations=6, elites=8))
