@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,6 +190,10 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     said = capsys.readouterr().out
     for words in ("SG-JEPA (GRU), planned by CEM", "random controls", "planned in the true simulator", "A plan takes"):
         assert words in said
+    with (tmp_path / "out" / "latent_errors.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["run"] == run.name
+    assert 0 < float(row["low"]) <= float(row["k5"]) <= float(row["high"])
     page = (tmp_path / "out" / "index.html").read_text()
     assert "How long a plan takes" in page
     assert "its goal" in page

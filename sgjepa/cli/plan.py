@@ -13,6 +13,7 @@ from sgjepa.core.errors import InputError
 ABOUT = "let runs plan towards goals in the simulator and compare them on one page; interrupted, the same command goes on"
 EXAMPLE = "sgjepa plan runs/reacher_gru-mini-seed0 --cases 50"
 OUT = Path("plans")
+LATENTS = "latent_errors.csv"
 
 
 def flags(parser: ArgumentParser) -> None:
@@ -74,6 +75,26 @@ def run(options: Namespace) -> None:
         for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
     ]
     say_trials(places, options.out)
+    if world.goal:
+        _say_latents(options, dataset)
+
+
+def _say_latents(options: Namespace, dataset: Any) -> None:
+    """How far imagined latents go astray on held-out clips: the paper's other columns, beside success."""
+    from sgjepa.core import output
+    from sgjepa.core.tables import to_csv
+    from sgjepa.evaluation.clips import latent_errors
+
+    rows = []
+    for folder in options.runs:
+        found = latent_errors(folder, dataset)
+        steps, last, mean = found.errors.shape[1], found.at_last(), found.mean()
+        rows.append({"run": folder.name, "clips": found.clips, f"k{steps}": last.mean, "low": last.low, "high": last.high})
+        rows[-1] |= {"mean": mean.mean, "mean_low": mean.low, "mean_high": mean.high}
+        print(f"{folder.name}: latent error after {steps} predictions {last.mean:.3g} ({last.low:.3g} to {last.high:.3g}),")
+        print(f"   mean of 1 to {steps} {mean.mean:.3g} ({mean.low:.3g} to {mean.high:.3g}), {found.clips} clips")
+    output.add(options.out, LATENTS, to_csv(rows).encode())
+    print(options.out / LATENTS)
 
 
 def _alone(options: Namespace, folder: Path) -> Namespace:
