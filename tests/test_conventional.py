@@ -236,10 +236,25 @@ def test_a_robot_that_is_told_nothing_stays_where_it_is(world: str) -> None:
     assert env.state()[joints] == pytest.approx(before[joints], abs=sag)
 
 
+def test_a_state_in_which_a_swing_presses_the_wrist_into_its_limit_can_be_put() -> None:
+    """The limit is soft, as DMC has it: of the states that a sweep records some lie beyond, and cases begin in them."""
+    env = ENVS["reacher"](image_size=16)
+    names = [quantity.name for quantity in env.world.state]
+    env.begin(0)
+    env.put({"shoulder": 0.0, "wrist": 2.7, "shoulder_rate": 0.0, "wrist_rate": 0.0})
+    farthest = env.state()
+    for _ in range(6):
+        env.advance(np.tile([0.0, 1.0], len(env.world.control) // 2))
+        farthest = max(farthest, env.state(), key=lambda state: state[names.index("wrist")])
+    assert farthest[names.index("wrist")] > env.model.joint("wrist").range[1]
+    env.put(dict(zip(names, farthest.astype(np.float32).tolist(), strict=True)))
+    assert env.state() == pytest.approx(farthest, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("world", "state", "words"),
     [
-        ("reacher", {"wrist": 3.0}, "beyond the wrist's range"),
+        ("reacher", {"wrist": 3.1}, "beyond the wrist's range"),
         ("reacher", {"x": 0.2, "shoulder": 0.0, "wrist": 0.0}, "m beyond where the arm has it"),
         ("reacher", {"x": 0.0, "y": 0.0}, "beyond"),
         ("cube", {"y": 0.5}, "m into a wall or the floor; move x, y or z"),

@@ -33,6 +33,7 @@ TORQUE = 0.05  # N m, of a control of 1
 STIFFNESS, DAMPING = 0.15, 0.02  # N m/rad, N m s/rad: how the demonstrator goes to its goal
 HELD = 25  # control steps, the most that a torque of a sweep lasts
 _SAME = 1e-4  # m: what a place and the angles may differ by, both rounded to float32
+_GIVES = 0.2  # rad: a swing takes the wrist so far into the soft limit of its range, at most
 _ANGLES, _PLACE = ("shoulder", "wrist"), ("x", "y")
 _RATES, _SPEED = ("shoulder_rate", "wrist_rate"), ("vx", "vy")
 
@@ -111,7 +112,7 @@ class Reacher(Blocks):
             angles = angles_at(values[_PLACE], LINKS, angles[1])
         limit = self.model.joint("wrist").range
         off = float(np.linalg.norm(place(angles, LINKS) - values[_PLACE])) if state.keys() & set(_PLACE) else 0.0
-        if off > _SAME or not limit[0] - _SAME <= angles[1] <= limit[1] + _SAME:
+        if off > _SAME or not limit[0] - _GIVES <= angles[1] <= limit[1] + _GIVES:
             why = f"{off:.3g} m beyond where the arm has it" if off > _SAME else "beyond the wrist's range"
             raise InputError(f"state puts the finger {why}; move x, y, shoulder or wrist")
         if not state.keys() & set(_RATES) and state.keys() & set(_SPEED):
