@@ -47,21 +47,22 @@ def drag(desk: Desk, made: Studio, number: int, rng: np.random.Generator) -> tup
 
 
 def measure(one: Shown, drags: int, rounds: int) -> dict[str, Any]:
-    """Both ways in turn, the first drag of each left out: it opens the simulator."""
-    made = Studio([one])
-    desk, rng = Desk(made), np.random.default_rng(0)
+    """Both ways in turn, the first drag of each turn left out: it opens the simulator.
+
+    A thread takes the number of torch's threads when it begins, so every turn has a desk of its own.
+    """
+    rng = np.random.default_rng(0)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
-    number = 1
-    drag(desk, made, number, rng)
     for _ in range(rounds):
         for name, (threads, layout) in WAYS.items():
             torch.set_num_threads(threads)
             if one.decoder is not None:
                 one.decoder.to(memory_format=layout)
-            for _ in range(drags // rounds):
-                number += 1
-                found[name].append(drag(desk, made, number, rng))
-    desk.close()
+            made = Studio([one])
+            desk = Desk(made)
+            drag(desk, made, 0, rng)
+            found[name] += [drag(desk, made, number, rng) for number in range(1, drags // rounds + 1)]
+            desk.close()
     times = {name: np.array(values) for name, values in found.items()}  # (drags, 2)
     return {
         name: {
