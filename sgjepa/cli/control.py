@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +54,10 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Every policy with every sampling seed, then the page."""
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
-    if options.workers is not None and options.workers < 1:
-        raise InputError(f"--workers must be at least 1, got {options.workers}")
-    for name in options.policies:
-        if options.policies.count(name) > 1:
-            raise InputError(f"{name} is given twice")
-    shared.need_matplotlib()
-    from sgjepa.control.simple import BY_CHANCE, SIMPLE
-    from sgjepa.control.trial import MADE_BY, REFERENCES, trial
-    from sgjepa.core import machine, output
+    check(options, options.policies)
+    from sgjepa.control.simple import SIMPLE
+    from sgjepa.control.trial import MADE_BY, REFERENCES
+    from sgjepa.core import output
 
     if any(name not in SIMPLE for name in options.policies):
         shared.prepare_for_torch()
@@ -72,21 +66,34 @@ def run(options: Namespace) -> None:
     output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]
-    places = []
-    for subject in subjects:
-        tries = options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1
-        for seed in range(tries):
-            places.append(trial(subject, dataset, seed, options.episodes, options.workers or machine.cores()))
-    say_trials(places, options.out)
+    try_all(subjects, dataset, options, options.episodes)
 
 
-def say_trials(places: list[Path], out: Path) -> None:
-    """Write their page, and say what stands there."""
-    from sgjepa.control.trial import MADE_BY, REFERENCES
+def check(options: Namespace, players: Sequence[Any]) -> None:
+    """Refuse, before anything heavy is imported, what no trial can be made of."""
+    shared.need_seeds(options)
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"--workers must be at least 1, got {options.workers}")
+    for player in players:
+        if players.count(player) > 1:
+            raise InputError(f"{player} is given twice")
+    shared.need_matplotlib()
+
+
+def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, episodes: int | None, cases: Any = None) -> None:
+    """Every subject, those that leave something to chance with every seed; write their page, and say what stands there."""
+    from sgjepa.control.simple import BY_CHANCE
+    from sgjepa.control.trial import MADE_BY, REFERENCES, trial
+    from sgjepa.core import machine
     from sgjepa.report.control import sentences, write_control
     from sgjepa.results.control import gather_trials
 
-    page = write_control(places, out, MADE_BY, (REFERENCES,))
+    places = [
+        trial(subject, dataset, seed, episodes, options.workers or machine.cores(), cases)
+        for subject in subjects
+        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
+    ]
+    page = write_control(places, options.out, MADE_BY, (REFERENCES,))
     played = gather_trials(places)
     for player in played.players:
         print(f"{player.label}")

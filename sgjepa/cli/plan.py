@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.cli import shared
-from sgjepa.core.errors import InputError
+from sgjepa.cli import control, shared
 
 ABOUT = "let runs plan towards goals in the simulator and compare them on one page; interrupted, the same command goes on"
 EXAMPLE = "sgjepa plan runs/reacher_gru-mini-seed0 --cases 50"
@@ -45,19 +44,11 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Every run and the references, then the page."""
-    shared.need_seeds(options)
-    if options.workers is not None and options.workers < 1:
-        raise InputError(f"--workers must be at least 1, got {options.workers}")
-    for folder in options.runs:
-        if options.runs.count(folder) > 1:
-            raise InputError(f"{folder} is given twice")
-    shared.need_matplotlib()
+    control.check(options, options.runs)
     shared.prepare_for_torch()
-    from sgjepa.cli.control import say_trials
     from sgjepa.control.planned import planned, usual
-    from sgjepa.control.simple import BY_CHANCE
-    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings, trial
-    from sgjepa.core import machine, output
+    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
+    from sgjepa.core import output
     from sgjepa.envs import find
 
     dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
@@ -69,12 +60,7 @@ def run(options: Namespace) -> None:
     output.check(options.out, MADE_BY, (REFERENCES,))
     subjects = [planned(folder, dataset, cfg, cases) for folder in options.runs]
     subjects += _references(options, dataset, cfg)
-    places = [
-        trial(subject, dataset, seed, episodes, options.workers or machine.cores(), cases)
-        for subject in subjects
-        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
-    ]
-    say_trials(places, options.out)
+    control.try_all(subjects, dataset, options, episodes, cases)
     if world.goal:
         _say_latents(options, dataset)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from sgjepa import zoo
 from sgjepa.cli import shared
 from sgjepa.core import config
+from sgjepa.zoo import Card
 
 ABOUT = "list the trained models that come with the package, or show the card of one"
 EXAMPLE = "sgjepa zoo approach_ball_sg_jepa"
@@ -19,8 +21,6 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Prints; copies nothing."""
-    from sgjepa import zoo
-
     shared.check_json(options.json)
     cards = {name: zoo.card(name) for name in ([options.name] if options.name else zoo.names())}
     lines = []
@@ -36,10 +36,7 @@ def run(options: Namespace) -> None:
     shared.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))
 
 
-def _told(card: object) -> dict[str, str]:
-    from sgjepa.zoo import Card
-
-    assert isinstance(card, Card)
+def _told(card: Card) -> dict[str, str]:
     return {
         "recipe": f"{card.recipe}, size {card.size}, seed {card.seed}, {card.updates} updates",
         "data": ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items()),
