@@ -28,8 +28,10 @@ from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS, find, planar
 from sgjepa.envs.world import Measure
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig
 from sgjepa.models.imagine import imagine_plain
 from sgjepa.report import control_figures
 from sgjepa.training import checkpoint
@@ -206,29 +208,25 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
 # --- a ball to be met ------------------------------------------------------------------------------------------------
 
 
-class Reads(torch.nn.Module):
-    """A probe that reads the newest frame as it is."""
-
-    std, mean = torch.tensor(1.0), torch.tensor(0.0)
-
-    def forward(self, windows: Tensor) -> Tensor:
-        return windows[..., -4:]
-
-
 class Bare(torch.nn.Module):
     def features(self, z: Tensor) -> Tensor:
         return z
 
 
 def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_frame() -> None:
-    class Known:
-        probe, config = Reads(), type("C", (), {"window": 3})
-        targets = type("T", (), {"position": ("x", "z", "a", "b")})
-
+    places = ("x", "z", "a", "b")
+    cfg = ProbeConfig("linear", window=3)
+    probe = Probe(cfg, 4, 4)
+    with torch.no_grad():  # reads twice the newest frame, in units of half a metre
+        probe.layers[-1].weight.copy_(torch.cat([torch.zeros(4, 8), 2 * torch.eye(4)], dim=1))
+        probe.layers[-1].bias.zero_()
+    probe.std.fill_(0.5)
+    probe.mean.fill_(7.0)
+    known = Fitted(probe, cfg, Targets(places, places, (), "", "", 1, 0.1), {})
     futures = torch.zeros(1, 2, 3, 4)
     futures[0, 0, :, 0] = torch.tensor([5.0, 1.0, 3.0])  # the first candidate comes to within 1 m in its second frame
     futures[0, 1, :, 3] = 2.0
-    cost = Meeting(Bare(), Known())(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
+    cost = Meeting(Bare(), known)(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
     assert cost.tolist() == [[1.0, 4.0]]
 
 
