@@ -21,7 +21,7 @@ from sgjepa.control.meeting import Meeting, meeting_targets
 from sgjepa.control.planned import planned, simulated, usual
 from sgjepa.control.records import SECONDS, read_controls, read_trial
 from sgjepa.control.search import Search
-from sgjepa.control.trial import trial, untrained
+from sgjepa.control.trial import beginnings, trial, untrained
 from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
@@ -159,7 +159,8 @@ def test_the_picture_of_a_goal_is_that_episodes_own_picture(goals: Dataset) -> N
 
 def test_a_run_plans_its_cases_the_same_alone_and_beside_others_and_says_how_long_it_took(goals: Dataset, run: Path) -> None:
     both, alone = (
-        trial(planned(run, goals, FEW, cases), goals, 0, cases=cases) for cases in (CASES, replace(CASES, count=1))
+        trial(planned(run, goals, FEW, cases), goals, 0, beginnings(goals, cases=cases))
+        for cases in (CASES, replace(CASES, count=1))
     )
     about, rows = read_trial(both)
     assert about.settings.cases == CASES
@@ -176,7 +177,7 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
     cases = Cases(count=3, offset=3, budget=3)
     cfg = PlannerConfig(horizon=3, execute=3)
     found = [
-        read_trial(trial(subject, goals, 0, cases=cases))[1]["success"].mean()
+        read_trial(trial(subject, goals, 0, beginnings(goals, cases=cases)))[1]["success"].mean()
         for subject in (simulated(goals, tmp_path, cfg), untrained("random", goals, tmp_path))
     ]
     assert found[0] > found[1]
