@@ -259,7 +259,7 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
-    page = write_control([still, chance], tmp_path / "page", "sgjepa control")
+    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa control")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text

@@ -32,7 +32,7 @@ from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import page as page_policy
 from sgjepa.report import words
 from sgjepa.report.content import Finding
-from sgjepa.report.write import report
+from sgjepa.report.write import report, write_report
 from sgjepa.results.compare import Method, marks, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
 from sgjepa.results.gather import gather
@@ -273,7 +273,7 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
             files.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
     study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
-    page_ = report(spoiled, tmp_path / "out", note=MARKUP, study=lambda _: study)
+    page_ = write_report(gather(spoiled), tmp_path / "out", MARKUP, study)
     found = Page(page_.read_text())
     assert "script" not in found.tags
     assert set(found.attributes) <= {"src", "alt", "class", "id", "style", "href", "colspan", "aria-label", "lang"} | {

@@ -93,8 +93,8 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
         for subject in subjects
         for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
     ]
-    page = write_control(places, options.out, MADE_BY, (REFERENCES,))
     played = gather_trials(places)
+    page = write_control(played, options.out, MADE_BY, (REFERENCES,))
     for player in played.players:
         print(f"{player.label}")
         for sentence in sentences(played, player):

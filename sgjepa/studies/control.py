@@ -93,8 +93,8 @@ class ControlStudy:
         for world, taught in by_world.items():
             place_ = out / f"report-{world}"
             tried = [*_references(taught[0].data, place_), *(place for pupil in taught for place in places[pupil.folder])]
-            pages[world] = write_control(tried, place_, self.command, ("references",))
             played[world] = gather_trials(tried)
+            pages[world] = write_control(played[world], place_, self.command, ("references",))
         found = summary(played)
         page = overview(found, self.question, self.claim, pages, out / "report", self.command)
         write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
