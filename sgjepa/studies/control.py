@@ -202,8 +202,8 @@ def summary(played: Mapping[str, Played]) -> Finding:
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
     caption = "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings."
     drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
-    title, shown, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
-    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, shown, claims)
+    title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
+    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
 
 
 def _said(world: str, played: Played) -> list[str]:

@@ -87,8 +87,8 @@ def interaction(done: Done) -> Finding:
     measured = f"interaction ({unit(MAIN)})"
     pictures = by_horizon("factorial_interaction", f"In the {METRICS[MAIN]}", measured, curves, results.horizons)
     head, title = ("region", *(f"h = {h}" for h in results.horizons)), "Is it the law or the rollout?"
-    shown = "The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other."
-    return Finding(title, tuple(words), caption, head, tuple(rows), {}, tuple(pictures), shown, claims)
+    about = "The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other."
+    return Finding(title, tuple(words), caption, head, tuple(rows), {}, tuple(pictures), about, claims)
 
 
 def interactions(results: Results, region: str) -> list[Interval]:

@@ -155,7 +155,8 @@ def _records(results: Results, horizon: int | str) -> list[dict[str, Any]]:
 
 def _over_stay(method: Method, source: str, horizon: int) -> Interval:
     """An error over that of an object that stays put."""
-    return bootstrap_ratio(*(at(method.stack(MAIN, one), [horizon]) for one in (source, "stay")))[0]
+    error, stay = (at(method.stack(MAIN, one), [horizon]) for one in (source, "stay"))
+    return bootstrap_ratio(error, stay)[0]
 
 
 def _room(method: Method, horizon: int) -> Interval:
