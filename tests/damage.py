@@ -1,15 +1,16 @@
-"""A tiny world on disk with one file of every kind, ways to damage a file, and the command that reads it. For two tests."""
+"""A tiny world on disk with one file of every kind, ways to damage a file, and the commands that read them. For tests."""
 
 from __future__ import annotations
 
 import json
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from conftest import small
@@ -180,3 +181,76 @@ def copy(world: World, root: Path) -> World:
     shutil.copytree(world.root, root)
     (root.parent / "out").mkdir(exist_ok=True)
     return World(root, root.parent / "out")
+
+
+# --- many of them ---------------------------------------------------------------------------------------------------
+
+WRITTEN = ("summary.csv", ".sgjepa.json")  # by an evaluation that is there already
+
+
+class Damaged(Protocol):
+    """Files of every kind, and the commands that read them."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def command(self, path: Path) -> list[str]: ...
+
+    def files(self) -> dict[str, list[Path]]: ...
+
+
+def run(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> tuple[int, str, list[str]]:
+    """Exit code, standard output, and the lines of standard error without progress."""
+    capsys.readouterr()
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, [line for line in err.splitlines() if line.startswith("sgjepa") or "Traceback" in line]
+
+
+def fuzz(world: Damaged, capsys: pytest.CaptureFixture[str], per_kind: int, seed: int) -> Counter[str]:
+    """So many damages of every kind of file. Returns counts."""
+    counts: Counter[str] = Counter()
+    rng = random.Random(seed)
+    sound: dict[str, str] = {}
+    kept = Path(shutil.copytree(world.root, world.root.with_name("kept"), dirs_exist_ok=True))
+    for kind, paths in world.files().items():
+        for number in range(per_kind):
+            path = rng.choice(paths)
+            ways = (*BYTES, edit, edit, edit_unsealed) if path.suffix == ".json" else BYTES
+            damage = ways[number % len(ways)] if number < len(ways) else rng.choice(ways)
+            content, command = path.read_bytes(), world.command(path)
+            done = damage(path, rng)
+            place = f"{kind}: {path.relative_to(world.root)}, {done}"
+            damaged = files.digests(world.root)
+            code, out, lines = run(capsys, command)
+            after = files.digests(world.root)
+            if path.read_bytes() != content:
+                path.write_bytes(content)
+            counts["tried"] += 1
+            if code:
+                counts["refused"] += 1
+                counts[f"refused, {kind}"] += 1
+                assert code in (2, 3), f"{place}: exit {code}"
+                assert len(lines) == 1, f"{place}: {lines}"
+                assert lines[0].startswith("sgjepa: error: "), f"{place}: {lines}"
+                assert after == damaged, f"{place}: a refused command changed {_changed(damaged, after)}"
+                continue
+            counts["no difference"] += 1
+            if damage is not edit_unsealed:  # which may as well be what an earlier version wrote
+                assert path.suffix == ".json", f"{place}: was believed"
+                assert damage is not edit, f"{place}: was believed"
+                touched = [name for name in _changed(damaged, after) if not name.endswith(WRITTEN)]
+                assert not touched, f"{place}: changed {touched}"
+                if " ".join(command) not in sound:
+                    sound[" ".join(command)] = run(capsys, command)[1]
+                assert out == sound[" ".join(command)], f"{place}: another result"
+            shutil.rmtree(world.root)
+            shutil.copytree(kept, world.root)
+    return counts
+
+
+def _changed(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
