@@ -34,6 +34,7 @@ from sgjepa.envs.world import Measure
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig
 from sgjepa.models.imagine import imagine_plain
 from sgjepa.report import control_figures
+from sgjepa.results.published import PublishedPlans, published_plans
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -184,9 +185,19 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
     assert found[0] == 1
 
 
+def test_the_papers_last_table_is_the_papers() -> None:
+    assert published_plans("square") == {}
+    found = {world: published_plans(world) for world in ("reacher", "cube")}
+    methods = [f"SG-JEPA ({name})" for name in ("Transformer", "GRU", "SSM")]
+    assert [found["cube"][method].success for method in methods] == [68, 70, 68]
+    assert [found["reacher"][method].success for method in methods] == [100, 98, 98]
+    assert found["reacher"][methods[1]] == PublishedPlans(98, 94, 100, 0.00323, 0.00289, 0.316)
+
+
 def test_the_command_writes_a_page_and_goes_on_where_it_was(
-    goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sgjepa.report.paper_plans.published_plans", lambda _: published_plans("reacher"))
     search = ["--candidates", "6", "--iterations", "2", "--elites", "2", "--horizon", "2"]
     command = ["plan", str(run), "--cases", "2", "--offset", "3", "--workers", "1", "--out", str(tmp_path / "out"), *search]
     assert cli.main(command) == 0
@@ -200,6 +211,12 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     page = (tmp_path / "out" / "index.html").read_text()
     assert "How long a plan takes" in page
     assert "its goal" in page
+    assert "paper: SG-JEPA (GRU)" in page
+    with (tmp_path / "out" / "tables" / "paper.csv").open() as file:
+        ours, paper = csv.DictReader(file)
+    assert (ours["of"], paper["of"], paper["seconds"], paper["success"]) == ("here", "paper", "0.316", "0.98")
+    assert float(ours["k_last"]) == pytest.approx(float(row["k5"]))
+    assert float(ours["k_mean"]) == pytest.approx(float(row["mean"]))
     records = sorted(run.glob("control/*/control.json"))
     before = [path.stat().st_mtime_ns for path in records]
     assert cli.main(command) == 0

@@ -80,8 +80,11 @@ def check(options: Namespace, players: Sequence[Any]) -> None:
     shared.need_matplotlib()
 
 
-def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: Any) -> None:
-    """Every subject, those that leave something to chance with every seed; write their page, and say what stands there."""
+def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: Any, latents: Any = None) -> None:
+    """Every subject, those that leave something to chance with every seed; write their page, and say what stands there.
+
+    latents: of runs, their errors on held-out clips, for the page.
+    """
     from sgjepa.control.simple import BY_CHANCE
     from sgjepa.control.trial import MADE_BY, REFERENCES, trial
     from sgjepa.core import machine
@@ -94,7 +97,7 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
         for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
     ]
     played = gather_trials(places)
-    page = write_control(played, options.out, MADE_BY, (REFERENCES,))
+    page = write_control(played, options.out, MADE_BY, (REFERENCES,), latents)
     for player in played.players:
         print(f"{player.label}")
         for sentence in sentences(played, player):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def run(options: Namespace) -> None:
     from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
     from sgjepa.core import output
     from sgjepa.envs import find
+    from sgjepa.evaluation.clips import latent_errors
 
     dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
     world = find(dataset.settings.world).world
@@ -59,21 +61,20 @@ def run(options: Namespace) -> None:
     begun = beginnings(dataset, episodes, cases)  # before the work
     output.check(options.out, MADE_BY, (REFERENCES,))
     subjects = [planned(folder, dataset, cfg, cases) for folder in options.runs]
-    subjects += _references(options, dataset, cfg)
-    control.try_all(subjects, dataset, options, begun)
+    astray = [latent_errors(folder, dataset) for folder in options.runs] if world.goal else []
+    latents = {subject.driver.weights: found.errors for subject, found in zip(subjects, astray, strict=False)}
+    control.try_all([*subjects, *_references(options, dataset, cfg)], dataset, options, begun, latents)
     if world.goal:
-        _say_latents(options, dataset)
+        _say_latents(options, astray)
 
 
-def _say_latents(options: Namespace, dataset: Any) -> None:
+def _say_latents(options: Namespace, astray: Sequence[Any]) -> None:
     """How far imagined latents go astray on held-out clips: the paper's other columns, beside success."""
     from sgjepa.core import output
     from sgjepa.core.tables import to_csv
-    from sgjepa.evaluation.clips import latent_errors
 
     rows = []
-    for folder in options.runs:
-        found = latent_errors(folder, dataset)
+    for folder, found in zip(options.runs, astray, strict=True):
         steps, last, mean = found.errors.shape[1], found.at_last(), found.mean()
         rows.append({"run": folder.name, "clips": found.clips, f"k{steps}": last.mean, "low": last.low, "high": last.high})
         rows[-1] |= {"mean": mean.mean, "mean_low": mean.low, "mean_high": mean.high}

@@ -15,6 +15,7 @@ from sgjepa.report import parts
 from sgjepa.report.control_figures import Film, colours, film, success_by_law
 from sgjepa.report.page import document
 from sgjepa.report.panels import Picture, capital
+from sgjepa.report.paper_plans import Latents, beside, beside_html
 from sgjepa.report.sections import Section
 from sgjepa.report.words import count, fixed, join
 from sgjepa.report.write import FIGURES, PAGE, TABLES, plain
@@ -23,8 +24,13 @@ from sgjepa.results.control import SUCCESS, Played, Player
 FILMS = "films"
 
 
-def write_control(played: Played, out: Path, made_by: str, known: Sequence[str] = ()) -> Path:
-    """Write the page of these trials to the folder `out`; returns the page. known: what else of ours may be there."""
+def write_control(
+    played: Played, out: Path, made_by: str, known: Sequence[str] = (), latents: Latents | None = None
+) -> Path:
+    """Write the page of these trials to the folder `out`; returns the page.
+
+    known: what else of ours may be there. latents: of runs that plan, their errors on held-out clips.
+    """
     output.check(out, made_by, known)
     drawn = [picture for axis in played.axes for picture in success_by_law(played, axis)]
     films = [film(played, player) for player in played.players]
@@ -34,9 +40,10 @@ def write_control(played: Played, out: Path, made_by: str, known: Sequence[str] 
         "differences": tables.differences(played),
         "outcomes": tables.outcomes(played),
         "latency": tables.latencies(played),
+        "paper": beside(played, latents or {}),
     }
     written = {
-        PAGE: _page(played, drawn, films).encode(),
+        PAGE: _page(played, drawn, films, latents or {}).encode(),
         **{f"{TABLES}/{plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
         **{f"{FIGURES}/{plain(one.name)}.{kind}": getattr(one, kind) for one in drawn for kind in ("svg", "png")},
         **{f"{FILMS}/{plain(one.label)}.webp": one.webp for one in films},
@@ -63,7 +70,7 @@ def sentences(played: Played, player: Player) -> list[str]:
     return found
 
 
-def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film]) -> str:
+def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film], latents: Latents) -> str:
     law = " and ".join(axis.name for axis in played.axes)
     heading = f"Does it still do its task when {law} changes?" if law else "Does it do its task?"
     sections = [
@@ -72,6 +79,7 @@ def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film]) -> st
         Section("measures", "All measures", _measures(played)),
         Section("pairs", "On the same episodes", tables.differences_html(played)),
         Section("latency", "How long a plan takes", tables.latencies_html(played)),
+        Section("paper", "Beside the paper", beside_html(played, latents)),
         Section("outcomes", "What became of the episodes", tables.outcomes_html(played)),
         Section("films", "Films", _films(played, films)),
     ]

@@ -35,6 +35,25 @@ class PublishedStudy:
             raise ValueError(f"{_FILE.name}: a row of '{self.source}' has not {width} entries")
 
 
+@dataclass(frozen=True)
+class PublishedPlans:
+    """Of one predictor that plans. success, low, high: in per cent. k5, mean: errors of latents. seconds: of a plan."""
+
+    success: float
+    low: float
+    high: float
+    k5: float
+    mean: float
+    seconds: float
+
+
+def published_plans(world: str) -> dict[str, PublishedPlans]:
+    """What the paper says about planning in a world, by method; empty if nothing."""
+    found = files.read_json(_FILE)["planning"]
+    rows = found["worlds"].get(world, {})
+    return {method: PublishedPlans(**dict(zip(found["columns"], row, strict=True))) for method, row in rows.items()}
+
+
 def published_study(name: str) -> PublishedStudy | None:
     """What the paper says on a study's question, or None."""
     found = files.read_json(_FILE)["studies"].get(name)
