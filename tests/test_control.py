@@ -36,6 +36,7 @@ from sgjepa.envs.world import Measure
 from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
 from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials
+from sgjepa.studies.control import summary
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -268,6 +269,13 @@ def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tm
     assert names >= {"figures/success_by_gravity.png", "films/holding_still.webp", "films/random_controls.webp"}
     rows = (page.parent / "tables" / "measures.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * len(WORLD.measures)
+
+
+def test_the_study_draws_success_and_has_the_papers_beside_it(still: Path, chance: Path) -> None:
+    found = summary({CATCHER: gather_trials([still, chance])})
+    assert [row[1] for row in found.rows] == ["holding still", "random controls"]
+    assert found.head[-1] == "paper, all (%)"
+    assert [picture.name for picture in found.pictures] == ["control_success"]
 
 
 def test_the_command_drives_compares_and_does_nothing_twice(
