@@ -69,7 +69,7 @@ function chooseWorld() {
   document.querySelector(".laws").hidden = world.laws.length === 0;
   const context = Math.max(0, ...world.models.map((model) => model.context ?? 0));
   by("context").textContent = context;
-  by("scrub").parentElement.style.setProperty("--given", context / (world.frames - 1));
+  by("scrub").parentElement.style.setProperty("--given", context ? context / (world.frames - 1) : -1); // -1: nothing is shaded
   by("origin").textContent = source.steps ? "Computed before: a grid of laws and launches." : `Shown: ${world.models.filter((model) => !model.reference).map((model) => model.name).join(", ")}`;
   showStage();
   ask();

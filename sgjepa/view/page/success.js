@@ -73,7 +73,11 @@ function item({ model, label }, played) {
     strong.textContent = percent(one.mean);
     row.append(i ? ", " : "", strong, ` ${WORDS[name]} (${Math.round(100 * one.low)} to ${Math.round(100 * one.high)}, ${one.episodes} episodes)`);
   });
-  if (!regions && !model.reference) row.append("no trial yet: `sgjepa control` makes one");
+  if (!regions && !model.reference) {
+    const command = document.createElement("code");
+    command.textContent = "sgjepa control";
+    row.append("no trial yet; ", command, " makes one");
+  }
   const mine = played.filter((one) => one.model === model.name), done = mine.filter((one) => one.success).length;
   if (mine.length) row.append(`${regions || !model.reference ? ". " : ""}Played here: ${done} of ${mine.length}.`);
   else if (model.reference) row.append("does the task from the true state");
