@@ -14,7 +14,7 @@ import numpy as np
 
 from sgjepa.control.cases import starts, to_columns
 from sgjepa.control.fleet import Fleet, Outcome
-from sgjepa.control.policy import Plans, Policy
+from sgjepa.control.policy import Plans, Policy, Rests
 from sgjepa.control.records import SECONDS
 from sgjepa.control.start import Start
 from sgjepa.control.tasks import task_of
@@ -85,7 +85,8 @@ def driving(
         seen, over = fleet.step(given[-1])
         if plans is not None:
             took.append(plans.seconds)
-            plans.rest(over)
+        if isinstance(policy, Rests):
+            policy.rest(over)
         yield Moment(seen, over)
         if over.all():
             break

@@ -31,9 +31,10 @@ class _Episodes:
     """N episodes that run side by side."""
 
     seeds: tuple[int, ...]
+    running: np.ndarray  # rows of those that are not over
+    history: np.ndarray  # (N, H, F) scaled features, oldest first
+    plan: np.ndarray  # (N, A, C) controls
     t: int = 0
-    history: np.ndarray | None = None  # (N, H, F) scaled features, oldest first
-    plan: np.ndarray | None = None  # (N, A, C) controls
 
 
 class DiffusionPolicy:
@@ -45,7 +46,7 @@ class DiffusionPolicy:
         settings = config.from_dict(PolicyConfig, record.settings.config)
         self._history, self._told = settings.network.history, settings.law
         self._world = find(record.settings.world).world
-        self._episodes = _Episodes(())
+        self._episodes = self._begun(())
 
     @property
     def sees(self) -> View:
@@ -77,32 +78,41 @@ class DiffusionPolicy:
         if laws.shape != (len(seeds), len(self.record.settings.laws)):
             names = ", ".join(self.record.settings.laws) or "none"
             raise InputError(f"the policy knows the laws {names} of each of {len(seeds)} episodes, got {laws.shape}")
-        self._episodes = _Episodes(tuple(int(seed) for seed in seeds))
+        self._episodes = self._begun(tuple(int(seed) for seed in seeds))
+
+    def _begun(self, seeds: tuple[int, ...]) -> _Episodes:
+        history = np.empty((len(seeds), self._history, self._features.width), np.float32)
+        plan = np.empty((len(seeds), self._network.horizon, self._network.controls), np.float32)
+        return _Episodes(seeds, np.arange(len(seeds)), history, plan)
+
+    def rest(self, over: np.ndarray) -> None:
+        """Episodes that are over, (N,) bool, cost nothing more."""
+        self._episodes.running = np.flatnonzero(~over)
 
     def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
         """The controls from this frame to the next, (N, A) float32."""
-        now = self._episodes
-        found = self._features.of_seen(seen)  # (N, F)
-        if len(found) != len(now.seeds) or found.shape[1] != self._features.width:
-            raise InputError(
-                f"the policy drives {len(now.seeds)} episodes by {self._features.width} features each, got {found.shape}"
-            )
+        now, running = self._episodes, self._episodes.running
+        if len(seen) != len(now.seeds):
+            raise InputError(f"the policy drives {len(now.seeds)} episodes, got what {len(seen)} show")
+        found = self._features.of_seen(seen[running])  # (n, F) of those that are not over
+        if found.shape[1] != self._features.width:
+            raise InputError(f"the policy sees {self._features.width} features of a frame, got {found.shape[1]}")
         newest = self.record.scaling.features(found)[:, None]
-        before = np.repeat(newest, self._history, axis=1) if now.history is None else now.history
-        now.history = np.concatenate([before[:, 1:], newest], axis=1)
+        before = np.repeat(newest, self._history, axis=1) if now.t == 0 else now.history[running]
+        now.history[running] = np.concatenate([before[:, 1:], newest], axis=1)
         replan, place = divmod(now.t, self.execute)
-        if place == 0 or now.plan is None:
-            now.plan = self._plan(now, laws, replan)
+        if place == 0:
+            now.plan[running] = self._plan(now, laws, replan)
         now.t += 1
-        return now.plan[:, place]
+        return now.plan[:, place].copy()
 
     def _plan(self, now: _Episodes, laws: np.ndarray, replan: int) -> np.ndarray:
-        """(N, A, C) controls, from the noise of this planning."""
+        """(n, A, C) controls of those that are not over, from the noise of this planning."""
         shape = (self.diffusion.draws, self._network.horizon, self._network.controls)
-        streams = [np.random.default_rng([seed, replan]) for seed in now.seeds]
+        streams = [np.random.default_rng([now.seeds[row], replan]) for row in now.running]
         noise = np.stack([stream.standard_normal(shape, dtype=np.float32) for stream in streams])
-        told = self.record.scaling.law(laws) if self._told else np.zeros((len(laws), 0), np.float32)
-        inputs = (torch.from_numpy(x).to(device()) for x in (now.history, told, noise) if x is not None)
+        told = self.record.scaling.law(laws[now.running]) if self._told else np.zeros((len(noise), 0), np.float32)
+        inputs = (torch.from_numpy(x).to(device()) for x in (now.history[now.running], told, noise))
         learned = in_blocks(self._sample, *inputs).cpu().numpy()
         return executable(self._world, self.record.scaling.control.undo(learned))
 

@@ -30,8 +30,16 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class Plans(Protocol):
-    """A policy that thinks long about every control: it is told what to reach and who is done, and says how long it took."""
+class Rests(Protocol):
+    """A policy that spares itself the work on episodes that are over."""
+
+    def rest(self, over: np.ndarray) -> None:
+        """Which episodes are over, (N,) bool: what `act` says of them is not used."""
+
+
+@runtime_checkable
+class Plans(Rests, Protocol):
+    """A policy that thinks long about every control: it is told what to reach, and says how long it took."""
 
     @property
     def seconds(self) -> np.ndarray:
@@ -39,6 +47,3 @@ class Plans(Protocol):
 
     def aim(self, starts: Sequence[Start]) -> None:
         """Called once after `reset`: how each episode begins, and its goal if it has one."""
-
-    def rest(self, over: np.ndarray) -> None:
-        """Which episodes are over, (N,) bool: what `act` says of them is not used."""

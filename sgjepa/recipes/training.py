@@ -3,7 +3,7 @@
 A recipe is WORLD_METHOD; a world may be several shapes that are trained on together, for the study of transfer to a new one.
 `paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
 stretches encoded once for several windows, and the same number of updates on the same data for every method compared.
-`small` is the same for about an hour on one core, with an encoder that keeps how a body is turned.
+`small` is the same for half an hour on one core, with an encoder that keeps how a body is turned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NARROW = {"depth": 2, "width": 128, "mlp": 256}
 _LATENT, _HISTORY = 64, 10  # of the sizes for a CPU
 # many short stretches: more scenes per update than whole episodes have
 _MINI_TRAIN = Train(3, batch=21, frames=24, updates=225, drawn=3, validation=8, decoder_width=64, decoder_frames=16)
-_ON_CPU = {"mini": _MINI_TRAIN, "small": replace(_MINI_TRAIN, epochs=12, updates=400)}
+_ON_CPU = {"mini": _MINI_TRAIN, "small": replace(_MINI_TRAIN, epochs=12, updates=200)}
 
 
 @dataclass(frozen=True)
