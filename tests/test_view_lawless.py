@@ -69,14 +69,14 @@ def test_the_page_has_a_launch_and_no_law(run: Path, tmp_path: Path) -> None:
             assert tab.run("document.querySelector('#curve path') !== null")
             assert tab.run("document.querySelector('.panel:nth-child(2) .note').textContent") == "no law varies here"
             tab.run("scrub.value = 40, scrub.dispatchEvent(new Event('input'))")
-            assert tab.run("document.querySelectorAll('.panel:nth-child(2) polygon[points]').length") == 2
+            assert tab.run("document.querySelectorAll('.panel:nth-child(2) polygon:not([points=\"\"])').length") == 2
             picture = "document.querySelector('.panel:nth-child(1) canvas').toDataURL()"
             before = tab.run(picture)
             tab.key("t")  # there is no law to tell
             tab.key("n")
             tab.wait(f"{READY} && {picture} !== {before!r}", 60)
             assert tab.run("document.querySelector('#seed').value") == "1"
-            assert tab.run("document.documentElement.scrollWidth") == width
+            assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
             assert tab.complaints == []
             tab.close()
 
