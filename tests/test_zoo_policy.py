@@ -19,6 +19,7 @@ from sgjepa.control.records import read_trial
 from sgjepa.core import files, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.training.weights import load_tensors, save_tensors
+from sgjepa.view.pilot import open_pilot
 
 __all__ = ["driven"]  # a fixture
 pytestmark = pytest.mark.opengl
@@ -98,6 +99,12 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
     assert "% success" in capsys.readouterr().out
     _, rows = read_trial(tmp_path / "zoo" / NAME / "control" / "caught-seed0")
     assert np.mean(rows["success"]) == pytest.approx(card().success.regions["all"].mean)
+
+
+def test_the_viewer_shows_what_its_card_says() -> None:
+    pilot = open_pilot(zoo.folder_of(NAME), NAME)
+    assert pilot.success == card().success
+    assert pilot.label == "SG-JEPA (GRU)"
 
 
 def test_the_command_shows_its_card_and_other_commands_say_that_it_is_no_run(
