@@ -60,6 +60,15 @@ def test_help_of_data_names_every_world(capsys: pytest.CaptureFixture[str]) -> N
     assert [world for world in ENVS if world not in text] == []
 
 
+@pytest.mark.parametrize("stage", ["probe", "predict"])
+def test_help_says_how_many_frames_probes_see(capsys: pytest.CaptureFixture[str], stage: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([stage, "--help"])
+    (said,) = re.findall(r"frames that a probe sees \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
+    sizes = [size for env in ENVS.values() if env.world.usual for size in env.world.usual.sizes.values()]
+    assert set(map(int, re.findall(r"\d+", said))) == {size.window for size in sizes}
+
+
 def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])

@@ -25,7 +25,7 @@ from sgjepa.control.replay import replay
 from sgjepa.control.schedule import Diffusion
 from sgjepa.control.simple import HoldStill, Random
 from sgjepa.control.trained import trained
-from sgjepa.control.trial import Subject, trial, untrained
+from sgjepa.control.trial import Subject, beginnings, trial, untrained
 from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
@@ -112,7 +112,7 @@ def test_a_learned_policy_does_the_same_alone_and_side_by_side(dataset: Dataset,
 
 def test_a_trial_is_kept_and_other_settings_stand_beside_it(dataset: Dataset, policy: Path) -> None:
     subject = trained(policy, dataset)
-    first = trial(subject, dataset, 0, episodes=2)
+    first = trial(subject, dataset, 0, beginnings(dataset, 2))
     assert first == policy / "control" / "caught-seed0-first2"
     about, table = read_trial(first)
     assert table["episode"].tolist() == [0, 1]
@@ -123,8 +123,8 @@ def test_a_trial_is_kept_and_other_settings_stand_beside_it(dataset: Dataset, po
         def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
             raise AssertionError("the work was done before")
 
-    assert trial(replace(subject, policy=Untouchable(WORLD)), dataset, 0, episodes=2) == first
-    shorter = trial(trained(policy, dataset, execute=3), dataset, 0, episodes=2)
+    assert trial(replace(subject, policy=Untouchable(WORLD)), dataset, 0, beginnings(dataset, 2)) == first
+    shorter = trial(trained(policy, dataset, execute=3), dataset, 0, beginnings(dataset, 2))
     assert shorter.name == "caught-seed0-execute3-first2"
     assert read_trial(shorter)[0].settings.how["execute"] == 3
 
@@ -154,7 +154,7 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
 
 
 def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
-    made = trial(untrained("still", dataset, tmp_path), dataset, 0, episodes=1)
+    made = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, 1))
     (made / ROWS).write_bytes((made / ROWS).read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match=r"episodes.parquet is damaged.*delete"):
         read_trial(made)
@@ -165,7 +165,7 @@ def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> None:
-    made = trial(trained(policy, dataset), dataset, 0, episodes=2)
+    made = trial(trained(policy, dataset), dataset, 0, beginnings(dataset, 2))
     about, rows = read_trial(made)
     film = replay(about, rows, read_controls(made, about), [1], dataset.settings.image_size)
     driver, shown = load_policy(policy), []
@@ -250,7 +250,7 @@ def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: P
 
 
 def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:
-    fewer = trial(untrained("still", dataset, tmp_path), dataset, 0, episodes=2)
+    fewer = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, 2))
     with pytest.raises(InputError, match="different episodes"):
         gather_trials([still, fewer])
 
@@ -259,7 +259,7 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
-    page = write_control([still, chance], tmp_path / "page", "sgjepa control")
+    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa control")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text

@@ -127,6 +127,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
     assert "Is it the law or the rollout?" in page
+    assert (tmp_path / "study/report/figures/factorial_interaction.png").is_file()
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3
     about = files.read_json(tmp_path / "study/report/study.json")

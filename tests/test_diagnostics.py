@@ -11,6 +11,7 @@ from made_up import HORIZONS, LAWS, done, evaluation, holds, noise
 from sgjepa.core.errors import InputError
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
 from sgjepa.studies import crossover, history, local_gap, post_training, shapes
 from sgjepa.studies.fresh import PREDICTORS, name_of
 from sgjepa.studies.study import WORLDS, Done
@@ -24,6 +25,13 @@ def excess(level: float, seed: int, cell: int) -> dict[str, dict[str, np.ndarray
     strayed = level + 0.01 * np.random.default_rng([seed, cell]).normal() + noise(seed)
     names = ("excess_nmse", "latent_mse", "position_l2", "velocity_l2")
     return {"predicted": dict.fromkeys(names, strayed)}
+
+
+def drawn(finding: Finding) -> list[str]:
+    """Its pictures, none without words."""
+    assert finding.shown
+    assert all(one.alt for one in finding.pictures)
+    return [one.name for one in finding.pictures]
 
 
 def crossed(levels: dict[tuple[str, str], float]) -> Done:
@@ -63,6 +71,7 @@ def test_the_crossover_tells_an_effect_of_the_encoder_from_one_of_the_predictor(
     assert (claim.verdict, claim.seeds, claim.paper) == (verdict, 3, "\N{MINUS SIGN}0.182")
     assert len(finding.rows) == 2 + 4 + 3
     assert "[1.376]" in finding.rows[2][1]
+    assert drawn(finding) == ["crossover_by_horizon", "crossover_effects"]
 
 
 def test_a_cell_that_was_left_out_is_named() -> None:
@@ -92,6 +101,7 @@ def test_the_penalty_of_a_short_history_is_found_by_encoder(extra: float, verdic
     assert (claim.verdict, claim.paper) == (verdict, "0.089")
     assert holds(claim.ours, extra)
     assert len(finding.rows) == len(history.SHORT) * 7
+    assert drawn(finding) == ["history_penalty_first", "history_penalty_all"]
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])
@@ -144,6 +154,8 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     assert "better at 0 of 44 horizons and worse at 0" in lewm
     assert "one step at a time, SG-JEPA's features are better at 44 of 44 horizons" in dino
     assert "Feeding back widens the gap" in dino
+    assert drawn(finding) == ["local_gap_one_step", "local_gap_predicted", "local_gap"]
+    assert "The paper's largest gaps to DINO: 0.06 local and 0.38 fed back" in finding.caption
 
 
 def test_translation_transfers_better_than_rotation_where_it_does() -> None:
@@ -172,6 +184,7 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
     assert finding.claims[1].paper == "\N{MINUS SIGN}1.97"
     assert "translation transfers better than rotation" in finding.words[0]
     assert "Pentagons besides make no difference that shows" in finding.words[0]
+    assert drawn(finding) == [f"shapes_{width}" for width in shapes.WIDTHS]
 
 
 def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
@@ -206,6 +219,7 @@ def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
     assert [row[-1] for row in finding.rows] == ["no", "yes"], "the new laws alone forget the source"
     (claim,) = finding.claims
     assert (claim.verdict, claim.unit, claim.paper) == ("holds", "points", "8.21 points (square)")
+    assert drawn(finding) == ["post_training_gain"]
 
 
 def test_post_training_brings_datasets_that_share_no_episode_with_the_source() -> None:

@@ -21,15 +21,17 @@ from sgjepa.control.meeting import Meeting, meeting_targets
 from sgjepa.control.planned import planned, simulated, usual
 from sgjepa.control.records import SECONDS, read_controls, read_trial
 from sgjepa.control.search import Search
-from sgjepa.control.trial import trial, untrained
+from sgjepa.control.trial import beginnings, trial, untrained
 from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS, find, planar
 from sgjepa.envs.world import Measure
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig
 from sgjepa.models.imagine import imagine_plain
 from sgjepa.report import control_figures
 from sgjepa.training import checkpoint
@@ -157,7 +159,8 @@ def test_the_picture_of_a_goal_is_that_episodes_own_picture(goals: Dataset) -> N
 
 def test_a_run_plans_its_cases_the_same_alone_and_beside_others_and_says_how_long_it_took(goals: Dataset, run: Path) -> None:
     both, alone = (
-        trial(planned(run, goals, FEW, cases), goals, 0, cases=cases) for cases in (CASES, replace(CASES, count=1))
+        trial(planned(run, goals, FEW, cases), goals, 0, beginnings(goals, cases=cases))
+        for cases in (CASES, replace(CASES, count=1))
     )
     about, rows = read_trial(both)
     assert about.settings.cases == CASES
@@ -174,7 +177,7 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
     cases = Cases(count=3, offset=3, budget=3)
     cfg = PlannerConfig(horizon=3, execute=3)
     found = [
-        read_trial(trial(subject, goals, 0, cases=cases))[1]["success"].mean()
+        read_trial(trial(subject, goals, 0, beginnings(goals, cases=cases)))[1]["success"].mean()
         for subject in (simulated(goals, tmp_path, cfg), untrained("random", goals, tmp_path))
     ]
     assert found[0] > found[1]
@@ -206,29 +209,25 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
 # --- a ball to be met ------------------------------------------------------------------------------------------------
 
 
-class Reads(torch.nn.Module):
-    """A probe that reads the newest frame as it is."""
-
-    std, mean = torch.tensor(1.0), torch.tensor(0.0)
-
-    def forward(self, windows: Tensor) -> Tensor:
-        return windows[..., -4:]
-
-
 class Bare(torch.nn.Module):
     def features(self, z: Tensor) -> Tensor:
         return z
 
 
 def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_frame() -> None:
-    class Known:
-        probe, config = Reads(), type("C", (), {"window": 3})
-        targets = type("T", (), {"position": ("x", "z", "a", "b")})
-
+    places = ("x", "z", "a", "b")
+    cfg = ProbeConfig("linear", window=3)
+    probe = Probe(cfg, 4, 4)
+    with torch.no_grad():  # reads twice the newest frame, in units of half a metre
+        probe.layers[-1].weight.copy_(torch.cat([torch.zeros(4, 8), 2 * torch.eye(4)], dim=1))
+        probe.layers[-1].bias.zero_()
+    probe.std.fill_(0.5)
+    probe.mean.fill_(7.0)
+    known = Fitted(probe, cfg, Targets(places, places, (), "", "", 1, 0.1), {})
     futures = torch.zeros(1, 2, 3, 4)
     futures[0, 0, :, 0] = torch.tensor([5.0, 1.0, 3.0])  # the first candidate comes to within 1 m in its second frame
     futures[0, 1, :, 3] = 2.0
-    cost = Meeting(Bare(), Known())(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
+    cost = Meeting(Bare(), known)(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
     assert cost.tolist() == [[1.0, 4.0]]
 
 
@@ -304,7 +303,10 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--offset", "60"], "goals 60 frames on do not fit into episodes of 64 frames"),
         (["{run}", "--budget", "64"], "placed takes at most 63 controls in an episode, not 64"),
         (["{run}", "--dataset", "{balls}"], "arm_catcher_ball"),
-        (["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"], "takes 2 controls and arm_catcher_ball has 3"),
+        (
+            ["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"],
+            "another world: 3 controls and 1 laws, the model in",
+        ),
         (["{run}", "--dataset", "{square}", "--transfer"], "square has no goal to reach"),
         (["{catcher}", "--cases", "9"], "has 4 test episodes; 9 were asked for"),
         (["{run}", "{run}"], "is given twice"),

@@ -120,8 +120,8 @@ class Point(WorldModel):
 
     encoder_parts = ()
 
-    def __init__(self, controls: int = 2) -> None:
-        super().__init__(controls, 1, latent_shape=(2,), feature_width=2, image_size=None)
+    def __init__(self) -> None:
+        super().__init__(2, 1, latent_shape=(2,), feature_width=2, image_size=None)
 
     @property
     def encoder_settings(self) -> object:
@@ -176,11 +176,6 @@ def test_an_episode_is_planned_the_same_alone_and_beside_others() -> None:
     both = drive(cfg, START, GOAL, WIND, [0, 1])
     alone = drive(cfg, START[1:], GOAL[1:], WIND[1:], [1])
     np.testing.assert_array_equal(both[1:], alone)
-
-
-def test_a_run_without_the_worlds_controls_is_refused() -> None:
-    with pytest.raises(InputError, match="the model takes 3 controls and point has 2"):
-        Planner(Point(3), 4, POINT, lambda past, futures, episodes: futures[..., 0, 0], PlannerConfig())
 
 
 def test_worlds_may_limit_each_control_by_itself() -> None:

@@ -21,6 +21,7 @@ from test_train import RUN
 from sgjepa import cli
 from sgjepa.cli.install import browser
 from sgjepa.core import files
+from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
@@ -32,7 +33,7 @@ from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import page as page_policy
 from sgjepa.report import words
 from sgjepa.report.content import Finding
-from sgjepa.report.write import report
+from sgjepa.report.write import report, write_report
 from sgjepa.results.compare import Method, marks, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
 from sgjepa.results.gather import gather
@@ -273,7 +274,7 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
             files.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
     study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
-    page_ = report(spoiled, tmp_path / "out", note=MARKUP, study=lambda _: study)
+    page_ = write_report(gather(spoiled), tmp_path / "out", MARKUP, study)
     found = Page(page_.read_text())
     assert "script" not in found.tags
     assert set(found.attributes) <= {"src", "alt", "class", "id", "style", "href", "colspan", "aria-label", "lang"} | {
@@ -521,6 +522,18 @@ def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
     assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
     shutil.rmtree(copies[1] / "predict" / "square-test-context30")
     assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+
+
+def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
+    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
+    for copy in copies:
+        _another(copy, "linear4")
+        (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
+    assert gather(copies).baseline.first.folder.name == "square-test"
+    (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
+    assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
+    with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
+        gather(copies)  # whether it is the usual one cannot be known
 
 
 # --- what is there already -----------------------------------------------------------------------------------------

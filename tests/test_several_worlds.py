@@ -47,5 +47,6 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
         assert float(row["stays put (m)"]) == pytest.approx(stay, abs=1e-3)
         ratio = errors[world, "SG-JEPA (GRU)", "predicted"] / errors[world, "LeWM", "predicted"]
         assert float(row["SG-JEPA (GRU) / LeWM"].split(" ")[0]) == pytest.approx(ratio, abs=0.006)
+    assert (page.parent / "figures/predictors_worlds.png").is_file()
     answer = (page.parent / "answer.txt").read_text()
     assert answer.startswith("There is room to show something at the last horizon in ")

@@ -107,6 +107,7 @@ def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path
     assert (claim.claim, claim.verdict, claim.seeds) == ("rank", "holds", 3)
     by_law = records(found, sigreg.LAWS)
     assert len(by_law) == len(points) * len(LAWS) * 3
+    assert {"sigreg_statistic", "sigreg_rank", "sigreg_probes"} <= {picture.name for picture in found.pictures}
     assert {row["effective rank"] for row in rows_of(found, "paper")} == {"", "138", "131"}
 
 
@@ -164,6 +165,8 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     assert "H = 10, K = 10, weight 0.09 is less accurate than H = 10, K = 5, weight 0.09" in said
     assert "its training took 2.00 times as long" in said
     assert {row["peak memory (GiB)"] for row in rows_of(found)} == {"2.50", "3.75"}
+    drawn = {picture.name for picture in found.pictures}
+    assert drawn == {f"history_rollout_{x}" for x in ("probe", "errors", "memory", "seconds")}
 
 
 def test_the_share_of_the_gap_that_conditioning_closes(tmp_path: Path) -> None:

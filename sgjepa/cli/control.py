@@ -58,7 +58,7 @@ def run(options: Namespace) -> None:
     options.policies = [str(zoo.resolve(name, policies=True)) for name in options.policies]
     check(options, options.policies)
     from sgjepa.control.simple import SIMPLE
-    from sgjepa.control.trial import MADE_BY, REFERENCES
+    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
     from sgjepa.core import output
 
     if any(name not in SIMPLE for name in options.policies):
@@ -68,7 +68,7 @@ def run(options: Namespace) -> None:
     output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]
-    try_all(subjects, dataset, options, options.episodes)
+    try_all(subjects, dataset, options, beginnings(dataset, options.episodes))
 
 
 def check(options: Namespace, players: Sequence[Any]) -> None:
@@ -82,7 +82,7 @@ def check(options: Namespace, players: Sequence[Any]) -> None:
     shared.need_matplotlib()
 
 
-def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, episodes: int | None, cases: Any = None) -> None:
+def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: Any) -> None:
     """Every subject, those that leave something to chance with every seed; write their page, and say what stands there."""
     from sgjepa.control.simple import BY_CHANCE
     from sgjepa.control.trial import MADE_BY, REFERENCES, trial
@@ -91,12 +91,12 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, episodes:
     from sgjepa.results.control import gather_trials
 
     places = [
-        trial(subject, dataset, seed, episodes, options.workers or machine.cores(), cases)
+        trial(subject, dataset, seed, begun, options.workers or machine.cores())
         for subject in subjects
         for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
     ]
-    page = write_control(places, options.out, MADE_BY, (REFERENCES,))
     played = gather_trials(places)
+    page = write_control(played, options.out, MADE_BY, (REFERENCES,))
     for player in played.players:
         print(f"{player.label}")
         for sentence in sentences(played, player):

@@ -56,11 +56,11 @@ def run(options: Namespace) -> None:
     cfg = _planner(options, usual(world))
     cases = _cases(options) if world.goal else None
     episodes = None if world.goal else options.cases
-    beginnings(dataset, episodes, cases)  # before the work
+    begun = beginnings(dataset, episodes, cases)  # before the work
     output.check(options.out, MADE_BY, (REFERENCES,))
     subjects = [planned(folder, dataset, cfg, cases) for folder in options.runs]
     subjects += _references(options, dataset, cfg)
-    control.try_all(subjects, dataset, options, episodes, cases)
+    control.try_all(subjects, dataset, options, begun)
     if world.goal:
         _say_latents(options, dataset)
 

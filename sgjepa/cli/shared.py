@@ -141,7 +141,12 @@ def evaluation_flags(parser: ArgumentParser) -> None:
     parser.add_argument("run_folder", type=run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME")
     dataset_flags(parser)
     parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
-    parser.add_argument("--window", type=int, metavar="N", help="frames that a probe sees (default: 4; 2 for approach_ball)")
+    parser.add_argument(
+        "--window",
+        type=int,
+        metavar="N",
+        help="frames that a probe sees (default: 10; at the paper's sizes 4, in approach_ball 2)",
+    )
     parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
 
 

@@ -34,8 +34,7 @@ class Meeting:
         before = self._model.features(past[:, past.shape[1] - self.window + 1 :])  # (E, w - 1, F)
         after = self._model.features(futures.flatten(0, 1))  # (E N, P, F)
         rows = torch.cat([before.repeat_interleave(count, dim=0), after], dim=1)
-        probe = self._fitted.probe
-        read = probe(stack(rows, self.window)) * probe.std + probe.mean  # (E N, P, Y)
+        read = self._fitted.probe.physical(stack(rows, self.window))  # (E N, P, Y)
         gap = read[..., : self._places] - read[..., self._places : 2 * self._places]
         return gap.square().sum(dim=-1).amin(dim=1).view(-1, count)
 

@@ -27,6 +27,7 @@ from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
+from sgjepa.training.latents import check_fits
 from sgjepa.training.run import Run
 
 # a goal as far away as a plan is long: the plan is carried out to its end
@@ -72,7 +73,7 @@ def planned(folder: Path, dataset: Dataset, cfg: PlannerConfig | None = None, ca
     ordinary = usual(world)
     cfg = cfg or ordinary
     run, model = checkpoint.load_run(folder)
-    _check(folder, model, dataset)
+    check_fits(model, dataset.train, f"the model in {folder}")  # before anything is fitted
     model = model.to(device())
     planner: Planner
     if world.goal:
@@ -94,20 +95,6 @@ def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
     differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, SEARCH))
     policy = TrueSimulator(dataset.settings, own)
     return Subject(Driver(SIMULATOR, SIMULATOR), policy, out / REFERENCES / SIMULATOR, how, differs)
-
-
-def _check(folder: Path, model: WorldModel, dataset: Dataset) -> None:
-    """Before anything is fitted."""
-    world, laws = find(dataset.settings.world).world, dataset.train.laws
-    if model.controls != len(world.control):
-        raise InputError(
-            f"the model in {folder} takes {model.controls} controls and {world.name} has {len(world.control)}: plan with a "
-            "run of that world"
-        )
-    if model.laws != len(laws):
-        raise InputError(f"{dataset.path} has {len(laws)} laws, and the model in {folder} was trained with {model.laws}")
-    if model.image_size not in (None, dataset.settings.image_size):
-        raise InputError(f"{folder} takes pictures of {model.image_size} pixels, got {dataset.settings.image_size}")
 
 
 def _driver(folder: Path, run: Run) -> Driver:

@@ -22,7 +22,6 @@ from sgjepa.control.features import in_blocks
 from sgjepa.control.policy import View
 from sgjepa.control.search import search
 from sgjepa.control.start import Start
-from sgjepa.core.errors import InputError
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
 from sgjepa.models.imagine import imagination
@@ -51,7 +50,8 @@ class Distance:
 
 
 class Planner:
-    """Drives N episodes. price: what futures cost; it may depend on the episode, such as a goal of its own.
+    """Drives N episodes of a world that the model fits. price: what futures cost; it may depend on the episode, such as a
+    goal of its own.
 
     A model answers for windows of H frames. Before frame 0, frame 0 is repeated with the control that holds still; or
     `remember` says what came before.
@@ -61,11 +61,6 @@ class Planner:
 
     def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig, kept: int = 0):
         """kept: latents that the price looks back on, if these are more than H."""
-        if model.controls != len(world.control):
-            raise InputError(
-                f"the model takes {model.controls} controls and {world.name} has {len(world.control)}: plan with a run of "
-                "that world"
-            )
         self._model, self._history, self._price, self._agenda = model.eval(), history, price, Agenda(world, cfg)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._kept = max(kept, history)

@@ -54,6 +54,14 @@ class Subject:
     differs: str = ""  # what about `how` is not usual, for the folder's name
 
 
+@dataclass(frozen=True)
+class Beginnings:
+    """The episodes that are driven, found once for all who drive them. cases: what was asked; None: whole episodes."""
+
+    starts: tuple[Start, ...]
+    cases: Cases | None = None
+
+
 def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
     """One of control/simple.py; its trials go below `out`."""
     task_of(dataset.settings.world)
@@ -65,16 +73,15 @@ def trial(
     subject: Subject,
     dataset: Dataset,
     sampling: int,
-    episodes: int | None = None,
+    begun: Beginnings | None = None,
     processes: int = 1,
-    cases: Cases | None = None,
 ) -> Path:
-    """Let a policy drive the first so many test episodes, all if None, or planning cases; returns the trial's folder."""
+    """Let a policy drive the episodes that begin so, all of the test split if None; returns the trial's folder."""
     task_of(dataset.settings.world)
-    begun = beginnings(dataset, episodes, cases)
+    begun = begun or beginnings(dataset)
     if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
-    count = len(begun)
+    count, cases = len(begun.starts), begun.cases
     settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING, cases)
     first = f"first{count}" if cases is None and count < dataset.test.episodes else ""
     differs = "-".join(part for part in (subject.differs, first, _unusual(cases)) if part)
@@ -86,18 +93,18 @@ def trial(
         if not _kept(place, settings):  # perhaps since we looked
             run_folder.require_free(place / RECORD, _plain(settings), "move it away to try anew")
             output.check(place, MADE_BY, FILES)
-            _try(subject, dataset, settings, place, differs, processes, begun)
+            _try(subject, dataset, settings, place, differs, processes, begun.starts)
     return place
 
 
-def beginnings(dataset: Dataset, episodes: int | None, cases: Cases | None) -> list[Start]:
+def beginnings(dataset: Dataset, episodes: int | None = None, cases: Cases | None = None) -> Beginnings:
     """Of planning cases, or of the first so many test episodes, all if None."""
     if cases is not None:
-        return cases_of(dataset, cases)
+        return Beginnings(tuple(cases_of(dataset, cases)), cases)
     count = dataset.test.episodes if episodes is None else episodes
     if not 1 <= count <= dataset.test.episodes:
         raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
-    return starts(dataset.settings, SPLIT, range(count))
+    return Beginnings(tuple(starts(dataset.settings, SPLIT, range(count))))
 
 
 def _unusual(cases: Cases | None) -> str:

@@ -48,14 +48,15 @@ def sweep(folder: Path, mine: bool = False) -> None:
     mine: this process holds the folder's lock, so whatever is half written there was left behind.
     """
     for path in folder.glob(".*.tmp"):
-        if mine or _abandoned(path):
+        if mine or abandoned(path):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
 
 
-def _abandoned(path: Path) -> bool:
+def abandoned(path: Path) -> bool:
+    """Whether nobody writes any more to a temporary name."""
     owner = re.fullmatch(r"\..*\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp", path.name)
     if owner is not None and owner[1] == _host():
         return not alive(int(owner[2]))

@@ -47,6 +47,18 @@ def alone(folder: Path) -> Iterator[None]:
                         empty.rmdir()
 
 
+@contextmanager
+def for_a_moment(folder: Path) -> Iterator[None]:
+    """Hold a folder that is there while files in it change places: whoever comes waits, and no file says so."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a disk without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _make(folder: Path) -> list[Path]:
     """Make the folder; returns those that were missing, the innermost first."""
     made = []

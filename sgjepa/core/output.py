@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path, PurePosixPath
 
-from sgjepa.core import files
+from sgjepa.core import files, lock
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import check_seal
 
@@ -63,16 +62,15 @@ def output_folder(path: Path, made_by: str, whole: str, known: Sequence[str] = (
     _clear(inside)
     staged.mkdir(parents=True)
     try:
-        with _held(staged):
-            _mark(staged, made_by, {})
-            yield staged
-            made: Written = {name: digest for name, digest in files.digests(staged).items() if name != MARKER}
-            if path.is_dir():
-                with _held(path):
-                    _replace(staged, path, made_by, made, whole, known)
-            else:
-                _mark(staged, made_by, made)
-                staged.rename(path)
+        _mark(staged, made_by, {})
+        yield staged
+        made: Written = {name: digest for name, digest in files.digests(staged).items() if name != MARKER}
+        if path.is_dir():
+            with lock.for_a_moment(path):
+                _replace(staged, path, made_by, made, whole, known)
+        else:
+            _mark(staged, made_by, made)
+            staged.rename(path)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -82,7 +80,7 @@ def add(path: Path, name: str, content: bytes) -> None:
     if not (path / MARKER).is_file():  # made before there were markers
         files.write_bytes(path / name, content)
         return
-    with _held(path):
+    with lock.for_a_moment(path):
         maker, ours = _marked(path)
         _make_room(path, name, ours)
         # ours from before the first byte: a kill between the two must not make it look like somebody else's
@@ -171,25 +169,8 @@ def _set_aside(place: Path) -> None:
     print(f"sgjepa: {place} is not as we left it; it is kept as {kept.name}", file=sys.stderr)
 
 
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder while something is done to it; the lock goes with the process, however it ends."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a disk without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _clear(path: Path) -> None:
-    """Remove hidden folders beside the path that killed processes left."""
+    """Remove hidden folders beside the path that killed processes left; only ours have a marker."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not (left / MARKER).is_file():
-            continue
-        handle = os.open(left, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # held by a process that is still writing
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if (left / MARKER).is_file() and files.abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
-        os.close(handle)

@@ -85,6 +85,11 @@ class Probe(nn.Module):
         y: Tensor = self.layers(x)
         return y
 
+    def physical(self, x: Tensor) -> Tensor:
+        """The same in physical units."""
+        y: Tensor = self(x) * self.std + self.mean
+        return y
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -107,8 +112,7 @@ class Fitted:
     @torch.no_grad()
     def read_windows(self, windows: Tensor) -> np.ndarray:
         """Stacked features (..., window * F) -> states (..., Y)."""
-        y = self.probe(windows)
-        states: np.ndarray = (y * self.probe.std + self.probe.mean).double().cpu().numpy()
+        states: np.ndarray = self.probe.physical(windows).double().cpu().numpy()
         return states
 
 

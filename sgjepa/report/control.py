@@ -18,16 +18,15 @@ from sgjepa.report.panels import Picture, capital
 from sgjepa.report.sections import Section
 from sgjepa.report.words import count, fixed, join
 from sgjepa.report.write import FIGURES, PAGE, TABLES, plain
-from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
+from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.success import REGIONS
 
 FILMS = "films"
 
 
-def write_control(places: Sequence[Path], out: Path, made_by: str, known: Sequence[str] = ()) -> Path:
+def write_control(played: Played, out: Path, made_by: str, known: Sequence[str] = ()) -> Path:
     """Write the page of these trials to the folder `out`; returns the page. known: what else of ours may be there."""
     output.check(out, made_by, known)
-    played = gather_trials(places)
     drawn = [picture for axis in played.axes for picture in success_by_law(played, axis)]
     films = [film(played, player) for player in played.players]
     records = {

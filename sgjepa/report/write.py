@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,26 +26,21 @@ FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
 MADE_BY = "sgjepa report"
 
 
-def report(
-    runs: Sequence[Path],
-    out: Path,
-    baseline: str | None = None,
-    data: str | None = None,
-    note: str = "",
-    study: Callable[[Results], Finding] | None = None,
-    named: Mapping[str, str] | None = None,
-    made_by: str = MADE_BY,
-    names: Mapping[Path, str] | None = None,
-) -> Path:
-    """Write the report of these runs to the folder `out`; returns the page.
+def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
+    """Write the report of these runs to the folder `out`; returns the page."""
+    output.check(out, MADE_BY)
+    return write_report(gather(runs, baseline, data), out)
 
-    note: what a reader must know about these runs. study: what it computes from the results has a section of its own.
-    named: what to call runs of certain names, instead of the paper's names. made_by: the command, for a folder's marker.
-    names: of runs by their folders, instead of those they were trained under.
+
+def write_report(
+    results: Results, out: Path, note: str = "", finding: Finding | None = None, made_by: str = MADE_BY
+) -> Path:
+    """The same of results that were gathered before.
+
+    note: what a reader must know about these runs. finding: what a study computed from them has a section of its own.
+    made_by: the command, for a folder's marker.
     """
     output.check(out, made_by)
-    results = gather(runs, baseline, data, named, names)
-    finding = study(results) if study else None
     compared = tables.comparisons(results)
     changed = counterfactuals(results)
     shown = {region: tables.groups(results, region) for region in results.regions}

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.run_folder import EVALUATIONS
 from sgjepa.core.stats import spearman
 from sgjepa.data.targets import UNITS
-from sgjepa.evaluation.records import EvaluationRecord
+from sgjepa.evaluation.records import EvaluationRecord, read_evaluation
 from sgjepa.laws import Sampler, find
 from sgjepa.results.compare import MEAN, Horizon, Method, methods
-from sgjepa.results.load import REGIONS, Evaluation, load_evaluations
+from sgjepa.results.load import REGIONS, Evaluation, evaluated, load_evaluations
 from sgjepa.results.published import Published, published
 
 HORIZONS = (1, 5, 16, 32, 44)  # of the tables
@@ -175,7 +176,8 @@ def gather(
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")
-    chosen = _same_data([load_evaluations(run) for run in runs], runs, data)
+    name = _same_data(runs, data)
+    chosen = [one for run in runs for one in load_evaluations(run, name)]  # what lies beside it may be damaged
     found = methods([replace(one, called=(names or {}).get(one.run, "")) for one in chosen], named)
     labels = [method.label for method in found]
     if baseline is None:
@@ -186,12 +188,12 @@ def gather(
     return Results(tuple(found), found[labels.index(baseline)])
 
 
-def _same_data(evaluations: list[list[Evaluation]], runs: Sequence[Path], data: str | None) -> list[Evaluation]:
-    """One evaluation of each run, all of the same dataset, probe and context.
+def _same_data(runs: Sequence[Path], data: str | None) -> str:
+    """The evaluation, of the same dataset, probe and context, that every run has.
 
     The one asked for; or else the usual one on the only test split they share; or the only one they share.
     """
-    names = [{one.folder.name for one in found} for found in evaluations]
+    names = [set(evaluated(run)) for run in runs]
     common = set.intersection(*names)
     for run, mine in zip(runs, names, strict=True):
         if data is not None and data not in mine:
@@ -199,15 +201,19 @@ def _same_data(evaluations: list[list[Evaluation]], runs: Sequence[Path], data: 
         if not mine & names[0]:
             theirs, ours = ", ".join(sorted(names[0])), ", ".join(sorted(mine))
             raise InputError(f"{runs[0]} was evaluated on {theirs}, {run} on {ours}; report different datasets apart")
+    if data is not None:
+        return data
     if not common:
         raise InputError("these runs share no dataset they were all evaluated on; report different datasets apart")
-    shared = [one for one in evaluations[0] if one.folder.name in common and data in (None, one.folder.name)]
-    shared = [one for one in shared if one.split == "test"] or shared
-    shared = [one for one in shared if not one.differs] or shared
-    name, *others = (one.folder.name for one in shared)
+    shared = sorted(common)
+    if len(shared) > 1:
+        about = {name: read_evaluation(runs[0] / EVALUATIONS / name) for name in shared}
+        shared = [name for name in shared if about[name].settings.split == "test"] or shared
+        shared = [name for name in shared if not about[name].differs] or shared
+    name, *others = shared
     if others:
         raise InputError(f"these runs were evaluated as {', '.join([name, *others])}; choose one with --data")
-    return [one for found in evaluations for one in found if one.folder.name == name]
+    return name
 
 
 def beside(one: Evaluation, stage: str, name: str) -> Path | None:

@@ -152,15 +152,19 @@ def needed(about: EvaluationRecord) -> tuple[str, ...]:
     return ("source", "episode", "horizon", "nmse", *(f"law.{name}" for name in about.laws))
 
 
-def load_evaluations(folder: Path) -> list[Evaluation]:
-    """What was evaluated of a run: one for each dataset, and for each probe and context that are not the usual ones."""
+def evaluated(folder: Path) -> list[str]:
+    """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a run")
-    places = sorted((folder / EVALUATIONS).glob("[!.]*"))
-    found = [load_evaluation(place) for place in places if (place / EVALUATION).is_file()]
+    found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
     return found
+
+
+def load_evaluations(folder: Path, name: str | None = None) -> list[Evaluation]:
+    """All evaluations of a run, or the one of that name."""
+    return [load_evaluation(folder / EVALUATIONS / one) for one in evaluated(folder) if name in (None, one)]
 
 
 def load_evaluation(place: Path) -> Evaluation:

@@ -28,6 +28,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.control import write_control
 from sgjepa.report.control_tables import measures
 from sgjepa.report.overview import overview
+from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import join
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
@@ -93,8 +94,8 @@ class ControlStudy:
         for world, taught in by_world.items():
             place_ = out / f"report-{world}"
             tried = [*_references(taught[0].data, place_), *(place for pupil in taught for place in places[pupil.folder])]
-            pages[world] = write_control(tried, place_, self.command, ("references",))
             played[world] = gather_trials(tried)
+            pages[world] = write_control(played[world], place_, self.command, ("references",))
         found = summary(played)
         page = overview(found, self.question, self.claim, pages, out / "report", self.command)
         write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
@@ -182,21 +183,27 @@ def summary(played: Mapping[str, Played]) -> Finding:
     rows: list[tuple[str, ...]] = []
     words: list[str] = []
     claims: Claims = ()
-    for world, one in played.items():
+    paper = ablation("control")["success"]
+    curves: dict[str, list[tuple[float, Interval]]] = {}
+    names = {float(place): world.replace("_", "\n") for place, world in enumerate(played)}
+    for place, (world, one) in zip(names, played.items(), strict=True):
         records += [{"world": world, **record} for record in measures(one)]
         for player in one.players:
             shown = (player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions)
             cells = {region: _percent(interval) for region, interval in zip(one.regions, shown, strict=True)}
             trainings = "" if player.reference else str(len(player.trainings))
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
-            rows.append((world.replace("_", " "), player.label, trainings, *regions))
+            said = paper.get(f"{world} {player.label.partition(',')[0]}") if "not told" not in player.label else None
+            rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
+            success = player.estimate(one.about.measures[0], one.region("all")).interval
+            curves.setdefault(player.label, []).append((place, _points(success)))
         words += _said(world, one)
         claims += _claims(world, one)
-    head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
+    head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
     caption = "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings."
-    return Finding(
-        "Success in closed loop", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
-    )
+    drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
+    title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
+    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
 
 
 def _said(world: str, played: Played) -> list[str]:
@@ -224,7 +231,7 @@ def _claims(world: str, played: Played) -> Claims:
         if ours is None or other is None:
             continue
         gap = played.difference(ours, other, SUCCESS, played.region("all"))
-        points = Interval(100 * gap.mean, 100 * gap.low, 100 * gap.high, gap.count)
+        points = _points(gap)
         says = [paper.get(f"{world} {name}") for name in (OURS, label)]
         said = f"{says[0] - says[1]:+.1f} points" if says[0] is not None and says[1] is not None else ""
         trainings = min(len(ours.trainings), len(other.trainings))
@@ -240,6 +247,11 @@ def _compared(played: Played, ours: Player, other: Player) -> str:
     # a larger share is better, a larger error worse
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
     return f"{said[verdict(gap)]} ({100 * gap.mean:+.1f} points, {low:+.1f} to {high:+.1f})"
+
+
+def _points(one: Interval) -> Interval:
+    """In per cent."""
+    return Interval(100 * one.mean, 100 * one.low, 100 * one.high, one.count)
 
 
 def _percent(one: Interval) -> str:

@@ -10,6 +10,7 @@ Latent errors stand in the table for completeness: latents of two encoders have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
+from sgjepa.report.panels import Picture, axis_name
+from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
 from sgjepa.results.gather import METRICS, unit
@@ -40,6 +43,11 @@ def cells(size: str) -> list[Cell]:
 def effects(done: Done, metric: str = ENDPOINT, horizon: Horizon | None = None, region: str = "all") -> dict[str, Interval]:
     """GRU minus Transformer, as what trained the encoder and as the fresh predictor, and how the two interact."""
     horizons = [done.results.last if horizon is None else horizon]
+    return {name: found[0] for name, found in effects_at(done, metric, horizons, region).items()}
+
+
+def effects_at(done: Done, metric: str, horizons: Sequence[Horizon], region: str = "all") -> dict[str, list[Interval]]:
+    """The same at several horizons."""
     x = {pair: at(_method(done, *pair).stack(metric, region=region), horizons) for pair in PAIRS}
     gru, tf = PREDICTORS
     found = {
@@ -47,7 +55,7 @@ def effects(done: Done, metric: str = ENDPOINT, horizon: Horizon | None = None, 
         "predictor": (x[gru, gru] + x[gru, tf] - x[tf, gru] - x[tf, tf]) / 2,
         "interaction": x[gru, gru] - x[gru, tf] - x[tf, gru] + x[tf, tf],
     }
-    return {name: bootstrap(values)[0] for name, values in found.items()}
+    return {name: bootstrap(values) for name, values in found.items()}
 
 
 def _method(done: Done, predictor: str, source: str) -> Method:
@@ -97,7 +105,21 @@ def answer(done: Done) -> Finding:
         done.seeds,
         paper=fixed(_papers_effect(), 3),
     )
-    return Finding("Encoder or predictor?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
+    shown_ = "The mean excess NMSE over h = 1 up to each horizon, and the two effects on it, with 95 % intervals at each."
+    more = {TABLE: to_csv(records)}
+    return Finding("Encoder or predictor?", words, caption, head, tuple(rows), more, tuple(_pictures(done)), shown_, claims)
+
+
+def _pictures(done: Done) -> list[Picture]:
+    """Excess error by horizon of the four cells, and both effects."""
+    horizons: list[Horizon] = list(range(1, done.results.last + 1))
+    ticks = done.results.horizons
+    cells_ = {f"{PREDICTORS[p]} on {PREDICTORS[e]}'s": _method(done, p, e).by_horizon(ENDPOINT) for p, e in PAIRS}
+    title = "A fresh predictor on a frozen encoder"
+    found = by_horizon("crossover_by_horizon", title, axis_name(ENDPOINT), cells_, ticks)
+    both = {name: one for name, one in effects_at(done, ENDPOINT, horizons).items() if name != "interaction"}
+    named = {_EFFECTS[name].replace(" (", "\n("): one for name, one in both.items()}
+    return found + by_horizon("crossover_effects", "GRU minus Transformer", axis_name(ENDPOINT), named, ticks)
 
 
 _EFFECTS = {

@@ -17,6 +17,7 @@ import numpy as np
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
+from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import verdict
 from sgjepa.results.published import ablation
@@ -109,7 +110,18 @@ def answer(done: Done) -> Finding:
         f"The paper's difference for {MAIN_SHORT} latents instead of 20: {paper['5']} and {paper['44']} (square)."
     )
     head = ("encoder and predictor", "latents visible", *spans)
-    return Finding("How much history?", words, caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
+    pictures = []
+    for i, (span, name) in enumerate(zip(spans, ("first", "all"), strict=True)):
+        curves = {
+            f"{label}'s encoder": [(float(m), bootstrap(by_encoder(done, m)[source])[i]) for m in SHORT]
+            for source, label in PREDICTORS.items()
+        }
+        pictures += against_setting(
+            f"history_penalty_{name}", f"Over {span}", "latents visible, m", "penalty in excess NMSE", curves, log=True
+        )
+    shown = "What m visible latents cost each encoder, against the whole history; mean of both fresh predictors."
+    more = {TABLE: to_csv(records)}
+    return Finding("How much history?", words, caption, head, tuple(rows), more, tuple(pictures), shown, claims)
 
 
 def _said(span: str, difference: Interval) -> str:

@@ -95,9 +95,16 @@ def analyse(done: Done) -> Finding:
     names = {float(i): f"{h}, {k}" for i, (h, k) in enumerate(chosen, start=1)}
     title = "With the chosen weights"
     pictures += against_setting("history_rollout_errors", title, "H, K", "rollout NMSE", at_end, names=names)
+    costs = {"peak memory (GiB)": ("memory", memory), "seconds": ("seconds", seconds)}
+    title = "What a training took"
+    for measured, (name, of) in costs.items():
+        there = {measured: [(float(i), of(method)) for i, (_, method) in enumerate(chosen.values(), start=1)]}
+        pictures += against_setting(f"history_rollout_{name}", title, "H, K", measured, there, names=names)
     title = "How many frames, how many steps fed back?"
     about = sweep.caption("history_rollout", "Every length and weight: probe, rollouts on the test episodes, cost.")
-    shown = "What chooses the weight, and rollouts with the chosen weights; whiskers are 95 % intervals."
+    shown = (
+        "What chooses the weight; rollouts with the chosen weights, and what their trainings took. Whiskers: 95 % intervals."
+    )
     said, drawn, claims = (*words, *sweep.once(done)), tuple(pictures), enough(chosen, horizons[-1])
     return Finding(title, said, about, head, rows, {TABLE: text}, drawn, shown, claims)
 

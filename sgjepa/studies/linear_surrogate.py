@@ -8,6 +8,7 @@ Surrogate analyses: how linear a model is in each band stands beside them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.report.panels import Picture
+from sgjepa.report.sweep_figures import Curve, against_setting
 from sgjepa.report.words import count, fixed
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import WORLDS, Done, Study
+from sgjepa.studies.sweep import over_trainings
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of
@@ -40,6 +44,7 @@ PARTS = {
     "closure_mse": "closure error",
     "nonlinear": "nonlinear rest",
 }
+Record = dict[str, float | str | int]  # of one band
 TABLE, SUMMARY = "tables/linear_surrogate.csv", "linear_surrogate.json"
 
 
@@ -47,10 +52,12 @@ def ranks(done: Done) -> Finding:
     """Fit the surrogates; the section says which part of the error grows with distance, a table beside it has them all."""
     records: list[dict[str, Any]] = []
     found: dict[str, list[list[float]]] = {}  # by method: one row of correlations per training seed
+    fitted: dict[str, list[list[Record]]] = {}  # by method and training seed: its bands
     for chain in done.chains:
         dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
         bands = surrogate_of(chain.folder, dataset)
         records += [{"run": chain.folder.name, **record} for record in bands]
+        fitted.setdefault(chain.name, []).append(bands)
         away = [record for record in bands if record["split"] == "test"]
         far = np.array([record["L_law"] for record in away])
         row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
@@ -76,7 +83,23 @@ def ranks(done: Done) -> Finding:
         f" every band: {TABLE}."
     )
     rows = tuple((label, *row) for label, row in cells.items())
-    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows, more)
+    pictures = tuple(_pictures({labels[name]: bands for name, bands in fitted.items()}))
+    shown = "Each part of the surrogate's error at every test gravity; whiskers are 95 % intervals over trainings."
+    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows, more, pictures, shown)
+
+
+def _pictures(fitted: Mapping[str, Sequence[Sequence[Record]]]) -> list[Picture]:
+    """Every part by test gravity, a line for each method."""
+    found: list[Picture] = []
+    for part, name in PARTS.items():
+        curves: dict[str, Curve] = {}
+        for label, seeds in fitted.items():
+            by_law: dict[float, list[float]] = {}
+            for record in (record for bands in seeds for record in bands if record["split"] == "test"):
+                by_law.setdefault(float(record["gravity"]), []).append(float(record[part]))
+            curves[label] = [(g, over_trainings(values)) for g, values in by_law.items()]
+        found += against_setting(f"linear_surrogate_{part}", name, "gravity (m/s²)", name, curves)
+    return found
 
 
 def _correlation(one: Interval, seeds: int) -> str:
@@ -85,7 +108,7 @@ def _correlation(one: Interval, seeds: int) -> str:
     return fixed(one.mean, 2) + (f" ({low} to {high})" if seeds > 1 else "")
 
 
-def surrogate_of(folder: Path, dataset: Dataset) -> list[dict[str, float | str | int]]:
+def surrogate_of(folder: Path, dataset: Dataset) -> list[Record]:
     """One record for each band of training gravities and each test gravity."""
     run, model = checkpoint.load_run(folder)
     (sampler,) = training_samplers(dataset).values()

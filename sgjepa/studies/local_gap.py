@@ -20,6 +20,8 @@ from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, simultaneous
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.report.panels import Picture
+from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.published import ablation
@@ -31,6 +33,7 @@ from sgjepa.studies.study import WORLDS, Done, Study
 OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
 LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation
 FAR = 4  # standard deviations of the training laws: the paper's g <= 2 or g >= 6
+_TITLES = {LOCAL: "local", FED_BACK: "fed back"}
 TABLE = "tables/local_gap.csv"
 
 
@@ -56,12 +59,14 @@ def errors(method: Method, source: str) -> np.ndarray:
 
 def answer(done: Done) -> Finding:
     """The report's section: local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
-    results, names = done.results, _names(done.results.world)
+    results, names, paper = done.results, _names(done.results.world), ablation("local_gap")
     ours = done.method(names[OURS])
     region = "out" if "out" in results.regions else "all"
     chosen, away = ours.first.region(region), ours.first.deviations >= FAR - 1e-6
     mine = {source: errors(ours, source) for source in (LOCAL, FED_BACK)}
     rows, words = [], list[str]()
+    each = {source: {OURS: bootstrap(found[:, chosen])} for source, found in mine.items()}
+    apart: dict[str, list[Interval]] = {}
     records: list[dict[str, Any]] = []
     claims: Claims = ()
     for label in (LEWM, DINO):
@@ -69,7 +74,9 @@ def answer(done: Done) -> Finding:
         gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}
         curves = {source: simultaneous(gap) for source, gap in gaps.items()}
         for source, curve in curves.items():
-            title = {LOCAL: "local", FED_BACK: "fed back"}[source]
+            title = _TITLES[source]
+            each[source][label] = bootstrap(theirs[source][:, chosen])
+            apart[f"{label}, {title}"] = curve
             rows.append((f"{label} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
             for h, one in enumerate(curve, start=1):
                 numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
@@ -79,7 +86,6 @@ def answer(done: Done) -> Finding:
         words.append(_said(label, curves, widening, less))
         where = results.world.replace("_", " ")
         if label == DINO:
-            paper = ablation("local_gap")
             if less is not None:
                 what = f"local error on {OURS}'s features relative to that on {label}'s, minus 1"
                 said = f"{fixed(paper['far'][label], 2)}"
@@ -88,15 +94,26 @@ def answer(done: Done) -> Finding:
                 )
             what = f"gap to {label} when fed back minus the local one, mean over h = 2..{results.last}"
             claims += measure("rollout_gap", f"{where}, {region}", what, widening, "above", done.seeds)
+    peak = " and ".join(f"{fixed(paper['peak'][source], 2)} {title}" for source, title in _TITLES.items())
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
         "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once (95 %). "
-        "Above zero: SG-JEPA's features are better."
+        f"Above zero: SG-JEPA's features are better. The paper's largest gaps to DINO: {peak} (square)."
     )
     head = ("gap", *(f"h = {h}" for h in results.horizons))
-    return Finding(
-        "Before anything is fed back", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    top = max(one.high for curves_ in each.values() for curve in curves_.values() for one in curve)
+    measured, pictures = "squared error (deviations²)", list[Picture]()
+    for source, curves_ in each.items():
+        title = {LOCAL: "One step from true latents", FED_BACK: "On its own predictions"}[source]
+        pictures += by_horizon(f"local_gap_{source}", title, measured, curves_, results.horizons, top)
+    pictures += by_horizon("local_gap", f"Error minus that on {OURS}'s features", measured, apart, results.horizons)
+    shown = (
+        f"A fresh GRU on each kind of features, {_where(region)}: teacher-forced and free-running errors by horizon, on one "
+        f"scale, and the gaps to {OURS}'s with bands that hold for all horizons at once."
     )
+    more = {TABLE: to_csv(records)}
+    title = "Before anything is fed back"
+    return Finding(title, tuple(words), caption, head, tuple(rows), more, tuple(pictures), shown, claims)
 
 
 def _relative(one: np.ndarray, other: np.ndarray) -> Interval:

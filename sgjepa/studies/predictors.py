@@ -15,6 +15,8 @@ from sgjepa.core.tables import to_csv
 from sgjepa.envs import ENVS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.report.panels import Picture
+from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import REGIONS, count, fixed, join
 from sgjepa.results.compare import MEAN, Horizon, Method, at, paired, verdict
 from sgjepa.results.gather import MAIN, Results
@@ -80,9 +82,26 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
         "stays put that the simulator, started from what SG-JEPA's probe sees, does away with."
     )
     head += (f"{OURS} / {THEIRS}", "decides")
-    return Finding(
-        "Where can this size decide?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims
+    drawn = tuple(_pictures(by_world))
+    shown = (
+        "Position error at the last horizon over that of an object that stays put, with 95 % intervals: below 1 is better."
     )
+    title, more = "Where can this size decide?", {TABLE: to_csv(records)}
+    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, shown, claims)
+
+
+def _pictures(by_world: Mapping[str, Results]) -> list[Picture]:
+    """Every method in every world, and the simulator from what SG-JEPA's probe sees."""
+    names, curves = {}, dict[str, list[tuple[float, Interval]]]()
+    for place, (world, results) in enumerate(by_world.items()):
+        names[float(place)] = world.replace("_", "\n")
+        for method in results.methods:
+            curves.setdefault(method.label, []).append((float(place), _over_stay(method, "predicted", results.last)))
+            if method.label == OURS:
+                perfect = (float(place), _over_stay(method, "simulator", results.last))
+                curves.setdefault("simulator from the probed state", []).append(perfect)
+    measured = "error over that of staying put"
+    return against_setting("predictors_worlds", "At the last horizon", "", measured, curves, names=names)
 
 
 def _claims(results: Results, ours: Method) -> Claims:
@@ -134,10 +153,15 @@ def _records(results: Results, horizon: int | str) -> list[dict[str, Any]]:
     return found
 
 
+def _over_stay(method: Method, source: str, horizon: int) -> Interval:
+    """An error over that of an object that stays put."""
+    error, stay = (at(method.stack(MAIN, one), [horizon]) for one in (source, "stay"))
+    return bootstrap_ratio(error, stay)[0]
+
+
 def _room(method: Method, horizon: int) -> Interval:
     """1 - simulator / stay."""
-    simulator, stay = (at(method.stack(MAIN, source), [horizon]) for source in ("simulator", "stay"))
-    ratio = bootstrap_ratio(simulator, stay)[0]
+    ratio = _over_stay(method, "simulator", horizon)
     return Interval(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low, ratio.count)
 
 

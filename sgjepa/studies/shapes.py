@@ -16,6 +16,8 @@ from sgjepa.core.stats import Interval, bootstrap, bootstrap_of
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.report.panels import Picture
+from sgjepa.report.sweep_figures import PAPER, Curve, against_setting, alone
 from sgjepa.report.words import fixed, join, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS, unit
@@ -105,7 +107,29 @@ def answer(done: Done) -> Finding:
     )
     heads = (f"{METRICS[metric]} ({unit(metric)})" for metric in SHOWN)
     head = ("model", "trained on", *heads, *(f"{METRICS[metric]}, ratio" for metric in SHOWN))
-    return Finding("To a new shape", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, claims=claims)
+    drawn = tuple(_pictures(done))
+    shown = (
+        "Errors on houses relative to the model that was trained on houses, beside the paper's; above 1, they are larger."
+    )
+    return Finding(
+        "To a new shape", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)}, drawn, shown, claims
+    )
+
+
+def _pictures(done: Done) -> list[Picture]:
+    """The ratio of each metric, for each training set without houses."""
+    paper, found = ablation("shapes"), list[Picture]()
+    places = {float(i): METRICS[metric].removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
+    for width, encoder in WIDTHS.items():
+        curves: dict[str, Curve] = {}
+        for shapes, label in ((shapes, label) for shapes, label in SETS.items() if shapes != HOUSE):
+            ours = ratios(done, width, shapes)
+            says = [paper[metric][f"{width} {shapes}"] / paper[metric][f"{width} {HOUSE}"] for metric in SHOWN]
+            curves[label] = [(x, ours[metric]) for x, metric in zip(places, SHOWN, strict=True)]
+            curves[PAPER + label] = [(x, alone(said)) for x, said in zip(places, says, strict=True)]
+        measured = "error over that of the house's own"
+        found += against_setting(f"shapes_{width}", f"With the {encoder}", "", measured, curves, names=places)
+    return found
 
 
 def _said(done: Done, width: str) -> str:

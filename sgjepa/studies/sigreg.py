@@ -92,6 +92,10 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
             log=True,
         )
     ]
+    probes = {"linear probe": of_linear, "MLP probe": sweep.probe_nmse}
+    read = {name: [(point.x, of(method)) for point, method in found] for name, of in probes.items()}
+    how = ("Probes", "weight of SIGReg", "NMSE on validation frames")
+    pictures += against_setting("sigreg_probes", *how, read, log=True)
     axes = done.results.axes[:1]
     pictures += [picture for axis in axes for h in horizons for picture in by_law(methods, "nmse", h, axis)]
     by_laws = [
@@ -106,7 +110,7 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
         "How strong should SIGReg be?",
         sweep.caption("sigreg", "Every weight, last validation and test episodes."),
     )
-    shown = "The statistic and the rank against the weight, and the rollouts' NMSE by law; yellow: the training laws."
+    shown = "Statistic, rank and probes against the weight, and the rollouts' NMSE by law; yellow: the training laws."
     return Finding(title, words, about, head, rows, more, tuple(pictures), shown, grows(done, found))
 
 

@@ -17,10 +17,10 @@ from sgjepa.data.config import DatasetConfig
 from sgjepa.evaluation.probe import Kind
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
-from sgjepa.report.write import ANSWER, PAGE, report
+from sgjepa.report.write import ANSWER, PAGE, write_report
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
-from sgjepa.results.verdicts import Claims, Measured, write_claims
+from sgjepa.results.verdicts import Claims, write_claims
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.budget import budget
 from sgjepa.studies.cells import Cell, chosen, leaders_first, make_datasets, names_of
@@ -149,20 +149,10 @@ def planned(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> li
 
 def _report(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path, Claims]:
     """One page for all runs, which are of one world."""
-    claims: list[Measured] = []
-
-    def finding(results: Results) -> Finding:
-        assert study.analyse is not None
-        found = study.analyse(Done(chains, results, asked.datasets))
-        claims.extend(found.claims)
-        return found
-
-    names = {chain.folder: chain.name for chain in chains}
-    analyse = finding if study.analyse else None
-    data = evaluation_of(chains[0], asked.datasets)
-    about: dict[str, Any] = {"named": study.labels, "names": names, "made_by": study.command}
-    place = asked.out / asked.page
-    return report(list(names), place, data=data, note=asked.note, study=analyse, **about), tuple(claims)
+    results = _gathered(study, chains, asked)
+    finding = study.analyse(Done(chains, results, asked.datasets)) if study.analyse else None
+    written = write_report(results, asked.out / asked.page, asked.note, finding, study.command)
+    return written, finding.claims if finding else ()
 
 
 def _reports(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path, Claims]:
@@ -173,14 +163,18 @@ def _reports(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path,
         by_data.setdefault(chain.data, []).append(chain)
     pages, results = {}, {}
     for data, some in by_data.items():
-        names = {chain.folder: chain.name for chain in some}
-        about: dict[str, Any] = {"data": evaluation_of(some[0], asked.datasets), "named": study.labels, "names": names}
+        found = _gathered(study, some, asked)
         place = asked.out / f"{asked.page}-{data}"
-        written = report(list(names), place, note=asked.note, made_by=study.command, **about)
-        found = gather(list(names), **about)
-        pages[found.world], results[found.world] = written, found
+        pages[found.world] = write_report(found, place, asked.note, made_by=study.command)
+        results[found.world] = found
     finding = study.overview(results)
     return overview(finding, study.question, study.claim, pages, asked.out / asked.page, study.command), finding.claims
+
+
+def _gathered(study: Study, chains: Sequence[Chain], asked: Asked) -> Results:
+    """What was measured of these runs, under the names of their cells."""
+    names = {chain.folder: chain.name for chain in chains}
+    return gather(list(names), data=evaluation_of(chains[0], asked.datasets), named=study.labels, names=names)
 
 
 def chains_of(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> list[Chain]:

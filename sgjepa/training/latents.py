@@ -105,15 +105,13 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def check_fits(model: WorldModel, split: Split) -> None:
+def check_fits(model: WorldModel, split: Split, who: str = "the model") -> None:
     """One line if a dataset cannot be what the model was trained for."""
     expected, found = (model.controls, model.laws), (split.control.shape[2], len(split.laws))
     if expected != found:
         raise InputError(
             f"{split.folder.parent} is a dataset of another world: {found[0]} controls and {found[1]} laws, "
-            f"the model takes {expected[0]} and {expected[1]}"
+            f"{who} takes {expected[0]} and {expected[1]}"
         )
     if model.image_size not in (None, split.picture[0]):
-        raise InputError(
-            f"{split.folder.parent} has pictures of {split.picture[0]} pixels, the model takes {model.image_size}"
-        )
+        raise InputError(f"{split.folder.parent} has pictures of {split.picture[0]} pixels, {who} takes {model.image_size}")
