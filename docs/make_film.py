@@ -8,14 +8,12 @@ import tempfile
 import threading
 from pathlib import Path
 
-import torch
 import uvicorn
 from PIL import Image
 
 from sgjepa import zoo
+from sgjepa.view.opened import open_page
 from sgjepa.view.server import HOST, app, bind
-from sgjepa.view.shown import open_shown
-from sgjepa.view.studio import Studio
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -31,10 +29,9 @@ SHOWN_FOR = 130  # ms
 
 def main() -> None:
     """Earth as trained, then the hand lowers gravity and raises it, and each time the clock runs once."""
-    torch.set_num_threads(1)
     listening = bind(0)
-    studio = Studio(open_shown([zoo.folder_of(name) for name in RUNS]))
-    server = uvicorn.Server(uvicorn.Config(app(studio), log_level="error"))
+    page = open_page([zoo.folder_of(name) for name in RUNS])
+    server = uvicorn.Server(uvicorn.Config(app(page), log_level="error"))
     serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     serving.start()
     with Browser() as browser, tempfile.TemporaryDirectory() as folder:

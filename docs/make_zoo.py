@@ -1,9 +1,11 @@
 """Put the best of some trainings into the zoo (sgjepa/zoo), with its card.
 
-    python docs/make_zoo.py approach_ball_gru runs/approach_ball_gru-mini-seed* --datasets datasets
+    python docs/make_zoo.py approach_ball_gru runs/approach_ball_gru-mini-seed* --datasets datasets --about "..."
+    python docs/make_zoo.py catcher_policy policies/arm_catcher_ball_gru-mini-seed0-mini-seed0 --about "..."
 
-The best is the one whose rollouts err least on validation episodes. Its weights are rounded to half precision first; the
-probe is fitted to what is left, and the card's scores are those of the rounded model.
+The best is the one whose rollouts err least on validation episodes; of policies (zoo_policy.py) the one with the lowest loss
+on held-out episodes. Its weights are rounded to half precision first; the probe is fitted to what is left, and the card's
+scores are those of the rounded model.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ import numpy as np
 from keep_results import told
 
 from sgjepa import zoo
+from sgjepa.control import policy_record
 from sgjepa.core import files, machine, output, records, run_folder
 
 machine.prepare()
+
+import rounding  # noqa: E402
+import zoo_policy  # noqa: E402
 
 from sgjepa.core.tables import Table, read_table  # noqa: E402
 from sgjepa.data.store import Dataset, open_dataset  # noqa: E402
@@ -28,7 +34,6 @@ from sgjepa.evaluation.evaluate import evaluate, usual_forecast  # noqa: E402
 from sgjepa.evaluation.probe import fit_probe, probe_folder  # noqa: E402
 from sgjepa.evaluation.records import ProbeRecord  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
-from sgjepa.training.weights import load_tensors, save_tensors  # noqa: E402
 
 MODELS = Path(zoo.__file__).parent / "models"
 FIRST = 12
@@ -39,25 +44,38 @@ def main() -> None:
     """Choose, round, measure, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
-    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("trainings", type=Path, nargs="+", metavar="RUN or POLICY", help="of one recipe, with other seeds")
     parser.add_argument("--datasets", type=Path, default=Path("datasets"))
     parser.add_argument("--about", required=True, help="one line for the list")
+    parser.add_argument("--tries", type=int, default=1, help="of a policy at every test episode")
+    parser.add_argument("--into", type=Path, default=MODELS, help="where the zoo is")
     options = parser.parse_args()
-    dataset = open_dataset(options.datasets / read_config(options.runs[0]).data[0])
-    found = {folder: validation_error(folder, dataset) for folder in options.runs}
+    target = options.into / options.name
+    if (options.trainings[0] / policy_record.RECORD).is_file():
+        zoo_policy.add(options.trainings, target, options.datasets, options.about, options.tries)
+    else:
+        add(options.trainings, target, options.datasets, options.about)
+    print(f"{target}: {sum(path.stat().st_size for path in target.rglob('*')) / 1e6:.1f} MB")
+
+
+def add(runs: list[Path], target: Path, datasets: Path, about: str) -> None:
+    """The best of some runs."""
+    dataset = open_dataset(datasets / read_config(runs[0]).data[0])
+    found = {folder: validation_error(folder, dataset) for folder in runs}
     for folder, error in found.items():
         print(f"{folder}: {error:.4f} on validation episodes")
     best = min(found, key=found.__getitem__)
     others = ", ".join(f"{error:.3f}" for _, error in sorted(found.items()))
     chosen = f"the lowest mean position error on validation episodes of {len(found)} trainings (m): {others}"
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch) / options.name
-        rounded_run(best, place)
-        card = measured(place, dataset, options.about, chosen)
-        target = MODELS / options.name
+        place = Path(scratch) / target.name
+        rounding.run(best, place, (run_folder.MODEL, run_folder.DECODER))
+        card = measured(place, dataset, about, chosen)
         shutil.rmtree(target, ignore_errors=True)
-        keep(place, probe_folder(place, dataset, usual_forecast(dataset.settings).probe), target, card)
-    print(f"{target}: {sum(path.stat().st_size for path in target.rglob('*')) / 1e6:.1f} MB")
+        probe = probe_folder(place, dataset, usual_forecast(dataset.settings).probe)
+        wanted = [run_folder.CONFIG, run_folder.MODEL, run_folder.DECODER]
+        wanted += [(probe / name).relative_to(place).as_posix() for name in ("probe.json", "probe.safetensors")]
+        rounding.keep(place, target, wanted, card)
 
 
 def validation_error(folder: Path, dataset: Dataset) -> float:
@@ -66,31 +84,13 @@ def validation_error(folder: Path, dataset: Dataset) -> float:
     return float(rows["position_l2"][rows["source"] == "predicted"].mean())
 
 
-def rounded_run(source: Path, place: Path) -> None:
-    """The run with weights in half precision."""
-    place.mkdir()
-    digests = {}
-    for name in (run_folder.MODEL, run_folder.DECODER):
-        halve(source / name, place / name)
-        digests[name] = files.digest(place / name)
-    there = run_folder.about(source)
-    records.write(place / run_folder.CONFIG, replace(there, files=digests, provenance=told(there.provenance)))
-
-
-def halve(source: Path, place: Path) -> None:
-    """Weights in half precision; whole numbers stay."""
-    save_tensors(
-        place, {name: value.half() if value.is_floating_point() else value for name, value in load_tensors(source).items()}
-    )
-
-
 def measured(place: Path, dataset: Dataset, about: str, chosen: str) -> zoo.Card:
     """Fit the probe, round it too, and evaluate."""
     forecast = usual_forecast(dataset.settings)
     fit_probe(place, dataset, forecast.probe)
     probe = probe_folder(place, dataset, forecast.probe)
     record = records.read(ProbeRecord, probe / "probe.json", "")
-    halve(probe / "probe.safetensors", probe / "probe.safetensors")
+    rounding.halve(probe / "probe.safetensors", probe / "probe.safetensors")
     (probe / output.MARKER).unlink()  # it tells the digests of before
     digests = {"probe.safetensors": files.digest(probe / "probe.safetensors")}
     records.write(probe / "probe.json", replace(record, files=digests, provenance=told(record.provenance)))
@@ -122,19 +122,6 @@ def scores(rows: Table, first: int | None) -> dict[str, float]:
             found[f"{metric}, mean"] = float(rows[metric][kept].mean())
             found[f"{metric}, h = {last}"] = float(rows[metric][kept & (rows["horizon"] == last)].mean())
     return found
-
-
-def keep(place: Path, probe: Path, target: Path, card: zoo.Card) -> None:
-    """What a user needs, and the card last."""
-    wanted = [place / name for name in (run_folder.CONFIG, run_folder.MODEL, run_folder.DECODER)]
-    wanted += [probe / name for name in ("probe.json", "probe.safetensors")]
-    digests = {}
-    for path in wanted:
-        name = path.relative_to(place)
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target / name)
-        digests[name.as_posix()] = files.digest(path)
-    records.write(target / zoo.CARD, replace(card, files=digests))
 
 
 if __name__ == "__main__":

@@ -61,8 +61,37 @@ def test_a_ball_behind_the_camera_has_no_outline(world: str) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.probed and env.world.nominal_law])
-def test_every_world_under_a_law_that_can_be_probed_can_be_outlined(world: str) -> None:
+@pytest.mark.parametrize("world", ["reacher", "cube"])
+def test_a_ring_lies_around_what_a_benchmark_moves(world: str) -> None:
+    """Pictures differ inside of it when the finger or the cube is out of sight; the cube's is wider than the cube."""
+    env = find(world)(image_size=128)
+    thing = {"reacher": "finger", "cube": "cube/object_0"}[world]
+    for seed in range(3):
+        env.reset(seed=seed)
+        frame, *_, info = env.step(env.expert())
+        curve = env.outline({name: np.array(value) for name, value in info["state"].items()})
+        assert curve is not None
+        geoms = [env.model.geom(thing).id] if world == "reacher" else range(*_geoms(env, thing))
+        groups = env.model.geom_group[list(geoms)].copy()
+        env.model.geom_group[list(geoms)] = 5  # which nobody draws
+        without = env._frame()
+        env.model.geom_group[list(geoms)] = groups
+        row, column = np.nonzero(np.abs(frame.astype(int) - without).max(axis=-1) > 8)
+        assert len(row)
+        low, high = _places(curve, 128)
+        slack = 2.0 if world == "reacher" else 5.0
+        assert (np.array([column.min(), row.min()]) > low - slack).all()
+        assert (np.array([column.max(), row.max()]) < high + slack).all()
+    env.close()
+
+
+def _geoms(env: object, body: str) -> tuple[int, int]:
+    about = env.model.body(body)  # type: ignore[attr-defined]
+    return int(about.geomadr[0]), int(about.geomadr[0] + about.geomnum[0])
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.probed])
+def test_every_world_that_can_be_probed_can_be_outlined(world: str) -> None:
     env = find(world)(image_size=32)
     _, info = env.reset(seed=1)
     curve = env.outline({name: np.array(value) for name, value in info["state"].items()})

@@ -13,6 +13,7 @@ import torch
 
 from sgjepa import zoo
 from sgjepa.cli import main
+from sgjepa.control.diffusion import load_policy
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import read_table
@@ -35,22 +36,35 @@ def test_the_zoo_has_both_methods_of_approach_ball() -> None:
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_a_model_is_a_finished_run_that_says_what_it_is(name: str) -> None:
+def test_what_lies_there_is_what_its_card_names(name: str) -> None:
     place, card = MODELS / name, zoo.card(name)
+    there = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} - {zoo.CARD}
+    assert there == set(card.files)
+    assert all(files.digest(place / path) == digest for path, digest in card.files.items())
+    if zoo.is_policy(name):
+        assert load_policy(place).record.settings.data == card.data
+
+
+def model_card(name: str) -> zoo.Card:
+    found = zoo.card(name)
+    assert isinstance(found, zoo.Card)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in zoo.names() if not zoo.is_policy(name)])
+def test_a_model_is_a_finished_run_that_says_what_it_is(name: str) -> None:
+    place, card = MODELS / name, model_card(name)
     run, model = load_run(place)
     assert (run.name, run.seed, run.train.epochs * (run.train.updates or 0)) == (card.recipe, card.seed, card.updates)
     assert run_folder.about(place).data == card.data
     assert load_decoder(place, run, model) is not None
     assert open_probe(place, model, find(run_folder.about(place).worlds[0]).world).scores["validation_nmse"] < 0.5
-    there = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} - {zoo.CARD}
-    assert there == set(card.files)
-    assert all(files.digest(place / path) == digest for path, digest in card.files.items())
 
 
 @pytest.mark.opengl
 @pytest.mark.parametrize("name", [name for name in zoo.names() if name.startswith("approach_ball")])
 def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: str, tmp_path: Path) -> None:
-    card, place = zoo.card(name), MODELS / name
+    card, place = model_card(name), MODELS / name
     base = dataset("approach_ball", "mini")
     few = replace(base, train=replace(base.train, episodes=1), test=replace(base.test, episodes=card.first))
     data = open_dataset(collect(few, tmp_path / "few", workers=1))
@@ -73,7 +87,7 @@ def test_on_all_test_episodes_it_is_as_good_as_its_card(tmp_path: Path) -> None:
     place = evaluate(zoo.take(NAME, tmp_path / "zoo"), data, usual_forecast(data.settings))
     rows = read_table(place / run_folder.EPISODES)
     kept = (rows["source"] == "predicted") & (rows["horizon"] == 44)
-    assert rows["position_l2"][kept].mean() == pytest.approx(zoo.card(NAME).scores["position_l2, h = 44"], rel=1e-4)
+    assert rows["position_l2"][kept].mean() == pytest.approx(model_card(NAME).scores["position_l2, h = 44"], rel=1e-4)
 
 
 def test_a_command_works_on_a_copy_that_is_kept(tmp_path: Path) -> None:
@@ -102,7 +116,7 @@ def test_the_command_lists_and_shows_cards(capsys: pytest.CaptureFixture[str]) -
     listed = capsys.readouterr().out
     assert all(f"zoo:{name} " in listed for name in zoo.names())
     assert main(["zoo", NAME, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[NAME]["scores"] == zoo.card(NAME).scores
+    assert json.loads(capsys.readouterr().out)[NAME]["scores"] == model_card(NAME).scores
     assert main(["zoo", "nobody"]) == 3
     assert "unknown model of the zoo 'nobody'" in capsys.readouterr().err
 

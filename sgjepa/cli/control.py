@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sgjepa import zoo
 from sgjepa.cli import shared
 from sgjepa.core.errors import InputError
 
@@ -21,8 +22,8 @@ def flags(parser: ArgumentParser) -> None:
         "policies",
         nargs="+",
         metavar="POLICY",
-        help="folders that `sgjepa policy` made; or runs, which plan; or expert, still, random: the demonstrator, no "
-        "motion, any motion",
+        help="folders that `sgjepa policy` made, or zoo:NAME; or runs, which plan; or expert, still, random: the "
+        "demonstrator, no motion, any motion",
     )
     parser.add_argument(
         "--dataset",
@@ -54,6 +55,7 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Every policy with every sampling seed, then the page."""
+    options.policies = [str(zoo.resolve(name, policies=True)) for name in options.policies]
     check(options, options.policies)
     from sgjepa.control.simple import SIMPLE
     from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings

@@ -1,4 +1,4 @@
-"""`sgjepa view`: truth and imagination side by side in the browser."""
+"""`sgjepa view`: truth and imagination side by side in the browser, or a policy that drives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from sgjepa.cli import shared
 from sgjepa.core.errors import InputError, MachineError
 
-ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part"
+ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part, or a policy drive"
 EXAMPLE = "sgjepa view zoo:approach_ball_sg_jepa zoo:approach_ball_lewm"
 PORT = 8765
 
@@ -21,7 +21,7 @@ def flags(parser: ArgumentParser) -> None:
         "runs",
         nargs="*",
         metavar="RUN",
-        help="folders that `sgjepa train` made, or zoo:NAME (default: all models that come with the package)",
+        help="folders that `sgjepa train` or `sgjepa policy` made, or zoo:NAME (default: all that come with the package)",
     )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
@@ -45,29 +45,29 @@ def run(options: Namespace) -> None:
 
 def _serve(options: Namespace) -> None:
     need_view()
+    from sgjepa.view.opened import open_page
     from sgjepa.view.server import HOST, bind, serve
-    from sgjepa.view.studio import open_studio
 
     with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
-        studio = open_studio(_folders(options.runs))
+        page = open_page(_folders(options.runs))
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
-        serve(studio, listening)
+        serve(page, listening)
 
 
 def _export(options: Namespace) -> None:
     from sgjepa.view.export import Grid, export
-    from sgjepa.view.studio import open_studio
+    from sgjepa.view.opened import open_page
 
     asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
     grid = Grid(**asked)
-    studio = open_studio(_folders(options.runs))
+    page = open_page(_folders(options.runs))
     try:
-        print(export(studio, options.export, grid))
+        print(export(page, options.export, grid))
     finally:
-        studio.close()
+        page.close()
 
 
 def _folders(runs: list[str]) -> list[Path]:

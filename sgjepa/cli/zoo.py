@@ -1,4 +1,4 @@
-"""`sgjepa zoo`: the models that come with the package."""
+"""`sgjepa zoo`: the models and policies that come with the package."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from sgjepa import zoo
 from sgjepa.cli import shared
 from sgjepa.core import config
-from sgjepa.zoo import Card
+from sgjepa.zoo import Card, PolicyCard
 
-ABOUT = "list the trained models that come with the package, or show the card of one"
+ABOUT = "list the trained models and policies that come with the package, or show the card of one"
 EXAMPLE = "sgjepa zoo approach_ball_sg_jepa"
 
 
@@ -28,19 +28,37 @@ def run(options: Namespace) -> None:
         lines.append(f"{zoo.PREFIX}{name}   {card.about}")
         if options.name:
             lines += [f"   {key:<10} {value}" for key, value in _told(card).items()]
-            lines += [f"   {metric:<22} {value:.3f}" for metric, value in card.scores.items()]
+            lines += _measured(card)
     if not options.name:
         lines.append(
             "Every command that takes a RUN takes these: `sgjepa predict zoo:NAME`; it works on a copy in ./zoo/NAME"
         )
+        if any(isinstance(card, PolicyCard) for card in cards.values()):
+            lines.append("Policies drive: `sgjepa control zoo:NAME`, `sgjepa view zoo:NAME`")
     shared.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))
 
 
-def _told(card: Card) -> dict[str, str]:
-    return {
-        "recipe": f"{card.recipe}, size {card.size}, seed {card.seed}, {card.updates} updates",
-        "data": ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items()),
-        "chosen by": card.chosen,
-        "commit": card.commit or "unknown",
-        "errors of": f"{card.episodes} test episodes, 20 frames given:",
-    }
+def _told(card: Card | PolicyCard) -> dict[str, str]:
+    data = ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items())
+    made = {"data": data, "chosen by": card.chosen, "commit": card.commit or "unknown"}
+    if isinstance(card, PolicyCard):
+        told = "told the law" if card.law else "not told the law"
+        episodes = max(share.episodes for share in card.success.regions.values())
+        trials = f"{episodes} test episodes of {card.success.dataset}, tries at each: {card.success.tries}"
+        sees = f"{card.sees}, {told}; seed {card.seed}, {card.updates} updates"
+        return {"world": card.world, "sees": sees, **made, "success in": f"{trials}; 95 % intervals:"}
+    recipe = f"{card.recipe}, size {card.size}, seed {card.seed}, {card.updates} updates"
+    return {"recipe": recipe, **made, "errors of": f"{card.episodes} test episodes, 20 frames given:"}
+
+
+def _measured(card: Card | PolicyCard) -> list[str]:
+    if isinstance(card, Card):
+        return [f"   {metric:<22} {value:.3f}" for metric, value in card.scores.items()]
+    from sgjepa.report.words import fixed
+    from sgjepa.results.success import REGIONS
+
+    lines = []
+    for region, one in card.success.regions.items():
+        mean, low, high = (fixed(100 * value, 1) for value in (one.mean, one.low, one.high))
+        lines.append(f"   {REGIONS[region]:<22} {mean} % ({low} to {high}, {one.how}; {one.episodes} episodes)")
+    return lines

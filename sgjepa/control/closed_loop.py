@@ -7,7 +7,7 @@ episodes run beside it, nor on how many processes there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,14 @@ class Driven:
     controls: Table
 
 
+@dataclass(frozen=True)
+class Moment:
+    """All episodes at one frame."""
+
+    seen: np.ndarray  # (N, ...) what the policy is shown; of an episode that is over, what it was shown last
+    over: np.ndarray  # (N,) bool
+
+
 def drive(
     policy: Policy, fleet: Fleet, settings: DatasetConfig, split: str, numbers: Sequence[int], sampling: int
 ) -> Driven:
@@ -48,6 +56,19 @@ def drive_from(
     policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Driven:
     """The same from any beginnings. steps: at most so many, to the last frame if None."""
+    work = driving(policy, fleet, world, split, begun, sampling, steps)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            driven: Driven = end.value
+            return driven
+
+
+def driving(
+    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+) -> Generator[Moment, None, Driven]:
+    """`drive_from` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
     policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
@@ -55,6 +76,7 @@ def drive_from(
     if plans is not None:
         plans.aim(begun)
     seen, given, took = fleet.begin(begun), [], []
+    yield Moment(seen, np.zeros(len(begun), bool))
     for _ in range(world.frames - 1 if steps is None else steps):
         wanted = np.asarray(policy.act(seen, laws), np.float32)  # (N, A)
         if wanted.shape != (len(begun), len(limit)) or not np.isfinite(wanted).all():
@@ -65,6 +87,7 @@ def drive_from(
             took.append(plans.seconds)
         if isinstance(policy, Rests):
             policy.rest(over)
+        yield Moment(seen, over)
         if over.all():
             break
     outcomes = fleet.outcomes()

@@ -52,6 +52,11 @@ class DiffusionPolicy:
     def sees(self) -> View:
         return self._features.sees
 
+    @property
+    def pixels(self) -> int | None:
+        """Of the pictures that it takes; None if any will do, or none."""
+        return self._features.pixels
+
     def check(self, dataset: Dataset) -> None:
         """Refuse episodes of another world, under other laws, or of another dataset that is called as the policy's own."""
         there, name, digest = self.record.settings, dataset.path.resolve().name, dataset.manifest.digest

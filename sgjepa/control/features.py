@@ -36,6 +36,10 @@ class Features(Protocol):
     @property
     def width(self) -> int: ...
 
+    @property
+    def pixels(self) -> int | None:
+        """Of the pictures that it takes; None if any will do, or none."""
+
     def source(self, folder: Path) -> Source:
         """How a policy in `folder` remembers where its features come from."""
 
@@ -53,7 +57,7 @@ class StateFeatures:
 
     def __init__(self, world: World):
         self._names = [quantity.name for quantity in world.seen]
-        self.width = len(self._names)
+        self.width, self.pixels = len(self._names), None
 
     def source(self, folder: Path) -> Source:
         return Source(STATE)
@@ -73,7 +77,7 @@ class ModelFeatures:
     def __init__(self, folder: Path, run: Run, model: WorldModel):
         self.folder, self.run = folder, run
         self._model = model.to(device()).eval()
-        self.width = model.feature_width
+        self.width, self.pixels = model.feature_width, model.image_size
 
     def source(self, folder: Path) -> Source:
         place = os.path.relpath(self.folder.resolve(), folder.resolve())
@@ -89,8 +93,8 @@ class ModelFeatures:
         return np.concatenate(out)
 
     def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        if self._model.image_size not in (None, seen.shape[1]):
-            raise InputError(f"{self.folder} takes pictures of {self._model.image_size} pixels, got {seen.shape[1]}")
+        if self.pixels not in (None, seen.shape[1]):
+            raise InputError(f"{self.folder} takes pictures of {self.pixels} pixels, got {seen.shape[1]}")
 
         def look(frames: Tensor) -> Tensor:
             return self._model.features(self._model.encode(frames[:, None]))[:, 0].float()

@@ -55,6 +55,9 @@ class Crew:
         over = np.array([env.decided() for env in self._running])
         return over, [self._view(env) for env, done in zip(self._running, over, strict=True) if not done]
 
+    def pictures(self) -> list[np.ndarray]:
+        return [self._envs[0].picture_of(env) for env in self._running]
+
     def outcomes(self) -> list[Outcome]:
         return [Outcome(env.measures(), env.labels(), env.t) for env in self._running]
 
@@ -121,6 +124,13 @@ class Fleet:
             if views:
                 self._seen[share[~over]] = views
         return self._seen.copy(), self._over.copy()
+
+    def pictures(self) -> np.ndarray:
+        """What each episode looks like now, whatever the policy sees and whether it is over, (N, h, w, 3) uint8."""
+        found: dict[int, np.ndarray] = {}
+        for share, drawn in self._all("pictures", len(self._seen)):
+            found |= dict(zip(share.tolist(), drawn, strict=True))
+        return np.stack([found[i] for i in range(len(self._seen))])
 
     def outcomes(self) -> list[Outcome]:
         """What each episode has come to."""

@@ -19,7 +19,7 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subje
     policy.check(dataset)
     usual = task_of(dataset.settings.world).execute
     return Subject(
-        driver=_driver(folder, policy),
+        driver=driver_of(folder, policy),
         policy=policy,
         folder=folder / TRIALS,
         how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
@@ -27,7 +27,8 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subje
     )
 
 
-def _driver(folder: Path, policy: DiffusionPolicy) -> Driver:
+def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
+    """Who drives, as its trials remember it."""
     there = policy.record.settings
     shared = {key: value for key, value in there.config.items() if key not in ("seed", "type")}
     # policies on runs that differ in their training seed alone belong together

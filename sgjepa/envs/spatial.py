@@ -16,7 +16,6 @@ from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.world import Probed, Quantity
 
 CAMERA = "front"
-_RIM = 20  # points of an outline
 HIDDEN = 3  # group of geoms that only collide
 PAPER = (0.975, 0.985, 1.0, 1.0)  # floor and walls
 LINE = (0.665, 0.723, 0.807, 1.0)  # the grid
@@ -96,12 +95,7 @@ class Spatial(Env):
         """The ball's rim: what lies across the line of sight, to within a pixel or two."""
         view = View(self.model, self.data, CAMERA, 1)
         centre = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
-        turn = np.linspace(0, 2 * np.pi, _RIM, endpoint=False)[:, None]
-        rim = centre[..., None, :] + self.radius * (np.cos(turn) * view.axes[0] + np.sin(turn) * view.axes[1])
-        forward = (view.position - rim) @ view.axes[2]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            seen = view.project(rim)
-        return np.where((forward > self.radius)[..., None], seen, np.nan)
+        return view.rim(centre, self.radius)
 
 
 def set_looks(spec: Any, look: Look) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+GREY = "#6b6f76"  # of what learns nothing
 # Okabe and Ito's colours, which people with any common colour vision can tell apart; a marker says the same without colour
 _STYLES = {
     "SG-JEPA (GRU)": ("#0072B2", "o"),

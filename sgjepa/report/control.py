@@ -20,6 +20,7 @@ from sgjepa.report.sections import Section
 from sgjepa.report.words import count, fixed, join
 from sgjepa.report.write import FIGURES, PAGE, TABLES, plain
 from sgjepa.results.control import SUCCESS, Played, Player
+from sgjepa.results.success import REGIONS
 
 FILMS = "films"
 
@@ -61,7 +62,7 @@ def sentences(played: Played, player: Player) -> list[str]:
     for region in played.regions:
         one = player.estimate(played.about.measures[0], played.region(region))
         low, high = (fixed(100 * end, 1) for end in (one.interval.low, one.interval.high))
-        where = f"{tables.REGIONS[region]} ({one.interval.count})"
+        where = f"{REGIONS[region]} ({one.interval.count})"
         share = f"{fixed(100 * one.interval.mean, 1)} % success"
         found.append(f"{capital(where)}: {share}, 95 % interval {low} to {high} ({one.how}).")
     if player.latency is not None:

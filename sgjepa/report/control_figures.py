@@ -13,9 +13,9 @@ from sgjepa.control.replay import replay
 from sgjepa.core.stats import Interval
 from sgjepa.data.preview import film_of, law_text, webp_of
 from sgjepa.envs import find
-from sgjepa.report.colours import styles
+from sgjepa.report.colours import GREY, styles
 from sgjepa.report.law_figures import name_of, shade
-from sgjepa.report.panels import GREY, TRAINING, Picture, legend, line, panel
+from sgjepa.report.panels import TRAINING, Picture, legend, line, panel
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.gather import Axis
 

@@ -15,8 +15,7 @@ from sgjepa.report import parts
 from sgjepa.report.control_figures import colours
 from sgjepa.report.words import DAGGER, fixed
 from sgjepa.results.control import SUCCESS, WILSON, Estimate, Played, Player
-
-REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}
+from sgjepa.results.success import REGIONS
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from sgjepa.report.colours import styles
-from sgjepa.report.panels import GREY, INK, Picture, axis_name, capital, legend, line, panel, plain_log
+from sgjepa.report.colours import GREY, styles
+from sgjepa.report.panels import INK, Picture, axis_name, capital, legend, line, panel, plain_log
 from sgjepa.report.words import place, table_number
 from sgjepa.results.compare import Method, ratio
 from sgjepa.results.gather import METRICS, REFERENCES, Results, unit

@@ -9,8 +9,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from sgjepa.report.colours import styles
-from sgjepa.report.panels import GREY, TRAINING, Picture, axis_name, capital, legend, line, panel, plain_log
+from sgjepa.report.colours import GREY, styles
+from sgjepa.report.panels import TRAINING, Picture, axis_name, capital, legend, line, panel, plain_log
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, METRICS, REFERENCES, Axis, Results
 

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from sgjepa.core.stats import Interval
 from sgjepa.results.gather import METRICS, unit
 
-GREY, INK, TRAINING = "#6b6f76", "#22252a", "#F0E442"
+INK, TRAINING = "#22252a", "#F0E442"
 _RC: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",

@@ -231,10 +231,16 @@ def label_of(trial: Trial) -> str:
     driver = trial.driver
     if not driver.weights:
         return REFERENCES.get(driver.name, driver.name)
-    source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{trial.about.played.world}_")
-    label = "true state" if source == "state" else LABELS.get(source, source)
+    label = source_label(driver, trial.about.played.world)
     if "plans" in driver.settings:
         return f"{label}, planned by {trial.about.settings.how['search'].upper()}"
+    return label
+
+
+def source_label(driver: Driver, world: str) -> str:
+    """What a trained policy looks at, in words."""
+    source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
+    label = "true state" if source == "state" else LABELS.get(source, source)
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
 
 

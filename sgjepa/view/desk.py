@@ -11,7 +11,7 @@ from typing import TypeVar
 from sgjepa.core.errors import one_line
 from sgjepa.core.faults import expected
 from sgjepa.view.question import Question
-from sgjepa.view.studio import Studio
+from sgjepa.view.scenes import Room
 from sgjepa.view.wire import Message
 
 Send = Callable[[bytes], None]
@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Desk:
     """Begin it once, ask from any thread, close it. `send` is called in the desk's thread."""
 
-    def __init__(self, studio: Studio):
-        self._studio = studio
+    def __init__(self, room: Room):
+        self._room = room
         self._asked: dict[int, tuple[Question, Send]] = {}  # by client: what nobody has begun yet
         self._change = threading.Condition()
         self._open = True
@@ -58,7 +58,7 @@ class Desk:
                     if not self._step(work, question, send):
                         del begun[client]
         finally:
-            self._studio.close()
+            self._room.close()
 
     def _take(self, begun: dict[int, tuple[Iterator[Message | None], Question, Send]]) -> bool:
         """Begin what was asked; without anything to do, wait for it. False when the desk is closed."""
@@ -68,7 +68,7 @@ class Desk:
             for client, (question, send) in self._asked.items():
                 begun.pop(client, None)  # the last question wins
                 if question is not _NOTHING:
-                    begun[client] = (self._studio.answer(question), question, send)
+                    begun[client] = (self._room.answer(question), question, send)
             self._asked.clear()
             return self._open
 

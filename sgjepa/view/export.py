@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from sgjepa.control.fleet import Outcome
 from sgjepa.core import output
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.view import html, wire
 from sgjepa.view.question import Question
+from sgjepa.view.scenes import Page
 from sgjepa.view.shown import Axis, Shown
 from sgjepa.view.studio import Studio, explained_head, imagined_head
+from sgjepa.view.track import Track, outcome_head
 
 MADE_BY, PAGE, FRAMES = "sgjepa view --export", "index.html", "frames"
 _COLUMNS = 8  # frames in a row of a sheet
@@ -47,27 +50,54 @@ class Grid:
         return [float(value) for value in found]
 
 
-def export(studio: Studio, folder: Path, grid: Grid) -> Path:
+def export(page: Page, folder: Path, grid: Grid) -> Path:
     """Write the page; returns it. Made again, it takes the place of the one before."""
     output.check(folder, MADE_BY, (PAGE,))
-    steps = {world: {axis.name: grid.values(axis) for axis in axes} for world, axes in studio.axes.items()}
-    laws = {world: _product(values) for world, values in steps.items()}
-    sheets = sum(grid.seeds * len(found) * (1 + len(found) * len(studio.of(world))) for world, found in laws.items())
+    steps = {name: {axis.name: grid.values(axis) for axis in one.axes} for name, one in page.choices.items()}
+    laws = {name: _product(values) for name, values in steps.items()}
+    sheets = sum(grid.seeds * _films(page, name, len(found)) for name, found in laws.items())
     if sheets > _MOST:
         raise InputError(f"that would be {sheets:,} films, more than {_MOST:,}; take fewer --laws or --seeds, or fewer runs")
     cases: dict[str, Any] = {}
     with output.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
         (staged / FRAMES).mkdir()
         with progress(sheets, 0, "export", "films") as bar:
-            for world, found in laws.items():
-                shelf = _Shelf(staged, world, bar)
-                cases[world] = [
-                    {_key(law): _case(studio, shelf, world, seed, law, found) for law in found} for seed in range(grid.seeds)
+            for name, found in laws.items():
+                shelf, room = _Shelf(staged, name, bar), page.room(name)
+                cases[name] = [
+                    {_key(law): _case(room, shelf, name, seed, law, found) for law in found} for seed in range(grid.seeds)
                 ]
-        data = {"about": studio.about(), "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
-        page = html.alone(json.dumps(data, allow_nan=False, separators=(",", ":")))
-        (staged / PAGE).write_text(page, encoding="utf-8")
+        data = {"about": page.about(), "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
+        text = html.alone(json.dumps(data, allow_nan=False, separators=(",", ":")))
+        (staged / PAGE).write_text(text, encoding="utf-8")
     return folder / PAGE
+
+
+def _films(page: Page, name: str, laws: int) -> int:
+    """Of one launch: a policy makes one under every law, a model one for every law that it is told under every true one."""
+    count = len(page.choices[name].models)
+    return laws * count if isinstance(page.room(name), Track) else laws * (1 + laws * count)
+
+
+def _case(
+    room: Any, shelf: _Shelf, name: str, seed: int, law: dict[str, float], laws: list[dict[str, float]]
+) -> dict[str, Any]:
+    if isinstance(room, Track):
+        return _driven(room, shelf, name, seed, law)
+    return _imagined_case(room, shelf, name, seed, law, laws)
+
+
+def _driven(track: Track, shelf: _Shelf, name: str, seed: int, law: dict[str, float]) -> dict[str, Any]:
+    """One launch under one law: what each policy and the demonstrator make of it, at the first try."""
+    asked = Question(0, name, seed, law, law, tuple(track.choices[name].models))
+    played: dict[str, Any] = {}
+    for model in asked.models:
+        *frames, outcome = track.episode(asked, model)
+        assert isinstance(outcome, Outcome)
+        pictures = np.concatenate([one for one in frames if isinstance(one, np.ndarray)])
+        head = {"model": model, **outcome_head(track.of(name)[0].world, outcome)}
+        played[model] = [{"kind": "frame", "model": model, "first": 0, **shelf.put(pictures)}, {"kind": "outcome", **head}]
+    return {"began": {"kind": "began", "coverage": track.coverage(asked)}, "played": played}
 
 
 def _product(values: Mapping[str, list[float]]) -> list[dict[str, float]]:
@@ -108,7 +138,7 @@ def _sheet(frames: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def _case(
+def _imagined_case(
     studio: Studio, shelf: _Shelf, world: str, seed: int, law: dict[str, float], told: list[dict[str, float]]
 ) -> dict[str, Any]:
     """One launch under one law: the truth, what each model makes of it under every law it is told, and what explains it."""

@@ -15,7 +15,7 @@ from sgjepa.report import page as report_page
 
 _PAGE = Path(__file__).with_name("page")
 STYLE = "view.css"
-MODULES = ("clock", "curve", "film", "laws", "main", "valley")
+MODULES = ("clock", "curve", "drive", "film", "laws", "main", "success", "valley")
 SOURCES = ("live", "still")
 
 

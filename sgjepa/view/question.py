@@ -16,7 +16,10 @@ LONGEST = 20_000  # characters
 
 @dataclass(frozen=True)
 class Question:
-    """number: the page's own, to know the answers by. told: as the law, unless the page unlocked it."""
+    """number: the page's own, to know the answers by. told: as the law, unless the page unlocked it.
+
+    world: of `Choice`, one of a page's scenes. sampling: the seed of a policy's chance.
+    """
 
     number: int
     world: str
@@ -25,6 +28,7 @@ class Question:
     told: dict[str, float]
     models: tuple[str, ...]
     explain: bool = True
+    sampling: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def read(text: str, choices: Mapping[str, Choice]) -> Question:
         raise InputError(f"a question must be JSON ({one_line(error, 80)})") from error
     if not isinstance(found, dict):
         raise InputError(f"a question must be an object, got {type(found).__name__}")
-    known = {"number", "world", "seed", "law", "told", "models", "explain"}
+    known = {"number", "world", "seed", "law", "told", "models", "explain", "sampling"}
     if extra := sorted(set(found) - known):
         raise unknown("part of a question", one_line(extra[0], 40), sorted(known))
     world = found.get("world")
@@ -62,6 +66,7 @@ def read(text: str, choices: Mapping[str, Choice]) -> Question:
         told=checked if told is None else _law(told, choice.axes),
         models=_models(found.get("models"), choice.models),
         explain=found.get("explain", True) is not False,
+        sampling=check_seed(found.get("sampling", 0), "sampling"),
     )
 
 

@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from sgjepa.core.errors import InputError, MachineError
 from sgjepa.view import html, question
 from sgjepa.view.desk import Desk, failure
-from sgjepa.view.studio import Studio
+from sgjepa.view.scenes import Page
 
 HOST, NAMES = "127.0.0.1", ("127.0.0.1", "localhost")
 _LOST = 1008  # the WebSocket's code for a policy that was violated
@@ -48,9 +48,9 @@ def bind(port: int) -> socket.socket:
     return found
 
 
-def app(studio: Studio) -> Starlette:
+def app(page: Page) -> Starlette:
     """The whole server, without its socket."""
-    desk, clients = Desk(studio), count()
+    desk, clients = Desk(page), count()
     text, policy = html.served()
     files = {"/": text, "/view.css": html.style()}
     files |= {f"/{name}.js": html.read(f"{name}.js") for name in (*html.MODULES, "live")}
@@ -61,14 +61,14 @@ def app(studio: Studio) -> Starlette:
         return Response(files[path], media_type=kind)
 
     async def about(request: Request) -> Response:
-        return JSONResponse(studio.about())
+        return JSONResponse(page.about())
 
     async def live(connection: WebSocket) -> None:
         if not _from_us(connection):
             await connection.close(_LOST)
             return
         await connection.accept()
-        await _converse(connection, desk, studio, next(clients))
+        await _converse(connection, desk, page, next(clients))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -80,9 +80,9 @@ def app(studio: Studio) -> Starlette:
     return Starlette(routes=routes, middleware=guards, lifespan=lifespan)
 
 
-def serve(studio: Studio, listening: socket.socket) -> None:
+def serve(page: Page, listening: socket.socket) -> None:
     """Until somebody stops it."""
-    settings = uvicorn.Config(app(studio), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1)
+    settings = uvicorn.Config(app(page), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1)
     uvicorn.Server(settings).run(sockets=[listening])
 
 
@@ -115,7 +115,7 @@ def _from_us(connection: WebSocket) -> bool:
     return origin is None or origin == f"http://{connection.headers.get('host')}"
 
 
-async def _converse(connection: WebSocket, desk: Desk, studio: Studio, client: int) -> None:
+async def _converse(connection: WebSocket, desk: Desk, page: Page, client: int) -> None:
     """Questions come in, answers go out, until the page is closed."""
     loop, outbox = asyncio.get_running_loop(), asyncio.Queue[bytes]()
 
@@ -136,7 +136,7 @@ async def _converse(connection: WebSocket, desk: Desk, studio: Studio, client: i
             try:
                 if text is None:
                     raise InputError("a question must be text")
-                asked = question.read(text, studio.choices)
+                asked = question.read(text, page.choices)
             except InputError as error:
                 send(failure(str(error), question.number_in(text or "")).to_bytes())
                 continue

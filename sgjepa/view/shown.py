@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -65,6 +66,22 @@ class Shown:
         return dict(zip(self.laws, self.model.law_std.double().tolist(), strict=True))
 
 
+class Trained(Protocol):
+    """What was trained under laws of a world: a model or a policy."""
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def laws(self) -> tuple[str, ...]: ...
+
+    @property
+    def mean(self) -> dict[str, float]: ...
+
+    @property
+    def std(self) -> dict[str, float]: ...
+
+
 @dataclass(frozen=True)
 class Axis:
     """A law that can be moved, from `low` to `high` in steps; it begins at `start`, the training mean."""
@@ -86,19 +103,21 @@ class Axis:
 
 
 def open_shown(folders: Sequence[Path]) -> list[Shown]:
-    """Open finished runs. Two folders of one name are told apart by a number."""
-    found: list[Shown] = []
+    """Open finished runs."""
+    return [open_run(folder, name) for folder, name in named(folders)]
+
+
+def named(folders: Sequence[Path], taken: Sequence[str] = ()) -> list[tuple[Path, str]]:
+    """Folders, each with a name; two of one name, or of one that is taken, are told apart by a number."""
+    names = list(taken)
     for folder in folders:
-        names = {one.name for one in found}
         base = folder.resolve().name
-        name = next(name for name in (base, *(f"{base}-{i}" for i in range(2, len(found) + 3))) if name not in names)
-        found.append(_open(folder, name))
-    return found
+        names.append(next(n for n in (base, *(f"{base}-{i}" for i in range(2, len(names) + 3))) if n not in names))
+    return list(zip(folders, names[len(taken) :], strict=True))
 
 
-def _open(folder: Path, name: str) -> Shown:
-    if not folder.exists():
-        raise InputError(f"{folder} does not exist; RUN is a folder that `sgjepa train` made")
+def open_run(folder: Path, name: str) -> Shown:
+    """A finished run."""
     run, model = checkpoint.load_run(folder)
     there = run_folder.about(folder)
     if not there.worlds:
@@ -129,8 +148,8 @@ def _laws(folder: Path, named: tuple[str, ...], world: World, count: int) -> tup
     raise InputError(f"{folder} is told {count} laws and does not name them; train it again to view it")
 
 
-def axes(models: Sequence[Shown]) -> list[Axis]:
-    """The laws of one world's models: as far as the usual test goes, and over what every one of them was trained on."""
+def axes(models: Sequence[Trained]) -> list[Axis]:
+    """The laws of one world: as far as the usual test goes, and over what each of these was trained on."""
     found = []
     for name in dict.fromkeys(name for one in models for name in one.laws):
         law, world = laws.find(name), models[0].world

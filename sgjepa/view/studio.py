@@ -8,23 +8,20 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from sgjepa.core.errors import InputError
 from sgjepa.data.targets import UNITS
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
-from sgjepa.report.colours import styles
 from sgjepa.view import wire
 from sgjepa.view.coverage import Coverage, coverage
 from sgjepa.view.imagination import LAWS, Imagined, encode, explain, imagine
 from sgjepa.view.question import Choice, Question
-from sgjepa.view.shown import Axis, Shown, axes, open_shown
+from sgjepa.view.scenes import band_of, colours_of, coverage_head, scene
+from sgjepa.view.shown import Axis, Shown, axes
 from sgjepa.view.truth import Truth, simulate
 from sgjepa.view.wire import Message, number, plain
 
@@ -36,8 +33,6 @@ class Studio:
     """Holds one simulator per world and picture size."""
 
     def __init__(self, shown: Sequence[Shown]):
-        if not shown:
-            raise InputError("there is no run to view; name one: sgjepa view RUN")
         self.shown = {one.name: one for one in shown}
         self.worlds = list(dict.fromkeys(one.world.name for one in shown))
         self.axes: dict[str, list[Axis]] = {world: axes(self.of(world)) for world in self.worlds}
@@ -53,9 +48,8 @@ class Studio:
     def choices(self) -> dict[str, Choice]:
         return {world: Choice(self.axes[world], [one.name for one in self.of(world)]) for world in self.worlds}
 
-    def about(self) -> dict[str, Any]:
-        """All that a page must know before it asks."""
-        return {"worlds": [_world(self.of(world), self.axes[world]) for world in self.worlds], "units": UNITS}
+    def scenes(self) -> list[dict[str, Any]]:
+        return [_scene(self.of(world), self.axes[world]) for world in self.worlds]
 
     def answer(self, question: Question) -> Iterator[Message | None]:
         """First the truth, then each model's imagination, then the law each would choose. None: a place to stop."""
@@ -134,18 +128,12 @@ class Studio:
                 yield Message(head | {"model": one.name, "law": axis.name})
 
 
-def open_studio(folders: Sequence[Path]) -> Studio:
-    """For a process that does nothing else."""
-    torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
-    return Studio(open_shown(folders))
-
-
 def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None) -> dict[str, Any]:
     """What a page shows of it, besides pictures."""
     return {
         "errors": {name: plain(values) for name, values in found.errors.items() if name in UNITS},
         "outline": wire.outline(outline),
-        "coverage": {"words": covered.words, "L_law": number(covered.L_law), "inside": covered.inside},
+        "coverage": coverage_head(covered),
     }
 
 
@@ -163,26 +151,21 @@ def _remember(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
     return kept[key]
 
 
-def _world(models: Sequence[Shown], laws: Sequence[Axis]) -> dict[str, Any]:
+def _scene(models: Sequence[Shown], laws: Sequence[Axis]) -> dict[str, Any]:
+    colours = colours_of(models)
     world = models[0].world
-    colours = styles([one.label for one in models]) if len({one.label for one in models}) == len(models) else {}
-    named = colours or styles([one.name for one in models])
-    return {
-        "name": world.name,
-        "fps": world.fps,
-        "frames": world.frames,
-        "laws": [vars(axis) for axis in laws],
+    return scene(world.name, "imagine", world, laws) | {
         "models": [
             {
                 "name": one.name,
                 "label": one.label,
-                "colour": named[one.label if colours else one.name][0],
+                "colour": colours[one.name],
                 "context": one.context,
                 "pixels": one.pixels,
                 "decodes": one.decoder is not None,
                 "probes": one.fitted is not None,
                 "blind": one.model.blind,
-                "training": {name: {"mean": number(one.mean[name]), "std": number(one.std[name])} for name in one.laws},
+                "training": band_of(one),
             }
             for one in models
         ],

@@ -24,10 +24,10 @@ class Truth:
     outline: np.ndarray | None
 
 
-def check_seed(seed: object) -> int:
+def check_seed(seed: object, name: str = "seed") -> int:
     """A seed from outside."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < MOST_SEEDS:
-        raise InputError(f"seed must be a whole number from 0 to {MOST_SEEDS - 1}, got {seed!r}")
+        raise InputError(f"{name} must be a whole number from 0 to {MOST_SEEDS - 1}, got {seed!r}")
     return seed
 
 

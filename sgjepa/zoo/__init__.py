@@ -1,65 +1,49 @@
-"""Models that come with the package, each a small finished run with a card: `zoo:NAME` in the place of a RUN.
+"""Models and policies that come with the package, each small and with a card: `zoo:NAME` in the place of a RUN or POLICY.
 
-models/NAME/ is a run folder, its weights in half precision: run.json, model, decoder, one probe, and card.json. It is only
-read. A command that uses a model works on a copy in ./zoo/NAME, which is a run like any other: what the command leaves goes
-there. docs/make_zoo.py puts a run into it.
+models/NAME/ is a run folder, its weights in half precision: run.json, model, decoder, one probe, and card.json; or that of a
+policy, with the run that it sees through in run/. It is only read. A command that uses one works on a copy in ./zoo/NAME,
+which is a run or a policy like any other: what the command leaves goes there. docs/make_zoo.py puts one into it.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from sgjepa.core import files, records, run_folder
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.core.records import Digests
+from sgjepa.zoo.cards import Card, PolicyCard
 
+__all__ = ["CARD", "COPIES", "PREFIX", "Card", "PolicyCard", "card", "folder_of", "is_policy", "names", "resolve", "take"]
 PREFIX = "zoo:"
 CARD = "card.json"
 COPIES = Path("zoo")
 _MODELS = Path(__file__).parent / "models"
 
 
-@dataclass(frozen=True)
-class Card:
-    """What a model is and how good it is.
-
-    scores: errors of its rollouts over all test episodes, such as "position_l2, h = 44". of_first: over the first `first`
-    of them alone, for those who want to see it again in seconds. chosen: among which trainings, and by what.
-    """
-
-    about: str
-    recipe: str
-    size: str
-    seed: int
-    updates: int
-    data: Digests
-    episodes: int
-    scores: dict[str, float]
-    first: int
-    of_first: dict[str, float]
-    chosen: str
-    commit: str | None  # of the code that measured it
-    files: Digests = field(default_factory=dict)
-
-
 def names() -> list[str]:
-    """Of all models."""
+    """Of all models and policies."""
     return sorted(place.parent.name for place in _MODELS.glob(f"*/{CARD}"))
 
 
-def card(name: str) -> Card:
-    """Of one model."""
-    return records.read(Card, folder_of(name) / CARD, "install sgjepa again")
+def is_policy(name: str) -> bool:
+    """Whether it drives; all others are runs."""
+    return _record(name) != run_folder.CONFIG
+
+
+def card(name: str) -> Card | PolicyCard:
+    """Of one model or policy."""
+    kind: type[Card] | type[PolicyCard] = PolicyCard if is_policy(name) else Card
+    return records.read(kind, folder_of(name) / CARD, "install sgjepa again")
 
 
 def take(name: str, into: Path = COPIES) -> Path:
-    """A copy of a model that commands may work on: `into`/NAME. One that is there is kept."""
+    """A copy of a model or policy that commands may work on: `into`/NAME. One that is there is kept."""
     source, place = folder_of(name), into / name
-    if place.is_dir() and (place / run_folder.CONFIG).is_file():
-        if files.digest(place / run_folder.CONFIG) != files.digest(source / run_folder.CONFIG):
-            raise InputError(f"{place} holds another run than {PREFIX}{name} of this version; move it away")
+    kind, record = "policy" if is_policy(name) else "run", _record(name)
+    if place.is_dir() and (place / record).is_file():
+        if files.digest(place / record) != files.digest(source / record):
+            raise InputError(f"{place} holds another {kind} than {PREFIX}{name} of this version; move it away")
         return place
     if place.exists() or place.is_symlink():
         raise InputError(f"{place} is in the way: {PREFIX}{name} would be copied there; move it away")
@@ -72,20 +56,32 @@ def take(name: str, into: Path = COPIES) -> Path:
         shutil.copytree(source, staged)
         staged.replace(place)
     except OSError:
-        if not (place / run_folder.CONFIG).is_file():  # else somebody was faster, with the same
+        if not (place / record).is_file():  # else somebody was faster, with the same
             raise
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return place
 
 
-def resolve(text: str) -> Path:
-    """What a user calls a run: its folder, or `zoo:NAME`."""
-    return take(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
+def resolve(text: str, policies: bool = False) -> Path:
+    """What a user calls a run: its folder, or `zoo:NAME`. policies: whether one that drives will do, too."""
+    if not text.startswith(PREFIX):
+        return Path(text)
+    name = text.removeprefix(PREFIX)
+    if not policies and is_policy(name):
+        raise InputError(f"{text} is a policy, not a run; `sgjepa control` and `sgjepa view` take it")
+    return take(name)
 
 
 def folder_of(name: str) -> Path:
-    """Where a model lies in the package, for those who only read."""
+    """Where one lies in the package, for those who only read."""
     if name not in names():
         raise unknown("model of the zoo", name, names())
     return _MODELS / name
+
+
+def _record(name: str) -> str:
+    """The file that says what it is."""
+    from sgjepa.control.policy_record import RECORD  # brings NumPy, which who only lists commands does not need
+
+    return RECORD if (folder_of(name) / RECORD).is_file() else run_folder.CONFIG

@@ -19,7 +19,7 @@ from sgjepa.envs.base import Env
 from sgjepa.envs.conventional.blocks import BLOCK, Blocks, goal_record, in_blocks, reaching
 from sgjepa.envs.conventional.files import folder
 from sgjepa.envs.conventional.two_links import angles_at, jacobian, place, wrapped
-from sgjepa.envs.render.layers import BACKDROP, LayeredPainter
+from sgjepa.envs.render.layers import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.spatial import HIDDEN
 from sgjepa.envs.usual import BENCHMARK
@@ -151,6 +151,12 @@ class Reacher(Blocks):
             self._painter = LayeredPainter(self.model, self.image_size, "fixed", _LAMP, _FLOOR)
         assert isinstance(other, Reacher)
         return self._painter.draw(other.data, _NO_SHADOWS)
+
+    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The finger's rim: a probe reads its place, which two bends of the elbow share."""
+        x, y = (np.asarray(state[name], float) for name in _PLACE)
+        height = float(self.data.geom("finger").xpos[2])
+        return View(self.model, self.data, "fixed", 1).rim(np.stack([x, y, np.full_like(x, height)], axis=-1), FINGER)
 
     def state(self) -> np.ndarray:
         angles, rates = self.data.qpos, self.data.qvel

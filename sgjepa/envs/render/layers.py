@@ -29,6 +29,7 @@ _LEVEL = 0.005  # m: what is seen this near to z = 0 is the floor, or a line on 
 _COARSE = 1024  # pixels; shadows of a fine picture this large are worked out on every other point
 _AWAY = np.float32(100)  # m: no shadow gets so far
 _LARGEST = 2048  # pixels of a fine picture; a larger frame gets fewer samples
+_RIM = 20  # points of an outline
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,15 @@ class View:
         """World points (..., 3) -> pixels (..., 2) as column, row from the top left corner."""
         right, up, backward = np.moveaxis((np.asarray(points, float) - self.position) @ self.axes.T, -1, 0)
         return np.stack([self.side / 2 - self.focal * right / backward, self.side / 2 + self.focal * up / backward], axis=-1)
+
+    def rim(self, centre: np.ndarray, radius: float) -> np.ndarray:
+        """Spheres (..., 3) -> closed curves (..., K, 2) across the line of sight; not-a-number behind the camera."""
+        turn = np.linspace(0, 2 * np.pi, _RIM, endpoint=False)[:, None]
+        rim = np.asarray(centre, float)[..., None, :] + radius * (np.cos(turn) * self.axes[0] + np.sin(turn) * self.axes[1])
+        forward = (self.position - rim) @ self.axes[2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = self.project(rim)
+        return np.where((forward > radius)[..., None], seen, np.nan)
 
     def box(self, spheres: np.ndarray) -> Box | None:
         """The rectangle of pixels that spheres, (N, 4) as x, y, z, radius, can touch; None if they are out of sight."""

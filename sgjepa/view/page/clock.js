@@ -1,7 +1,8 @@
-// One clock for all panels: play, scrub, speed.
+// One clock for all panels: play, scrub, speed. It waits for frames that are still being made.
 
 export function makeClock(parts, onFrame) {
-  let frames = 64, fps = 16, t = 0, playing = true, since = null;
+  let frames = 64, fps = 16, t = 0, playing = true, since = null, there = Infinity; // there: frames that can be shown
+  const last = () => Math.max(0, Math.min(frames, there) - 1);
   const show = () => {
     const frame = Math.floor(t);
     parts.scrub.value = frame;
@@ -11,8 +12,9 @@ export function makeClock(parts, onFrame) {
     if (playing && since !== null) {
       const before = Math.floor(t);
       t += ((now - since) / 1000) * fps * Number(parts.speed.value);
+      if (there < frames) t = Math.min(t, last());
       // the last frame stays for a moment, then it begins again
-      if (t >= frames + fps / 2) t = 0;
+      else if (t >= frames + fps / 2) t = 0;
       if (Math.floor(Math.min(t, frames - 1)) !== before) { const full = t; t = Math.min(t, frames - 1); show(); t = full; }
     }
     since = now;
@@ -24,7 +26,7 @@ export function makeClock(parts, onFrame) {
     parts.play.textContent = is ? "❙❙" : "▶";
     parts.play.setAttribute("aria-label", is ? "Pause" : "Play");
   };
-  const go = (frame) => { play(false); t = Math.max(0, Math.min(frames - 1, frame)); show(); };
+  const go = (frame) => { play(false); t = Math.max(0, Math.min(last(), frame)); show(); };
   parts.play.addEventListener("click", () => play(!playing));
   parts.scrub.addEventListener("input", () => go(Number(parts.scrub.value)));
   requestAnimationFrame(tick);
@@ -35,6 +37,8 @@ export function makeClock(parts, onFrame) {
     step: (by) => go(Math.min(Math.floor(t), frames - 1) + by),
     play,
     go,
+    limit(count) { there = count; },
+    restart() { t = playing ? 0 : Math.min(t, last()); show(); },
     set(world) { frames = world.frames; fps = world.fps; parts.scrub.max = frames - 1; t = Math.min(t, frames - 1); },
   };
 }

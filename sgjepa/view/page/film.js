@@ -27,6 +27,19 @@ export function sheetFilm(image, count, side, columns) {
   };
 }
 
+export function growingFilm() {
+  // a film to which pieces are added as they arrive
+  const pieces = [];
+  return {
+    count: 0, side: 0,
+    add(piece) { pieces.push({ piece, from: this.count }); this.count += piece.count; this.side = piece.side; },
+    draw(context, t) {
+      const { piece, from } = pieces.findLast((one) => one.from <= t);
+      piece.draw(context, t - from);
+    },
+  };
+}
+
 export function middleOf(curve) {
   // the middle of a closed curve, in thousandths of the picture; null where it cannot be seen
   let x = 0, y = 0;

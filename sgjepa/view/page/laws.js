@@ -1,6 +1,6 @@
 // Sliders for laws. Behind each stands the band of laws that the models were trained on.
 
-const INSIDE = 2; // standard deviations, as sgjepa/view/coverage.py has it
+export const INSIDE = 2; // standard deviations, as sgjepa/view/coverage.py has it
 
 export function unitOf(text) {
   return text.replace("^2", "²");

@@ -2,6 +2,7 @@
 
 import { makeClock } from "view/clock";
 import { makeCurve } from "view/curve";
+import { makeDrive } from "view/drive";
 import { makePanel, middleOf } from "view/film";
 import { makeSliders } from "view/laws";
 import { open } from "view/source";
@@ -14,19 +15,27 @@ const state = { world: null, sliders: null, told: null, panels: new Map(), asked
 const curve = makeCurve(by("curve"));
 const valley = makeValley(by("valley"), by("answers"));
 const clock = makeClock({ play: by("play"), scrub: by("scrub"), speed: by("speed") }, showFrame);
+const drive = makeDrive({ stage: by("stage"), chart: by("success"), list: by("shares"), clock });
+const drives = () => state.world?.kind === "drive";
 
 const source = await open(receive, trouble);
 const about = source.about;
-for (const world of about.worlds) by("world").add(new Option(world.name.replaceAll("_", " "), world.name));
+for (const world of about.worlds) {
+  const twice = about.worlds.some((one) => one !== world && one.title === world.title);
+  by("world").add(new Option(world.title + (twice && world.kind === "drive" ? ", driven" : ""), world.name));
+}
 by("worlds").hidden = about.worlds.length < 2;
 by("world").addEventListener("change", () => chooseWorld());
 by("seed").addEventListener("change", () => ask());
 by("before").addEventListener("click", () => launch(-1));
 by("next").addEventListener("click", () => launch(1));
+by("sampling").addEventListener("change", () => ask());
+by("try-before").addEventListener("click", () => launch(-1, "sampling"));
+by("try-next").addEventListener("click", () => launch(1, "sampling"));
 by("unlock").addEventListener("change", () => unlock());
 by("metric").addEventListener("change", () => showCurve());
 document.addEventListener("keydown", press);
-addEventListener("resize", () => { showCurve(); showValley(); });
+addEventListener("resize", () => { if (drives()) { drive.chart(); return; } showCurve(); showValley(); });
 if (source.seeds) by("seed").max = source.seeds.length - 1;
 chooseWorld();
 
@@ -34,9 +43,13 @@ function chooseWorld() {
   const world = about.worlds.find((one) => one.name === by("world").value);
   state.world = world;
   clock.set(world);
-  const moved = world.laws.length === 1 ? world.laws[0].name.replaceAll("_", " ") : "the law";
-  document.querySelector("h1").textContent = `Move ${moved}, and watch truth and imagination part`;
-  document.title = `${world.name.replaceAll("_", " ")}: truth and imagination`;
+  clock.limit(Infinity);
+  showParts(world);
+  const moved = world.laws.length === 1 ? `Move ${world.laws[0].name.replaceAll("_", " ")}, and watch` : world.laws.length ? "Move the law, and watch" : "Watch";
+  const what = world.kind === "drive" ? `the ${world.models.length > 2 ? "policies" : "policy"} act` : "truth and imagination part";
+  document.querySelector("h1").textContent = `${moved} ${what}`;
+  document.title = `${world.title}: ${world.kind === "drive" ? "policies" : "truth and imagination"}`;
+  by("models").querySelector("legend").textContent = world.kind === "drive" ? "Who drives" : "Models";
   const boxes = world.models.map((model) => {
     const label = document.createElement("label"), box = document.createElement("input"), dot = document.createElement("span");
     box.type = "checkbox";
@@ -54,12 +67,19 @@ function chooseWorld() {
   state.sliders = makeSliders(by("true"), world.laws, { ...common, prefix: "true", title: "True" });
   state.told = makeSliders(by("told"), world.laws, { ...common, prefix: "told", title: "Told" });
   document.querySelector(".laws").hidden = world.laws.length === 0;
-  const context = Math.max(0, ...world.models.map((model) => model.context));
+  const context = Math.max(0, ...world.models.map((model) => model.context ?? 0));
   by("context").textContent = context;
-  by("scrub").parentElement.style.setProperty("--given", context / (world.frames - 1));
-  by("origin").textContent = source.steps ? "Computed before: a grid of laws and launches." : `Shown: ${world.models.map((model) => model.name).join(", ")}`;
+  by("scrub").parentElement.style.setProperty("--given", context ? context / (world.frames - 1) : -1); // -1: nothing is shaded
+  by("origin").textContent = source.steps ? "Computed before: a grid of laws and launches." : `Shown: ${world.models.filter((model) => !model.reference).map((model) => model.name).join(", ")}`;
   showStage();
   ask();
+}
+
+function showParts(world) {
+  // data-for: what a part of the page is for, all of which must be there
+  const there = new Set([world.kind, ...(world.laws.length ? ["laws"] : []), ...(source.seeds ? [] : ["chance"])]);
+  for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").every((need) => there.has(need));
+  by("task").textContent = world.task ? `Its task: ${world.task}.` : "";
 }
 
 function labelOf(model) {
@@ -73,6 +93,7 @@ function chosen() {
 }
 
 function showStage() {
+  if (drives()) { drive.stage(state.world, chosen().map((model) => ({ model, label: labelOf(model) }))); return; }
   state.panels = new Map([["", makePanel("Truth", "var(--ink)")]]);
   for (const model of chosen()) state.panels.set(model.name, makePanel(labelOf(model), model.colour));
   by("stage").replaceChildren(...[...state.panels.values()].map((panel) => panel.root));
@@ -88,10 +109,10 @@ function unlock() {
   ask();
 }
 
-function launch(step) {
-  const next = Number(by("seed").value) + step;
-  if (next < Number(by("seed").min) || next > Number(by("seed").max)) return;
-  by("seed").value = next;
+function launch(step, name = "seed") {
+  const input = by(name), next = Number(input.value) + step;
+  if (next < Number(input.min) || next > Number(input.max)) return;
+  input.value = next;
   ask();
 }
 
@@ -111,8 +132,13 @@ function rest(law) {
 
 function question() {
   const law = state.sliders.values();
-  const told = by("unlock").checked ? state.told.values() : law;
-  return { world: state.world.name, seed: Math.round(Number(by("seed").value)) || 0, law, told, models: chosen().map((model) => model.name) };
+  const told = by("unlock").checked && !drives() ? state.told.values() : law;
+  const sampling = drives() ? whole("sampling") : 0;
+  return { world: state.world.name, seed: whole("seed"), law, told, models: chosen().map((model) => model.name), sampling };
+}
+
+function whole(name) {
+  return Math.round(Number(by(name).value)) || 0;
 }
 
 function ask() {
@@ -120,13 +146,15 @@ function ask() {
   state.again = false;
   state.settled = false;
   state.explained = new Map();
-  for (const [name, panel] of state.panels) if (name) panel.busy(true);
+  if (drives()) drive.begin(state.question, state.law);
+  else for (const [name, panel] of state.panels) if (name) panel.busy(true);
   state.asked = source.ask(state.question);
 }
 
 function receive(message) {
   if (message.kind === "error") { if (message.number === null || message.number === state.asked) { state.settled = true; trouble(message.message); } return; }
   if (message.number !== state.asked) return;
+  if (drives()) { driven(message); return; }
   if (message.kind === "truth") { trouble(""); state.truth = withMiddles(message); showFrame(); }
   if (message.kind === "imagined") {
     state.imagined.set(message.model, withMiddles(message));
@@ -140,6 +168,14 @@ function receive(message) {
   document.body.dataset.answered = `${message.number} ${message.kind}`;
 }
 
+function driven(message) {
+  if (message.kind === "began") { trouble(""); state.settled = true; } // an episode takes seconds: a hand that moves begins the next one
+  drive.receive(message);
+  if (message.kind === "done" && message.ms !== undefined) document.body.dataset.ms = message.ms;
+  document.body.dataset.answered = `${message.number} ${message.kind}`;
+  if (message.kind === "began" && state.again) ask();
+}
+
 function withMiddles(message) {
   return { ...message, middles: message.outline ? message.outline.map(middleOf) : [] };
 }
@@ -147,6 +183,7 @@ function withMiddles(message) {
 // --- what was answered, on the page ---
 
 function showFrame() {
+  if (drives()) { by("time").textContent = `${clock.seconds().toFixed(2)} s`; drive.show(); return; }
   const t = clock.frame(), world = state.world, truth = state.truth;
   if (!world || !truth) return;
   by("time").textContent = `${clock.seconds().toFixed(2)} s`;
@@ -183,7 +220,8 @@ function showNotes() {
     sub.textContent = "law";
     if (found.coverage.L_law !== null) factor.append("L", sub, ` = ${Number(found.coverage.L_law.toPrecision(3))}`);
     factor.title = "Law coverage: 1 at the training mean. One step's error may be up to its root times that of training.";
-    note.replaceChildren(chip, factor);
+    if (state.world.laws.length) note.replaceChildren(chip, factor);
+    else note.replaceChildren("no law varies here");
     if (model.blind) note.append(" told the mean law, whatever holds");
     if (!model.decodes) note.append(" no decoder: outlines only");
     if (!model.probes) note.append(" no probe: run `sgjepa probe` for outlines");
@@ -212,6 +250,13 @@ function showValley() {
   valley.show(axis, found.map(({ model, one }) => ({ label: labelOf(model), colour: model.colour, ...one })), state.question.law[axis.name], state.question.told[axis.name]);
 }
 
+function another() {
+  if (drives()) { if (!source.seeds) launch(1, "sampling"); return; }
+  if (state.world.laws.length === 0) return;
+  by("unlock").checked = !by("unlock").checked;
+  unlock();
+}
+
 function trouble(text) {
   by("trouble").textContent = text;
   by("trouble").hidden = !text;
@@ -220,7 +265,7 @@ function trouble(text) {
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const kind = event.target.type ?? "", typing = kind === "number" || event.target.tagName === "SELECT";
-  const actions = { n: () => launch(1), t: () => { by("unlock").checked = !by("unlock").checked; unlock(); } };
+  const actions = { n: () => launch(1), t: () => another() };
   if (kind !== "range" && !typing) {
     Object.assign(actions, { ArrowLeft: () => clock.step(-1), ArrowRight: () => clock.step(1), ArrowUp: () => state.sliders.nudge(1), ArrowDown: () => state.sliders.nudge(-1) });
   }

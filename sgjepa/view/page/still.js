@@ -27,10 +27,15 @@ export async function open(onMessage) {
       if (head.sheet) message.film = sheetFilm(await picture(head.sheet.name), head.sheet.count, head.sheet.side, head.sheet.columns);
       if (mine === number) onMessage(message);
     };
-    await tell(truth.truth);
-    for (const name of question.models) await tell(truth.imagined[key(question.told)][name]);
+    if (truth.played) {
+      await tell(truth.began);
+      for (const name of question.models) for (const one of truth.played[name]) await tell(one);
+    } else {
+      await tell(truth.truth);
+      for (const name of question.models) await tell(truth.imagined[key(question.told)][name]);
+    }
     await tell({ kind: "done" });
-    for (const one of truth.explained) if (question.models.includes(one.model)) await tell(one);
+    for (const one of truth.explained ?? []) if (question.models.includes(one.model)) await tell(one);
     await tell({ kind: "rest" });
   };
   return {

@@ -23,7 +23,7 @@ from sgjepa.envs.conventional.blocks import Blocks, goal_record, in_blocks, reac
 from sgjepa.envs.conventional.cube.demonstrator import CUBES, HANDS, Player
 from sgjepa.envs.conventional.cube.hand import HOME, SUBSTEPS, Hand
 from sgjepa.envs.conventional.cube.scene import ARM, CAMERA, FINGERS, FLOOR, HALF, build
-from sgjepa.envs.render.layers import LayeredPainter
+from sgjepa.envs.render.layers import LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.robots.kinematics import turned
 from sgjepa.envs.usual import BENCHMARK
@@ -164,6 +164,11 @@ class Cube(Blocks):
         assert isinstance(other, Cube)
         bodies = [other.data.body(name).xpos for name in _CASTERS]
         return self._painter.draw(other.data, np.column_stack([bodies, list(_CASTERS.values())]))
+
+    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """A ring around the cube: a probe reads where it is, not how it is turned."""
+        place = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
+        return View(self.model, self.data, CAMERA, 1).rim(place, math.sqrt(2) * HALF)
 
     def state(self) -> np.ndarray:
         *joints, x, y, z, w, i, j, k = self.data.qpos

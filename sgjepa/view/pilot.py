@@ -1,0 +1,82 @@
+"""A pilot: a finished policy, opened for looking on while it drives, with what its own trials say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sgjepa import zoo
+from sgjepa.control.diffusion import DiffusionPolicy, load_policy
+from sgjepa.control.policy_record import WEIGHTS
+from sgjepa.control.records import read_trial
+from sgjepa.control.trained import driver_of
+from sgjepa.core import records
+from sgjepa.data.config import DatasetConfig
+from sgjepa.envs import find
+from sgjepa.envs.world import World
+from sgjepa.recipes.datasets import dataset, usual
+from sgjepa.results.control import source_label
+from sgjepa.results.own_trials import own_trials, success_in
+from sgjepa.results.success import Success
+
+_PIXELS = 128  # of a policy that does not look at pictures: for the eye
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A policy that is shown. settings: of the environment that it drives. success: None if it was never put to trial."""
+
+    name: str
+    label: str
+    folder: Path
+    policy: DiffusionPolicy
+    settings: DatasetConfig
+    success: Success | None
+
+    @property
+    def world(self) -> World:
+        return find(self.settings.world).world
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        return self.policy.record.settings.laws
+
+    @property
+    def told(self) -> bool:
+        """Whether it knows the law."""
+        return bool(self.policy.record.settings.config["law"])
+
+    @property
+    def mean(self) -> dict[str, float]:
+        """Of each law over the training episodes."""
+        return dict(zip(self.laws, self.policy.record.scaling.law.mean, strict=True))
+
+    @property
+    def std(self) -> dict[str, float]:
+        return dict(zip(self.laws, self.policy.record.scaling.law.std, strict=True))
+
+
+def open_pilot(folder: Path, name: str) -> Pilot:
+    """A finished policy with the run that it sees through; an InputError says what is wrong with either."""
+    policy = load_policy(folder)
+    world = policy.record.settings.world
+    weights = policy.record.files[WEIGHTS]
+    trials = own_trials(folder, weights)
+    settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
+    pixels = policy.pixels or (settings.image_size if policy.sees == "frames" else _PIXELS)
+    return Pilot(
+        name=name,
+        label=source_label(driver_of(folder, policy), world),
+        folder=folder,
+        policy=policy,
+        settings=replace(settings, image_size=pixels),
+        success=success_in(trials) if trials else _by_card(folder, weights),
+    )
+
+
+def _by_card(folder: Path, weights: str) -> Success | None:
+    """What the card of the zoo says of these weights."""
+    if not (folder / zoo.CARD).is_file():
+        return None
+    card = records.read(zoo.PolicyCard, folder / zoo.CARD, f"delete {folder} and take it from the zoo again")
+    return card.success if card.files.get(WEIGHTS) == weights else None
