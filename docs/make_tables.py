@@ -152,6 +152,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
+    "tuning_small": lambda: tuning("tuning_square_small"),
 }
 
 
