@@ -36,7 +36,7 @@ from sgjepa.envs.world import Measure
 from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
 from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials
-from sgjepa.studies.control import summary
+from sgjepa.studies.control_findings import summary
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl

@@ -9,7 +9,7 @@ A seed is a whole pipeline: the world model with that seed, and the policy on it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,34 +17,25 @@ from typing import Any
 
 from sgjepa.core import machine
 from sgjepa.core.progress import progress
-from sgjepa.core.stats import Interval
-from sgjepa.core.tables import to_csv
 from sgjepa.core.workers import pool, submit
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.recipes.policies import policy
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
 from sgjepa.report.control import write_control
-from sgjepa.report.control_tables import measures
 from sgjepa.report.overview import overview
-from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import join
-from sgjepa.results.compare import verdict
-from sgjepa.results.control import SUCCESS, Played, Player, gather_trials
-from sgjepa.results.published import ablation
-from sgjepa.results.verdicts import Claims, measure, write_claims
+from sgjepa.results.control import gather_trials
+from sgjepa.results.verdicts import write_claims
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
+from sgjepa.studies.control_findings import summary
 from sgjepa.studies.study import Study, planned
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
-OURS = "SG-JEPA (GRU)"
 STATE = "state"
 REFERENCES = ("expert", "still", "random")
 TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
-TABLE = "tables/control.csv"
 
 
 @dataclass(frozen=True)
@@ -175,87 +166,6 @@ def _references(data: Path, out: Path) -> list[Path]:
         for name, count in tries.items()
         for sampling in range(count)
     ]
-
-
-def summary(played: Mapping[str, Played]) -> Finding:
-    """Success by world and policy, in and out of distribution, and what the differences on the same episodes say."""
-    records: list[dict[str, Any]] = []
-    rows: list[tuple[str, ...]] = []
-    words: list[str] = []
-    claims: Claims = ()
-    paper = ablation("control")["success"]
-    curves: dict[str, list[tuple[float, Interval]]] = {}
-    names = {float(place): world.replace("_", "\n") for place, world in enumerate(played)}
-    for place, (world, one) in zip(names, played.items(), strict=True):
-        records += [{"world": world, **record} for record in measures(one)]
-        for player in one.players:
-            shown = (player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions)
-            cells = {region: _percent(interval) for region, interval in zip(one.regions, shown, strict=True)}
-            trainings = "" if player.reference else str(len(player.trainings))
-            regions = (cells.get(region, "") for region in ("all", "in", "out"))
-            said = paper.get(f"{world} {player.label.partition(',')[0]}") if "not told" not in player.label else None
-            rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
-            success = player.estimate(one.about.measures[0], one.region("all")).interval
-            curves.setdefault(player.label, []).append((place, _points(success)))
-        words += _said(world, one)
-        claims += _claims(world, one)
-    head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
-    caption = "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings."
-    drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
-    title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
-    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
-
-
-def _said(world: str, played: Played) -> list[str]:
-    """SG-JEPA's policy against the others, over all episodes."""
-    players = {player.label: player for player in played.players}
-    ours = players.get(OURS)
-    if ours is None:
-        return []
-    parts = []
-    for label, other in players.items():
-        if label != ours.label and not other.reference:
-            parts.append(f"{_compared(played, ours, other)} the policy on {label}")
-    return (
-        [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy succeeds {join(parts)}."] if parts else []
-    )
-
-
-def _claims(world: str, played: Played) -> Claims:
-    """SG-JEPA's policy against those on the features of the others, over all episodes, in points."""
-    players = {player.label: player for player in played.players}
-    ours, paper = players.get(OURS), ablation("control")["success"]
-    claims: Claims = ()
-    for label in ("LeWM", "DINO-WM"):
-        other = next((player for name, player in players.items() if name.startswith(label)), None)
-        if ours is None or other is None:
-            continue
-        gap = played.difference(ours, other, SUCCESS, played.region("all"))
-        points = _points(gap)
-        says = [paper.get(f"{world} {name}") for name in (OURS, label)]
-        said = f"{says[0] - says[1]:+.1f} points" if says[0] is not None and says[1] is not None else ""
-        trainings = min(len(ours.trainings), len(other.trainings))
-        what = f"success on SG-JEPA's features minus on {label}'s"
-        where = world.replace("_", " ")
-        claims += measure("control", where, what, points, "above", trainings, unit="points", paper=said)
-    return claims
-
-
-def _compared(played: Played, ours: Player, other: Player) -> str:
-    gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    low, high = 100 * gap.low, 100 * gap.high
-    # a larger share is better, a larger error worse
-    said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
-    return f"{said[verdict(gap)]} ({100 * gap.mean:+.1f} points, {low:+.1f} to {high:+.1f})"
-
-
-def _points(one: Interval) -> Interval:
-    """In per cent."""
-    return Interval(100 * one.mean, 100 * one.low, 100 * one.high, one.count)
-
-
-def _percent(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
 
 
 STUDY = ControlStudy()
