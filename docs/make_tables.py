@@ -114,6 +114,27 @@ def factorial(name: str) -> str:
     return "\n".join(lines)
 
 
+def control(name: str) -> str:
+    """Success in closed loop in per cent: a line per world and policy, in and out of distribution and over all episodes."""
+    rows = [row for row in read(name) if row["measure"] == "success" and not row["given"]]
+    found = {(row["world"], row["policy"], row["region"]): row for row in rows}
+    regions = ("in", "out", "all")
+    lines = [_line(["", *(f"{REGIONS[region]} (%)" for region in regions)]), _line(["---"] * 4)]
+    for world in dict.fromkeys(row["world"] for row in rows):
+        counts = ", ".join(f"{found[world, rows[0]['policy'], region]['count']}" for region in regions)
+        lines.append(_line([f"*{world.replace('_', ' ')}, {counts} episodes*", "", "", ""]))
+        for policy in dict.fromkeys(row["policy"] for row in rows if row["world"] == world):
+            lines.append(_line([policy, *(_share(found.get((world, policy, region))) for region in regions)]))
+    return "\n".join(lines)
+
+
+def _share(row: Row | None) -> str:
+    if row is None:
+        return ""
+    mean, low, high = (f"{100 * float(row[key]):.0f}" for key in _KEYS)
+    return f"{mean} ({low}–{high})"
+
+
 def _tuned(row: Row | None, best: float) -> str:
     if row is None:
         return ""
@@ -150,6 +171,7 @@ TABLES: dict[str, Callable[[], str]] = {
     ),
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
+    "control": lambda: control("studies/control-mini/control"),
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
     "tuning_small": lambda: tuning("tuning_square_small"),
