@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, records
+from sgjepa.core import records
 from sgjepa.results.verdicts import ClaimsRecord
 
 RESULTS = Path(__file__).parent / "results"
@@ -30,18 +30,16 @@ def told(provenance: dict[str, Any]) -> dict[str, Any]:
 def keep(study: Path) -> None:
     """One study's results."""
     report = study / "report"
-    about = files.read_json(report / "study.json")
-    name = f"{about['study']}-{about['size']}"
+    found = records.read(ClaimsRecord, report / "claims.json", "run the study again")
+    name = f"{found.study}-{found.size}"
     place = RESULTS / "studies" / name
     place.mkdir(parents=True, exist_ok=True)
-    if (report / "claims.json").is_file():
-        found = records.read(ClaimsRecord, report / "claims.json", "run the study again")
-        (RESULTS / "claims").mkdir(exist_ok=True)
-        records.write(RESULTS / "claims" / f"{name}.json", replace(found, provenance=told(found.provenance)))
+    (RESULTS / "claims").mkdir(exist_ok=True)
+    records.write(RESULTS / "claims" / f"{name}.json", replace(found, provenance=told(found.provenance)))
     for table in sorted((report / "tables").glob("*.csv")):
-        if table.name not in SHARED or table.stem == about["study"]:
+        if table.name not in SHARED or table.stem == found.study:
             shutil.copyfile(table, place / table.name)
-    for figure in sorted((report / "figures").glob(f"{about['study']}*.png")):
+    for figure in sorted((report / "figures").glob(f"{found.study}*.png")):
         shutil.copyfile(figure, place / figure.name)
     print(f"{place}: {', '.join(path.name for path in sorted(place.iterdir()))}")
 
