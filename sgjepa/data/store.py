@@ -42,8 +42,10 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
     path = Path(path)
     if not path.exists():
         half = path.with_name(path.name + ".partial")
-        hint = f"; {half} is half made: run the same `sgjepa data` command again" if half.exists() else ""
-        raise InputError(f"{path} does not exist{hint}")
+        again = f"{half} is half made: run the same `sgjepa data` command again"
+        raise InputError(
+            f"{path} does not exist; {again if half.exists() else 'make it with `sgjepa data`, or say where it is'}"
+        )
     if not (path / MANIFEST).is_file():
         half_made = path.suffix == ".partial"
         why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
