@@ -49,6 +49,7 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
         finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets, held), group)
         if not finished:
             _train(run, folder, datasets, begun, group)
+    parallel.wait_for_all(group)
     return folder
 
 

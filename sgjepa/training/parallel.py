@@ -10,6 +10,7 @@ the loss, and the division by the number of ranks W makes the sum of the shares 
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from datetime import timedelta
@@ -34,6 +35,7 @@ def start() -> Group:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+        atexit.register(stop)  # threads of a group that is still open may abort a process that ends
     return cast("dist.ProcessGroup", dist.group.WORLD)
 
 
@@ -41,6 +43,12 @@ def stop() -> None:
     """Leave the group, if this process joined one."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+def wait_for_all(group: Group) -> None:
+    """Nobody leaves while another one still listens."""
+    if group is not None:
+        dist.barrier(group)
 
 
 def rank(group: Group) -> int:
