@@ -32,14 +32,13 @@ def summary(played: Mapping[str, Played]) -> Finding:
     for place, (world, one) in zip(names, played.items(), strict=True):
         records += [{"world": world, **record} for record in measures(one)]
         for player in one.players:
-            shown = (player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions)
-            cells = {region: _percent(interval) for region, interval in zip(one.regions, shown, strict=True)}
+            shown = {region: player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions}
+            cells = {region: _percent(interval) for region, interval in shown.items()}
             trainings = "" if player.reference else str(len(player.trainings))
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
             said = paper.get(f"{world} {player.label.partition(',')[0]}") if "not told" not in player.label else None
             rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
-            success = player.estimate(one.about.measures[0], one.region("all")).interval
-            curves.setdefault(player.label, []).append((place, _points(success)))
+            curves.setdefault(player.label, []).append((place, _points(shown["all"])))
         words += _said(world, one)
         claims += _claims(world, one)
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
@@ -86,10 +85,10 @@ def _claims(world: str, played: Played) -> Claims:
 
 def _compared(played: Played, ours: Player, other: Player) -> str:
     gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    low, high = 100 * gap.low, 100 * gap.high
+    points = _points(gap)
     # a larger share is better, a larger error worse
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
-    return f"{said[verdict(gap)]} ({100 * gap.mean:+.1f} points, {low:+.1f} to {high:+.1f})"
+    return f"{said[verdict(gap)]} ({points.mean:+.1f} points, {points.low:+.1f} to {points.high:+.1f})"
 
 
 def _points(one: Interval) -> Interval:
