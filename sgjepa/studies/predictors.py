@@ -7,6 +7,7 @@ the simulator, started from the state that SG-JEPA's probe sees. Where there is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -23,6 +24,7 @@ from sgjepa.results.gather import MAIN, Results
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import Study
+from sgjepa.training.run import Run
 
 METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
 OURS, THEIRS = "SG-JEPA (GRU)", "LeWM"
@@ -34,7 +36,12 @@ def cells(size: str) -> list[Cell]:
     """Every method in every world under laws that has the size; the two that the paper's claim is about first."""
     declared = {name: env.world for name, env in ENVS.items() if env.world.nominal_law}
     worlds = [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
-    return [Cell(recipe(f"{world}_{method}", size)) for method in METHODS for world in worlds]
+    return [Cell(_decoded(recipe(f"{world}_{method}", size))) for method in METHODS for world in worlds]
+
+
+def _decoded(run: Run) -> Run:
+    """With a decoder for the report's pictures, where latents are vectors."""
+    return replace(run, train=replace(run.train, decoder=not run.name.endswith("_dino")))
 
 
 def summary(by_world: Mapping[str, Results]) -> Finding:
