@@ -128,6 +128,14 @@ def control(name: str) -> str:
     return "\n".join(lines)
 
 
+def worlds(name: str) -> str:
+    """Where a size can decide: what the study of predictors says of each world."""
+    rows = read(name)
+    heads = [head for head in rows[0] if head != "episodes"]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    return "\n".join(lines + [_line([row[head].replace("-", "\N{MINUS SIGN}") for head in heads]) for row in rows])
+
+
 def _share(row: Row | None) -> str:
     if row is None:
         return ""
@@ -172,6 +180,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "control": lambda: control("studies/control-mini/control"),
+    "worlds": lambda: worlds("worlds_mini"),
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
     "tuning_small": lambda: tuning("tuning_square_small"),

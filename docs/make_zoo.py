@@ -31,7 +31,7 @@ import zoo_policy  # noqa: E402
 from sgjepa.core.tables import Table, read_table  # noqa: E402
 from sgjepa.data.store import Dataset, open_dataset  # noqa: E402
 from sgjepa.evaluation.evaluate import evaluate, usual_forecast  # noqa: E402
-from sgjepa.evaluation.probe import fit_probe, probe_folder  # noqa: E402
+from sgjepa.evaluation.fitted_probes import fit_probe, probe_folder  # noqa: E402
 from sgjepa.evaluation.records import ProbeRecord  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
 

@@ -31,7 +31,8 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import read_manifest
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.probe import ProbeConfig, fit_probe
+from sgjepa.evaluation.fitted_probes import fit_probe
+from sgjepa.evaluation.probe import ProbeConfig
 from sgjepa.evaluation.records import read_evaluation
 from sgjepa.models.dino import DinoConfig
 from sgjepa.results.counterfactual import counterfactuals

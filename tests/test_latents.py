@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,21 @@ def test_latents_of_our_own_encoder_lie_in_the_run_and_outlive_other_predictors(
     latents_of(own, split, tmp_path / "run")
     assert len(list((tmp_path / "run" / "latents").iterdir())) == 2
     assert files(split) == []
+
+
+def test_a_run_with_the_same_encoder_beside_it_need_not_encode_again(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    own = RUN.model.build()
+    first = np.array(latents_of(own, split, tmp_path / "runs" / "first"))
+    (made,) = (tmp_path / "runs" / "first" / "latents").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(own), "_see", lambda *_: pytest.fail("a frame was encoded again"))
+        np.testing.assert_array_equal(latents_of(own, split, tmp_path / "runs" / "second"), first)
+    made.write_bytes(made.read_bytes()[:-200])  # also under its second name
+    shutil.rmtree(tmp_path / "runs" / "second")
+    np.testing.assert_array_equal(latents_of(own, split, tmp_path / "runs" / "second"), first)
 
 
 def test_a_buffer_is_part_of_the_weights_digest() -> None:

@@ -30,8 +30,9 @@ from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
+from sgjepa.evaluation.fitted_probes import fit_probe
 from sgjepa.evaluation.forecast import forecast
-from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, _fit, fit_probe
+from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, fit
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
@@ -129,7 +130,7 @@ def test_the_linear_probe_is_least_squares() -> None:
     rng = torch.Generator().manual_seed(0)
     x, weight = torch.randn(400, 12, generator=rng), torch.randn(12, 3, generator=rng)
     y = x @ weight + torch.randn(400, 3, generator=rng) * 0.1 + 5
-    probe, _ = _fit(ProbeConfig(kind="linear", window=2), x, y, x, y, "test")
+    probe, _ = fit(ProbeConfig(kind="linear", window=2), x, y, x, y, "test")
     design = np.c_[x.double().numpy(), np.ones(400)]
     best = design @ np.linalg.lstsq(design, y.double().numpy(), rcond=None)[0]
     with torch.no_grad():
@@ -143,7 +144,7 @@ def test_the_mlp_probe_learns_what_a_line_cannot() -> None:
     scores = {}
     for kind in ("mlp", "linear"):
         cfg = ProbeConfig(kind=kind, window=1, hidden=(64, 64), epochs=15)
-        probe, _ = _fit(cfg, x[:3000], y[:3000], x[3000:], y[3000:], "test")
+        probe, _ = fit(cfg, x[:3000], y[:3000], x[3000:], y[3000:], "test")
         with torch.no_grad():
             scores[kind] = float((probe(x[3000:]) - (y[3000:] - probe.mean) / probe.std).square().mean())
     assert scores["mlp"] < 0.6 < 0.9 < scores["linear"]
@@ -167,6 +168,24 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     checkpoint.finish(folder, about(folder), {MODEL: model})
     with pytest.raises(InputError, match="was fitted to another model"):
         fit_probe(folder, data, PROBE)
+
+
+def test_a_fresh_predictor_on_a_frozen_encoder_has_the_probe_of_that_encoder(
+    run_folder: Path, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fit_probe(run_folder, data, PROBE)
+    run = checkpoint.read_config(run_folder)
+    alone = replace(run, init=str(run_folder), train=replace(run.train, trains="predictor", decoder=False))
+    folder = train(alone, tmp_path / "alone", data.path.parent)
+    with monkeypatch.context() as patch:
+        patch.setattr("sgjepa.evaluation.fitted_probes.fit", lambda *_, **__: pytest.fail("fitted again"))
+        again = fit_probe(folder, data, PROBE)
+    assert again.scores == first.scores
+    x = torch.randn(4, first.probe.layers[0].normalized_shape[0])
+    assert torch.equal(first.probe(x), again.probe(x))
+    further = replace(run, init=str(run_folder))  # all of it is trained on: another encoder
+    other = fit_probe(train(further, tmp_path / "further", data.path.parent), data, PROBE)
+    assert other.scores["validation_nmse"] != first.scores["validation_nmse"]
 
 
 def test_test_episodes_do_not_enter_the_probe(run_folder: Path, data: Dataset, tmp_path: Path) -> None:
@@ -530,6 +549,6 @@ def test_the_command_prints_what_its_file_holds(
 
 def test_a_probe_that_stops_early_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     x, y = torch.randn(2, 64, 4, generator=torch.Generator().manual_seed(0))  # nothing to learn
-    _, curve = _fit(ProbeConfig(window=1, hidden=(64,), epochs=200, patience=2, lr=0.1), x, y, x[:9].flip(0), y[:9], "probe")
+    _, curve = fit(ProbeConfig(window=1, hidden=(64,), epochs=200, patience=2, lr=0.1), x, y, x[:9].flip(0), y[:9], "probe")
     assert len(curve) < 200
     assert re.search(rf"{len(curve)}/200 .*, stopped: no better for 2 epochs\]\s*$", capsys.readouterr().err)

@@ -50,3 +50,10 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     assert (page.parent / "figures/predictors_worlds.png").is_file()
     answer = (page.parent / "answer.txt").read_text()
     assert answer.startswith("There is room to show something at the last horizon in ")
+    alone = replace(study, cells=lambda _: [cell for cell in cells if cell.run.name == names[1]])
+    page = run_study(
+        alone, Asked("mini", tmp_path / "alone", tmp_path / "datasets", updates=1, runs=tmp_path / "out" / "runs")
+    )
+    (row,) = read(page.parent / "tables/finding.csv")
+    assert row["LeWM (m)"], "a world without SG-JEPA is told about too"
+    assert row["SG-JEPA (GRU) / LeWM"] == ""

@@ -51,11 +51,11 @@ def test_the_learning_rate_with_the_lowest_loss_need_not_have_the_best_probe(tmp
     points = learning_rate.points("mini")
     assert [point.x for point in points] == [2e-4, 6e-4, 1e-3, 2e-3, 4e-3, 1e-2]
     made = {p.name: Made(flat(0.5 if p.x == 1e-3 else 1.0), losses=(3.0, 3.0 - 100 * p.x)) for p in points}
-    linear = {p.name: Interval(abs(np.log(p.x / 1e-3)), 0, 0, 1) for p in points}
+    linear = {p.name: [abs(np.log(p.x / 1e-3))] for p in points}
     study = done(tmp_path, [p.run for p in points], made, learning_rate.STUDY.labels)
     found = learning_rate.finding(study, linear)
     said = " ".join(found.words)
-    assert "The lowest validation loss is that of rate 0.01: 2.000." in said
+    assert "The lowest validation loss is that of rate 0.01: 2.000 (one training each)." in said
     assert "The lowest linear-probe NMSE is that of rate 0.001" in said
     assert "Loss and probe choose different rates." in said
     assert f"Rate 0.001 has the lowest position error at h = {HORIZONS}, 0.500 m; every other one is certainly worse" in said
@@ -91,7 +91,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
 def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path) -> None:
     points = sigreg.points("mini")
     assert [p.x for p in points] == [0.01, 0.02, 0.045, 0.09, 0.18]
-    linear = {p.name: Interval(p.x, 0, 0, 1) for p in points}
+    linear = {p.name: [p.x] for p in points}
     grows = {p.name: Made(flat(1.0), rank=1000 * p.x) for p in points}
     found = sigreg.finding(done(tmp_path, [p.run for p in points], grows, sigreg.STUDY.labels), linear)
     assert found.words[0].startswith("The effective rank grows with every weight: 10.0, 20.0, 45.0, 90.0, 180.0")
@@ -103,12 +103,26 @@ def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path
     assert said.startswith("The effective rank is highest at the weight 0.045")
     assert [claim.ours.mean for claim in found.claims] == [pytest.approx(1.0)]
     thrice = done(tmp_path / "thrice", [p.run for p in points], grows, sigreg.STUDY.labels, seeds=3)
-    (claim,) = sigreg.grows(thrice, list(sweep.there(thrice, sigreg.points, ["mini"]).values()))
+    cells = list(sweep.there(thrice, sigreg.points, ["mini"]).values())
+    assert "grows with the weight" in sigreg.ranks(cells)
+    assert "(rank correlation 1.00, 1.00 to 1.00 over 3 trainings)" in sigreg.ranks(cells)
+    (claim,) = sigreg.grows(thrice, cells)
     assert (claim.claim, claim.verdict, claim.seeds) == ("rank", "holds", 3)
     by_law = records(found, sigreg.LAWS)
     assert len(by_law) == len(points) * len(LAWS) * 3
     assert {"sigreg_statistic", "sigreg_rank", "sigreg_probes"} <= {picture.name for picture in found.pictures}
     assert {row["effective rank"] for row in rows_of(found, "paper")} == {"", "138", "131"}
+
+
+def test_the_lowest_of_several_trainings_is_named_with_those_that_cannot_be_told_apart() -> None:
+    far, near, best = [3.0, 3.1, 2.9], [0.9, 1.3, 1.1], [1.0, 1.1, 0.9]
+    said = sweep.lowest({"far": far, "near": near, "best": best}, "loss")
+    assert said == "The lowest loss is that of best: 1.000; not to be told apart from it: near."
+    assert sweep.lowest({"far": far, "best": best}, "loss").endswith("1.000; every other one is certainly higher.")
+    assert (
+        sweep.lowest({"far": [3.0], "best": [1.0]}, "loss") == "The lowest loss is that of best: 1.000 (one training each)."
+    )
+    assert sweep.lowest({"best": [1.0]}, "loss") == "The lowest loss is that of best: 1.000."
 
 
 def test_a_discount_that_errs_least_is_named_with_those_that_cannot_be_told_apart(tmp_path: Path) -> None:
@@ -266,7 +280,7 @@ def test_sweeps_train_once_and_claims_three_times() -> None:
 
 
 def test_all_goes_through_every_study_but_the_one_that_chose_the_recipes() -> None:
-    assert set(STUDIES) - set(ORDER) == {"tuning"}
+    assert set(STUDIES) - set(ORDER) == {"tuning", "tuning_reacher"}
     assert next(iter(ORDER)) == "factorial"
     assert list(ORDER)[-1] == "control"
     assert all(isinstance(study, Study) or name == "control" for name, study in STUDIES.items())

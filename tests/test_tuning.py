@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from sgjepa.recipes.training import CHOSEN, recipe
-from sgjepa.studies.tuning import DROPOUTS, GRID, STUDY, WEIGHTS, Choice
+from sgjepa.studies.tuning import DROPOUTS, GRID, REACHER, STUDY, WEIGHTS, Choice
 
 
 def test_sg_jepa_and_lewm_are_tried_with_the_same_settings() -> None:
@@ -18,6 +18,14 @@ def test_sg_jepa_and_lewm_are_tried_with_the_same_settings() -> None:
     assert len(WEIGHTS) >= 5
     assert max(Counter(GRID).values()) == 1
     assert STUDY.split == "validation", "test episodes choose nothing"
+
+
+def test_a_planner_has_a_grid_in_its_own_world() -> None:
+    runs = [cell.run for cell in REACHER.cells("mini")]
+    assert {run.data for run in runs} == {("reacher-mini",)}
+    assert {(run.loss.sigreg, run.model.residual) for run in runs} == set(product(WEIGHTS, (False, True)))
+    assert set(REACHER.labels) == {run.name for run in runs}
+    assert REACHER.split == "validation"
 
 
 @pytest.mark.parametrize("choice", GRID, ids=lambda choice: choice.name("x"))

@@ -9,7 +9,8 @@ import pytest
 from test_train import RUN
 
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.probe import ProbeConfig, fit_probe
+from sgjepa.evaluation.fitted_probes import fit_probe
+from sgjepa.evaluation.probe import ProbeConfig
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss

@@ -16,7 +16,8 @@ from sgjepa.data.store import Dataset
 from sgjepa.data.targets import Targets
 from sgjepa.envs import find
 from sgjepa.envs.world import World
-from sgjepa.evaluation.probe import Fitted, ProbeConfig, fit_to
+from sgjepa.evaluation.fitted_probes import fit_to
+from sgjepa.evaluation.probe import Fitted, ProbeConfig
 from sgjepa.models.base import WorldModel
 from sgjepa.training.readable import stack
 from sgjepa.training.run import Run

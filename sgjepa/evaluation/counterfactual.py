@@ -19,8 +19,8 @@ from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, training_samplers
 from sgjepa.evaluation.evaluate import MADE_BY, ForecastConfig, named, not_usual
+from sgjepa.evaluation.fitted_probes import fit_to
 from sgjepa.evaluation.forecast import blocks, imagine
-from sgjepa.evaluation.probe import fit_to
 from sgjepa.evaluation.records import CounterfactualRecord, cure
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint

@@ -28,8 +28,9 @@ from sgjepa.data.readable import usual_window
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.data.targets import Targets
 from sgjepa.evaluation.coverage import coverage_of
+from sgjepa.evaluation.fitted_probes import fit_to
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import Kind, ProbeConfig, fit_to
+from sgjepa.evaluation.probe import Kind, ProbeConfig
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips

@@ -6,33 +6,22 @@ fitted on the run's own training episodes and chosen on its own validation episo
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, lock, output, records, run_folder
+from sgjepa.core import config
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.readable import readable_of, seen_states, targets_in
-from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.data.targets import Targets
-from sgjepa.envs.world import World
-from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import WorldModel
-from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
 from sgjepa.training.readable import ridge, stack
-from sgjepa.training.run import Run
-from sgjepa.training.weights import load_weights, save_weights
 
 Kind: TypeAlias = Literal["mlp", "linear"]
-_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
 
 
 @dataclass(frozen=True)
@@ -116,97 +105,7 @@ class Fitted:
         return states
 
 
-def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
-    run, model = checkpoint.load_run(folder)
-    return fit_to(folder, run, model, dataset, cfg)
-
-
-def fit_to(
-    folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None
-) -> Fitted:
-    """As `fit_probe`, for a model that is loaded already.
-
-    targets: what to read of `World.seen` instead of what the world declares (`World.probed`); for a probe of its own.
-    """
-    place = probe_folder(folder, dataset, cfg, targets)
-    settings = _settings(folder, run, dataset, cfg, targets)
-    read = targets or targets_in(dataset.train)
-    if there := _kept(place, settings):
-        return _load(place, there, model, read, cfg)
-    with lock.alone(folder):
-        if there := _kept(place, settings):  # perhaps since we looked
-            return _load(place, there, model, read, cfg)
-        states = dataset.train.state if targets is None else seen_states(dataset.train)
-        return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
-
-
-def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
-    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
-    if world.probed is None:
-        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
-    found = kept_probe(folder, model, world)
-    if found is None:
-        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
-    return found
-
-
-def kept_probe(folder: Path, model: WorldModel, world: World) -> Fitted | None:
-    """The same; None if there is none."""
-    targets, weights = readable_of(world), files.digest(folder / run_folder.MODEL)
-    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
-        there = records.read(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
-        own = "targets" in there.settings  # it reads something of its own
-        if targets is not None and there.settings["model"] == weights and not own:
-            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
-    return None
-
-
-def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
-    return records.kept(place / _SETTINGS, settings, ProbeRecord, f"delete {place}", {"fitted_to": "settings"})
-
-
-def _fit_new(
-    folder: Path,
-    run: Run,
-    model: WorldModel,
-    dataset: Dataset,
-    cfg: ProbeConfig,
-    place: Path,
-    settings: dict[str, Any],
-    targets: Targets,
-    state: np.ndarray,
-) -> Fitted:
-    if (place / _SETTINGS).is_file():
-        raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
-    output.check(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
-    latents = latents_of(model, dataset.train, folder)
-    if not cfg.window <= state.shape[1]:
-        raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
-    fitting, held_out = split_episodes(dataset.train.episodes, seed=run.split_seed)
-    y = targets.of(state.astype(np.float64))
-    training = _windows(model, latents, y, fitting, cfg, cfg.seed)
-    validation = _windows(model, latents, y, held_out, cfg, cfg.seed + 1)
-    began = time.perf_counter()
-    probe, curve = _fit(cfg, *training, *validation, name=f"probe {folder.name}")
-    with torch.no_grad():
-        gap = probe(validation[0]) - (validation[1] - probe.mean) / probe.std
-    scores = {
-        "validation_nmse": float(gap.square().mean()),
-        "validation_nmse_by_target": dict(zip(targets.names, gap.square().mean(0).tolist(), strict=True)),
-        "training_windows": len(training[0]),
-        "validation_windows": len(validation[0]),
-        "epochs": curve,
-        "seconds": round(time.perf_counter() - began, 2),
-    }
-    with output.output_folder(place, _MADE_BY, _SETTINGS, (_SETTINGS, _WEIGHTS)) as staged:
-        save_weights(staged / _WEIGHTS, probe)
-        digests = {_WEIGHTS: files.digest(staged / _WEIGHTS)}
-        records.write(staged / _SETTINGS, ProbeRecord(settings, scores, files.provenance(), digests))
-    return Fitted(probe, cfg, targets, scores)
-
-
-def _fit(
+def fit(
     cfg: ProbeConfig, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor, name: str
 ) -> tuple[Probe, list[dict[str, float]]]:
     """x (N, window * F), y (N, Y) in physical units. Returns the probe of the best epoch, in eval mode, and the curve."""
@@ -257,7 +156,7 @@ def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
 
 
 @torch.no_grad()
-def _windows(
+def windows(
     model: WorldModel, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
 ) -> tuple[Tensor, Tensor]:
     """Windows drawn from the episodes: features (n, window * F) and the targets at their last frames (n, Y)."""
@@ -275,26 +174,3 @@ def _windows(
 
 def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
-
-
-def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None) -> Path:
-    """Where a run's probe lies."""
-    own = "" if targets is None else f"-{'-'.join(targets.names)}"
-    return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}{own}"
-
-
-def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None) -> dict[str, Any]:
-    """What decides a probe: its config, the model's weights, the data and its split, and what it reads if not the usual."""
-    return {
-        "probe": config.to_dict(cfg),
-        "model": files.digest(folder / run_folder.MODEL),
-        "data": dataset.train.digest,
-        "split_seed": run.split_seed,
-        **({} if targets is None else {"targets": list(targets.names)}),
-    }
-
-
-def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
-    probe = Probe(cfg, model.feature_width, len(targets.names))
-    load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
-    return Fitted(probe.eval(), cfg, targets, there.scores)

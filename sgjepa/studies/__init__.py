@@ -63,10 +63,11 @@ _ALL: tuple[Answers, ...] = (
     linear_surrogate.STUDY,
     control.STUDY,
     tuning.STUDY,
+    tuning.REACHER,
 )
 STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
 EVERYTHING = "all"  # instead of a study's name
-# in the order of value, with those of its cells that `all` asks for; without `tuning`, which chose what the recipes are
+# in the order of value, with those of its cells that `all` asks for; without tunings, which chose what the recipes are
 ORDER: dict[str, tuple[str, ...]] = {
     "factorial": (),
     "predictors": ("approach_ball_*",),  # the world that the mini size can decide

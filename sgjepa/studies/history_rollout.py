@@ -79,8 +79,8 @@ def analyse(done: Done) -> Finding:
     head, rows, text = sweep.table("history_rollout", ("H", "K", "weight"), columns, found)
     chosen = choices(found)
     words: list[str] = []
-    best = min(found, key=lambda pair: sweep.probe_nmse(pair[1]).mean)
-    words.append(f"The lowest probe NMSE on validation frames is that of {best[0].label}.")
+    probes = {point.label: sweep.probe_nmses(method) for point, method in found}
+    words.append(sweep.lowest(probes, "probe NMSE on validation frames", 4))
     words += _against_the_first(chosen, horizons[-1])
     curves: dict[str, Any] = {
         f"H = {h}, K = {k}": [(point.x, sweep.probe_nmse(method)) for point, method in found if point.setting[:2] == (h, k)]

@@ -10,8 +10,10 @@ The validation loss is no judge of a representation: a rate may lower it while p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from sgjepa.core.stats import Interval
 from sgjepa.recipes.training import recipe
@@ -46,13 +48,13 @@ def analyse(done: Done) -> Finding:
     return finding(done, sweep.linear_probes(done))
 
 
-def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
+def finding(done: Done, linear: Mapping[str, Sequence[float]]) -> Finding:
     """What objective, probes and rollouts say about each rate. linear: the linear probes' errors, by cell."""
     found = list(sweep.there(done, points, list(WORLDS)).values())
     last = done.results.last
 
     def of_linear(method: Method) -> Interval:
-        return linear[method.name]
+        return sweep.over_trainings(linear[method.name])
 
     columns = [
         Column("best validation loss", sweep.validation_loss),
@@ -61,8 +63,9 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
         Column("position error at h = 5 (m)", sweep.error(MAIN, min(5, last))),
         Column(f"position error at h = {last} (m)", sweep.error(MAIN, last)),
     ]
-    by_loss, by_probe = ({m.label: of(m) for _, m in found} for of in (sweep.validation_loss, of_linear))
-    agree = min(by_loss, key=lambda name: by_loss[name].mean) == min(by_probe, key=lambda name: by_probe[name].mean)
+    by_loss = {method.label: sweep.validation_losses(method) for _, method in found}
+    by_probe = {method.label: linear[method.name] for _, method in found}
+    agree = len({min(by, key=lambda name: np.mean(by[name])) for by in (by_loss, by_probe)}) == 1
     words = (
         sweep.lowest(by_loss, "validation loss"),
         sweep.lowest(by_probe, "linear-probe NMSE", 4),

@@ -10,7 +10,7 @@ A low statistic alone says little: it measures agreement with a Gaussian, not ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,14 +55,14 @@ def analyse(done: Done) -> Finding:
     return finding(done, sweep.linear_probes(done))
 
 
-def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
+def finding(done: Done, linear: Mapping[str, Sequence[float]]) -> Finding:
     """linear: the linear probes' errors, by cell."""
     found = list(sweep.there(done, points, list(WORLDS)).values())
     methods = [method for _, method in found]
     horizons = tuple(dict.fromkeys(min(h, done.results.last) for h in HORIZONS))
 
     def of_linear(method: Method) -> Interval:
-        return linear[method.name]
+        return sweep.over_trainings(linear[method.name])
 
     columns = [
         Column("SIGReg statistic", statistic),
@@ -75,7 +75,7 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
     head, rows, text = sweep.table("sigreg", ("weight",), columns, found)
     words = (
         ranks(found),
-        sweep.lowest({method.label: of_linear(method) for method in methods}, "linear-probe NMSE", 4),
+        sweep.lowest({method.label: linear[method.name] for method in methods}, "linear-probe NMSE", 4),
         *(sweep.least(methods, "nmse", h) for h in horizons),
         *sweep.once(done),
     )
@@ -116,30 +116,37 @@ def finding(done: Done, linear: Mapping[str, Interval]) -> Finding:
 
 def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
     """Rank correlation between weight and effective rank, in each training seed."""
-    weights = np.array([point.x for point, _ in found])
-    seeds = [[one.about.scores.effective_rank for one in method.seeds] for _, method in found]
-    along = [spearman(weights, np.array(row))[0] for row in zip(*seeds, strict=False)]
-    what = f"rank correlation of the effective rank with {len(weights)} weights"
+    along = _correlations(found)
+    what = f"rank correlation of the effective rank with {len(found)} weights"
     return measure("rank", done.results.world.replace("_", " "), what, sweep.over_trainings(along), "above", len(along))
 
 
+def _correlations(found: list[tuple[Point, Method]]) -> list[float]:
+    """Of the effective rank with the weight, by training seed."""
+    weights = np.array([point.x for point, _ in found])
+    seeds = [[one.about.scores.effective_rank for one in method.seeds] for _, method in found]
+    return [spearman(weights, np.array(row))[0] for row in zip(*seeds, strict=False)]
+
+
 def ranks(found: list[tuple[Point, Method]]) -> str:
-    """Does the effective rank grow with the weight?"""
-    measured = [(point.x, sweep.rank(method).mean) for point, method in found]
-    order = sorted(measured)
-    steps = np.diff([value for _, value in order])
-    top = max(order, key=lambda pair: pair[1])
-    values = ", ".join(fixed(value, 1) for _, value in order)
+    """Does the effective rank grow with the weight? With several trainings, as far as they agree on it."""
+    order = sorted(found, key=lambda pair: pair[0].x)
+    measured = [sweep.rank(method) for _, method in order]
+    values = ", ".join(fixed(one.mean, 1) for one in measured)
     if len(order) < 2:
         return f"The effective rank is {values}."
-    if (steps > 0).all():
-        how = "grows with every weight"
-    elif (steps < 0).all():
-        how = "falls with every weight"
-    else:
-        how = f"is highest at the weight {top[0]:g}"
-    along = spearman(np.array([x for x, _ in order]), np.array([value for _, value in order]))[0]
-    return f"The effective rank {how}: {values} (rank correlation with the weight {fixed(along, 2)})."
+    along = _correlations(order)
+    one = sweep.over_trainings(along)
+    if len(along) > 1:
+        how = "grows" if one.low > 0 else "falls" if one.high < 0 else "neither grows nor falls for certain"
+        interval = f"{fixed(one.mean, 2)}, {fixed(one.low, 2)} to {fixed(one.high, 2)} over {len(along)} trainings"
+        return f"The effective rank {how} with the weight: {values} (rank correlation {interval})."
+    steps = np.diff([one.mean for one in measured])
+    top = max(order, key=lambda pair: sweep.rank(pair[1]).mean)[0].x
+    how = f"is highest at the weight {top:g}"
+    if (steps > 0).all() or (steps < 0).all():
+        how = f"{'grows' if steps[0] > 0 else 'falls'} with every weight"
+    return f"The effective rank {how}: {values} (one training each, rank correlation with the weight {fixed(one.mean, 2)})."
 
 
 STUDY = Study(

@@ -13,7 +13,7 @@ from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.evaluate import usual_forecast
-from sgjepa.evaluation.probe import fit_probe
+from sgjepa.evaluation.fitted_probes import fit_probe
 from sgjepa.report.panels import capital
 from sgjepa.report.words import fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
@@ -80,14 +80,24 @@ def error(metric: str, horizon: Horizon, source: str = "predicted") -> Callable[
     return lambda method: method.at(metric, [horizon], source)[horizon]
 
 
-def validation_loss(method: Method) -> Interval:
+def validation_losses(method: Method) -> list[float]:
     """The lowest of each training."""
-    return over_trainings([float(curve(one, "loss")[:, 1].min()) for one in method.seeds])
+    return [float(curve(one, "loss")[:, 1].min()) for one in method.seeds]
+
+
+def validation_loss(method: Method) -> Interval:
+    """Their mean."""
+    return over_trainings(validation_losses(method))
+
+
+def probe_nmses(method: Method) -> list[float]:
+    """Of each training: the probe that reads the rollouts, on validation windows of true frames."""
+    return [float(one.about.scores.probe["validation_nmse"]) for one in method.seeds]
 
 
 def probe_nmse(method: Method) -> Interval:
-    """Of the probe that reads the rollouts, on validation windows of true frames."""
-    return over_trainings([float(one.about.scores.probe["validation_nmse"]) for one in method.seeds])
+    """Their mean."""
+    return over_trainings(probe_nmses(method))
 
 
 def rank(method: Method) -> Interval:
@@ -95,14 +105,14 @@ def rank(method: Method) -> Interval:
     return over_trainings([one.about.scores.effective_rank for one in method.seeds])
 
 
-def linear_probes(done: Done) -> dict[str, Interval]:
-    """NMSE of a linear probe on validation windows of true frames, by cell; fitted where it is not there yet."""
+def linear_probes(done: Done) -> dict[str, list[float]]:
+    """NMSE of a linear probe on validation windows of true frames, by cell and training; fitted if it is not there."""
     scores: dict[str, list[float]] = {}
     for chain in done.chains:
         dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
         fitted = fit_probe(chain.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
         scores.setdefault(chain.name, []).append(float(fitted.scores["validation_nmse"]))
-    return {name: over_trainings(values) for name, values in scores.items()}
+    return scores
 
 
 # --- sentences and the table ---------------------------------------------------------------------------------------
@@ -123,10 +133,19 @@ def least(compared: Sequence[Method], metric: str, horizon: Horizon) -> str:
     return f"{said}; not to be told apart from it: {join(others)}."
 
 
-def lowest(found: Mapping[str, Interval], name: str, decimals: int = 3) -> str:
-    """The setting with the lowest number of something that has no episodes to be paired over."""
-    best = min(found, key=lambda label: found[label].mean)
-    return f"The lowest {name} is that of {best}: {fixed(found[best].mean, decimals)}."
+def lowest(found: Mapping[str, Sequence[float]], name: str, decimals: int = 3) -> str:
+    """The setting with the lowest number of something that every training has one of, and who cannot be told from it.
+
+    Trainings with the same seed are paired. With one training of each there is no interval, and none is claimed.
+    """
+    best = min(found, key=lambda label: np.mean(found[label]))
+    mine = np.array(found[best])
+    said = f"The lowest {name} is that of {best}: {fixed(mine.mean(), decimals)}"
+    others = {label: np.array(values) for label, values in found.items() if label != best}
+    if not others or len(mine) < 2 or any(len(values) != len(mine) for values in others.values()):
+        return f"{said}{' (one training each)' if others and len(mine) < 2 else ''}."
+    tied = [label for label, values in others.items() if over_trainings((values - mine).tolist()).low <= 0]
+    return f"{said}; " + (f"not to be told apart from it: {join(tied)}." if tied else "every other one is certainly higher.")
 
 
 def once(done: Done) -> tuple[str, ...]:

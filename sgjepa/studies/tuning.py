@@ -6,6 +6,8 @@ is for the square, where a body's angle has to stay in the latents. Each method'
 rollout, averaged over all horizons; the probe's own error stands beside it, since a weight that is too small drops what is
 hard to foretell from the latents. The probe is the evaluation's own: a linear one cannot read the square's angle, which the
 latents hold in curved ways.
+
+Reacher has a grid of its own: what a ball wants spreads its latents over far more directions than an arm of two links has.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from sgjepa.studies.study import WORLDS, Done, Study
 from sgjepa.training.run import Run
 
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
-WEIGHTS = (0.01, 0.02, 0.045, 0.09, 0.18, 0.36)  # of one test over all frames of an update
+WEIGHTS = (0.005, 0.01, 0.02, 0.045, 0.09, 0.18, 0.36)  # of one test over all frames of an update
 DROPOUTS = (0.1, 0.0)
 TABLE = "tables/tuning.csv"
 
@@ -50,9 +52,9 @@ class Choice:
         how = "residual" if self.residual else "plain"
         return f"{METHODS[self.method]}, weight {self.weight:g}, {how}, dropout {self.dropout:g}"
 
-    def run(self, size: str) -> Run:
-        """The method's recipe with these settings."""
-        world = WORLDS[size]
+    def run(self, size: str, world: str = "") -> Run:
+        """The method's recipe with these settings; in the size's own world if not told."""
+        world = world or WORLDS[size]
         run = recipe(f"{world}_{self.method}", size)
         model: Any = replace(run.model, residual=self.residual)
         if self.method == "dino":
@@ -142,4 +144,13 @@ STUDY = Study(
     labels={choice.name(world): choice.label for choice in GRID for world in WORLDS.values()},
     seeds=dict.fromkeys(WORLDS, 1),
     split="validation",
+)
+ARM = "reacher"
+ARM_GRID = [choice for choice in GRID if choice.method == "gru" and not choice.dropout]
+REACHER = replace(
+    STUDY,
+    name=f"tuning_{ARM}",
+    question="Which weight of SIGReg and residual step does a model that plans in Reacher want? (validation episodes)",
+    cells=lambda size: [Cell(choice.run(size, ARM)) for choice in ARM_GRID],
+    labels={choice.name(ARM): choice.label for choice in ARM_GRID},
 )

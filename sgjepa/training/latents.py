@@ -2,13 +2,15 @@
 
 A file is named after all that decides its content: the encoder's settings and weights, and the data. Latents of a foreign
 frozen encoder lie beside the dataset, for every run that uses it; those of an encoder that we trained in the run's own
-folder, where a predictor trained on it alone, its probes and its forecasts find them.
+folder, where a predictor trained on it alone, its probes and its forecasts find them. A run beside it with the same encoder,
+such as another predictor on it, need not encode again: its file gets a second name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +48,10 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
             if latents is not None:
                 latents[numbers] = block
 
-    if not parallel.decided_by_first(path.exists, group):
+    def there() -> bool:
+        return path.exists() or (model.frozen_encoder is None and _linked(path, shape, dtype))
+
+    if not parallel.decided_by_first(there, group):
         if parallel.rank(group) == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             memory_map(path, shape, dtype, fill)
@@ -63,6 +68,27 @@ def _path(model: WorldModel, split: Split, folder: Path) -> Path:
     if model.frozen_encoder is not None:
         return split.folder.with_name(f"{split.name}.latents-{key}.npy")
     return folder / LATENTS / f"{split.folder.parent.name}-{split.name}-{key}.npy"
+
+
+def _linked(path: Path, shape: tuple[int, ...], dtype: type) -> bool:
+    """A run beside this one may have made the very file: its name says all that decides it. A damaged one is left alone."""
+    runs = path.absolute().parents[2]
+    for other in sorted(runs.iterdir()):
+        made = other / LATENTS / path.name
+        try:
+            if not made.is_file():
+                continue
+            memory_map(made, shape, dtype, _refuse)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.link(made, path)
+            return True
+        except (InputError, OSError):  # not what was written, not ours to read, or a disk without second names
+            continue
+    return False
+
+
+def _refuse(_: np.ndarray) -> None:
+    raise InputError("it was there a moment ago")
 
 
 def weights_digest(*modules: nn.Module) -> str:

@@ -16,7 +16,8 @@ from sgjepa.core.errors import InputError
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.evaluation.evaluate import ForecastConfig
-from sgjepa.evaluation.probe import Fitted, kept_probe
+from sgjepa.evaluation.fitted_probes import kept_probe
+from sgjepa.evaluation.probe import Fitted
 from sgjepa.evaluation.strips import load_decoder
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
