@@ -25,6 +25,7 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
     )
+    parser.add_argument("--workers", type=int, metavar="N", help="trainings side by side (default: one per core)")
     shared.datasets_flag(parser)
     parser.add_argument(
         "--out",
@@ -60,8 +61,8 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa import studies
     from sgjepa.studies.asked import Asked
 
-    given = {"seeds": options.seeds, "updates": options.updates, "only": only, "runs": options.runs}
-    page = studies.find(name).run(Asked(options.size, out, options.datasets, **given))
+    given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
+    page = studies.find(name).run(Asked(options.size, out, options.datasets, only=only, **given))
     print(page)
     shared.say_verdict(page.parent)
 

@@ -30,6 +30,11 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--init", type=shared.run, metavar="RUN", help="a finished run whose weights to start from, or zoo:NAME"
     )
+    parser.add_argument(
+        "--decoder",
+        action="store_true",
+        help="also train a decoder that draws latents, for strips and the viewer; the model is the same with and without",
+    )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
     length.add_argument(
@@ -60,7 +65,8 @@ def run(options: Namespace) -> None:
     if options.data:
         _check_different(options.datasets, options.data)
         chosen = with_laws(replace(chosen, data=tuple(options.data)), options.datasets)
-    given = {"epochs": options.epochs, "chunk": options.chunk, "save_every": options.save_every}
+    given = {name: getattr(options, name) for name in ("epochs", "chunk", "save_every")}
+    given |= {"decoder": True if options.decoder else None}
     changes = {key: value for key, value in given.items() if value is not None}
     chosen = replace(chosen, train=replace(chosen.train, **changes))
     if options.updates is not None:

@@ -57,7 +57,7 @@ class Chosen:
 # `sgjepa study tuning` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
 CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
-    "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.18, True, 0.0)},
+    "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
 }
 
 

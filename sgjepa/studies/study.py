@@ -138,6 +138,8 @@ def planned(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> li
     """All before the first training: what cannot be is refused, datasets are made, and what it will take is said."""
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
+    if asked.workers is not None and asked.workers < 1:
+        raise InputError(f"--workers must be at least 1, got {asked.workers}")
     output.check(asked.out / asked.page, study.command)  # hours before it is written
     make_datasets(names_of(cells), asked.datasets, asked.workers, study.datasets(asked.size))
     chains = chains_of(study, cells, asked, seeds)

@@ -72,17 +72,18 @@ def _path(model: WorldModel, split: Split, folder: Path) -> Path:
 
 def _linked(path: Path, shape: tuple[int, ...], dtype: type) -> bool:
     """A run beside this one may have made the very file: its name says all that decides it. A damaged one is left alone."""
-    runs = path.absolute().parents[2]
-    for other in sorted(runs.iterdir()):
-        made = other / LATENTS / path.name
+    try:
+        beside = sorted(path.absolute().parents[2].iterdir())
+    except OSError:  # not there yet, or not ours to look into
+        return False
+    for made in (run / LATENTS / path.name for run in beside):
         try:
-            if not made.is_file():
-                continue
-            memory_map(made, shape, dtype, _refuse)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.link(made, path)
-            return True
-        except (InputError, OSError):  # not what was written, not ours to read, or a disk without second names
+            if made.is_file():
+                memory_map(made, shape, dtype, _refuse)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.link(made, path)
+                return True
+        except (InputError, OSError):  # not what was written, or a disk without second names
             continue
     return False
 
