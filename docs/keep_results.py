@@ -1,15 +1,17 @@
 """Keep what a study found beside the documents: its claims, its own tables and figures, as small files.
 
     python docs/keep_results.py studies/factorial-mini studies/counterfactual-mini
+    python docs/keep_results.py studies/worlds --name predictors-mini-worlds
     sgjepa claims --results docs/results/claims
 
-writes docs/results/claims/STUDY-SIZE.json and docs/results/studies/STUDY-SIZE/. Folders of the machine are left out.
+writes docs/results/claims/NAME.json and docs/results/studies/NAME/; a name is STUDY-SIZE, unless another part of a study has
+to stand beside it. Folders of the machine are left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,11 @@ def told(provenance: dict[str, Any]) -> dict[str, Any]:
     return {**provenance, "command": " ".join(Path(word).name if word.startswith("/") else word for word in words)}
 
 
-def keep(study: Path) -> None:
+def keep(study: Path, name: str | None = None) -> None:
     """One study's results."""
     report = study / "report"
     found = records.read(ClaimsRecord, report / "claims.json", "run the study again")
-    name = f"{found.study}-{found.size}"
+    name = name or f"{found.study}-{found.size}"
     place = RESULTS / "studies" / name
     place.mkdir(parents=True, exist_ok=True)
     (RESULTS / "claims").mkdir(exist_ok=True)
@@ -45,5 +47,11 @@ def keep(study: Path) -> None:
 
 
 if __name__ == "__main__":
-    for folder in sys.argv[1:]:
-        keep(Path(folder))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", type=Path, nargs="+", metavar="STUDY", help="a study's folder")
+    parser.add_argument("--name", help="instead of STUDY-SIZE, for one study")
+    options = parser.parse_args()
+    if options.name and len(options.studies) > 1:
+        parser.error("--name is for one study")
+    for folder in options.studies:
+        keep(folder, options.name)

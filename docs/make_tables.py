@@ -33,7 +33,7 @@ def errors(name: str, regions: Sequence[str], columns: Sequence[tuple[str, str]]
     """Methods and references, region by region. columns: metric and horizon. paper: the metric of its column, all laws."""
     rows = read(name)
     heads = [f"{NAMES[metric]}, {_when(horizon)} ({UNITS[metric]})" for metric, horizon in columns]
-    heads += [f"the paper's {NAMES[paper]}, mean / h = 44"] if paper else []
+    heads += [f"the paper's {NAMES[paper]}, all gravities, mean / h = 44"] if paper else []
     found = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
     everywhere = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == "all"}
     for region in regions:
@@ -47,9 +47,24 @@ def errors(name: str, regions: Sequence[str], columns: Sequence[tuple[str, str]]
             shown = [_value(cell, interval=cell is not None and cell["kind"] == "method") for cell in cells]
             if paper:
                 says = [everywhere.get((f"paper: {label.split(',')[0]}", paper, horizon)) for horizon in ("mean", "44")]
-                shown.append(" / ".join(f"{float(one['mean']):.3f}" for one in says if one) if region == regions[0] else "")
+                shown.append(" / ".join(f"{float(one['mean']):.4f}" for one in says if one) if region == regions[0] else "")
             found.append(_line([f"{SHOWN.get(label, label)}{seeds}", *shown]))
     return "\n".join(found)
+
+
+def position(name: str, horizons: Sequence[str]) -> str:
+    """Methods and references, in and out of distribution side by side, up to some horizon."""
+    rows = [row for row in read(name) if row["metric"] == "position_l2"]
+    columns = [(region, horizon) for region in ("out", "in") for horizon in horizons]
+    found = {(row["method"], row["region"], row["horizon"]): row for row in rows}
+    lines = [_line(["", *(f"{REGIONS[region]}, {_when(horizon)} (m)" for region, horizon in columns)])]
+    lines.append(_line(["---"] * (len(columns) + 1)))
+    for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in SHOWN):
+        cells = [found[label, *column] for column in columns]
+        seeds = f", {cells[0]['seeds']} trainings" if int(cells[0]["seeds"]) > 1 else ""
+        shown = (_value(cell, interval=cell["kind"] == "method") for cell in cells)
+        lines.append(_line([f"{SHOWN.get(label, label)}{seeds}", *shown]))
+    return "\n".join(lines)
 
 
 def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float], metric: str = "position_l2") -> str:

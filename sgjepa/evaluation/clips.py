@@ -1,4 +1,4 @@
-"""Errors of the latents themselves on held-out clips: H true frames, then K predictions fed back (the paper's last table).
+"""Errors of the latents themselves on held-out clips: H true frames, then K predictions fed back (a table of the paper).
 
 clip     t ............ t + H - 1 | t + H ... t + H + K - 1        every t of every episode
 latents  encoded                  | fed back, with the true controls and law

@@ -18,6 +18,7 @@ CAPTION = (
     "A claim holds where all of the interval lies on the side that the paper says, does not hold where all of it lies on "
     "the other, and is not decided otherwise, or with fewer than three trainings."
 )
+_HERE = "here "  # the paper's number for the same world and horizon
 Found = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
 
 
@@ -35,7 +36,7 @@ def rows(found: Found) -> list[tuple[str, ...]]:
     for name, claim in CLAIMS.items():
         for record, one in found.get(name, ()):
             where = f"{one.where}, {record.size} size: {one.measured}"
-            paper = f"here {one.paper}; {claim.paper}" if one.paper else claim.paper
+            paper = f"{_HERE}{one.paper}; {claim.paper}" if one.paper else claim.paper
             shown = (number(one), str(one.seeds), so_far(one), f"`{record.command}`")
             lines.append((claim.statement, paper, where, *shown))
         if not found.get(name):
@@ -50,8 +51,9 @@ def as_markdown(found: Found) -> str:
         [
             TITLE,
             "",
-            "The claims of the paper and what this code finds. Written by `sgjepa claims` from the files that the",
-            "[studies](studies.md) leave; nothing here is typed by hand, and what does not hold or was not run stays in.",
+            "The claims of the paper, one of a replication, and what this code finds. Written by `sgjepa claims` from the",
+            "files that the [studies](studies.md) leave; nothing here is typed by hand, and what does not hold or was not run",
+            "stays in.",
             "",
             tally(found),
             "",
@@ -73,11 +75,12 @@ def tally(found: Found) -> str:
 
 
 def _without_repeats(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A claim is named in its first line alone."""
+    """A claim is named in its first line alone; the paper's number for the very place stands in each."""
     seen: set[str] = set()
     found: list[tuple[str, ...]] = []
     for line in lines:
-        found.append(("", "", *line[2:]) if line[0] in seen else line)
+        here = line[1].partition("; ")[0] if line[1].startswith(_HERE) else ""
+        found.append(("", here, *line[2:]) if line[0] in seen else line)
         seen.add(line[0])
     return found
 

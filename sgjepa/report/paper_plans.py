@@ -1,4 +1,4 @@
-"""Planning runs beside the paper's last table: success, errors of the latents, and what a plan takes."""
+"""Planning runs beside the paper's table of conventional control: success, errors of the latents, and what a plan takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def beside_html(played: Played, latents: Latents) -> str:
     titles = ("Success (%)", f"Latent MSE after {steps}", f"Latent MSE, mean of 1 to {steps}", "A plan takes (s)")
     head = f"<tr><th>Policy</th>{''.join(f'<th>{title}</th>' for title in titles)}</tr>"
     caption = (
-        "In italics the paper's numbers, at its size and on its machine: 50 cases, one training each. There for scale: its "
+        "In italics the paper's numbers, at its size and on its machine: 50 cases. There for scale: its "
         "search settings are not given, and latents of two models are not on one scale."
     )
     return parts.table(caption, head, f"<tbody>{''.join(rows)}</tbody>")

@@ -226,7 +226,7 @@ def _tables(content: Content) -> str:
     )
     paper = results.published
     if paper:
-        note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); one training each, no intervals."
+        note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); no intervals are given."
     found = [f'<p class="quiet">{escape(note)}</p>']
     for region, groups in content.tables.items():
         head = "".join(f"<th>{'mean' if h == MEAN else f'h = {h}'}</th>" for h in results.columns)

@@ -1,4 +1,5 @@
-"""The paper's own numbers, to stand beside ours: same protocol, paper size, one training each, no intervals given."""
+"""The paper's own numbers, to stand beside ours: same protocol, paper size. It gives intervals for planning alone, and the
+number of trainings seldom. The interaction of law and rollout is of an independent replication (`ablations.factorial`)."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ class PublishedStudy:
     settings: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | None, ...], ...]
+    trainings: str = ""  # of each setting, where the paper says so
 
     def __post_init__(self) -> None:
         width = len(self.settings) + len(self.columns)
@@ -65,6 +67,7 @@ def published_study(name: str) -> PublishedStudy | None:
         settings=tuple(found.get("settings", ())),
         columns=tuple(found.get("columns", ())),
         rows=tuple(map(tuple, found.get("rows", ()))),
+        trainings=found.get("trainings", ""),
     )
 
 
@@ -85,6 +88,6 @@ def published(world: str) -> Published | None:
 
 
 def ablation(study: str) -> dict[str, dict[str, float]]:
-    """The paper's numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
+    """The numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
     found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
     return found

@@ -5,7 +5,7 @@ SIGReg. "Constant" tells the model the mean training law whatever holds; "one st
 every position of as many windows of the same episodes. At paper size, with clips of H + 1 frames, an epoch of one-step
 training has a tenth more updates; at mini size both have the same.
 
-The paper's replication asks it of the square; at mini size Approach Ball is the world that can answer.
+An independent replication of the paper asks it of the square; at mini size Approach Ball is the world that can answer.
 
 The interaction is what the rollout gains when the law is given, minus what it gains when it is not: below zero, the two
 help each other.
@@ -80,7 +80,7 @@ def interaction(done: Done) -> Finding:
         words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")
     caption = (
         f"Interaction of law and rollout in the {METRICS[MAIN]} ({unit(MAIN)}): what the rollout gains when the law is "
-        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; its replication "
+        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
         f"(square, one training) has {join([f'{fixed(value, 3)} m at h = {h}' for h, value in paper.items()])}."
     )
     curves = {capital(place(results, region)): interactions(results, region) for region in results.regions}

@@ -94,11 +94,12 @@ def answer(done: Done) -> Finding:
                 )
             what = f"gap to {label} when fed back minus the local one, mean over h = 2..{results.last}"
             claims += measure("rollout_gap", f"{where}, {region}", what, widening, "above", done.seeds)
-    peak = " and ".join(f"{fixed(paper['peak'][source], 2)} {title}" for source, title in _TITLES.items())
+    local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
         "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once (95 %). "
-        f"Above zero: SG-JEPA's features are better. The paper's largest gaps to DINO: {peak} (square)."
+        f"Above zero: SG-JEPA's features are better. The paper's gap to DINO: below {local} one step at a time, near "
+        f"{fed_back} at its largest when fed back (square)."
     )
     head = ("gap", *(f"h = {h}" for h in results.horizons))
     top = max(one.high for curves_ in each.values() for curve in curves_.values() for one in curve)

@@ -136,7 +136,7 @@ def _papers(results: Results, label: str, horizon: Horizon) -> str:
     """The paper's difference; empty where it has none."""
     values = results.published.values.get(MAIN, {}) if results.published else {}
     says = [values.get(name, {}).get(horizon) for name in (OURS, label)]
-    return "" if says[0] is None or says[1] is None else f"{fixed(says[0] - says[1], 3)} m"
+    return "" if says[0] is None or says[1] is None else f"{fixed(says[0] - says[1], 4)} m"
 
 
 def _named(worlds: list[str]) -> str:

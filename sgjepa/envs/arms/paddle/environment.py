@@ -4,9 +4,9 @@ The control (dx, dy, dz, phi, theta) moves the paddle's target by 44, 36 and 32 
 face's normal leans by theta towards the direction phi, 0 being +x. The paddle is a part of the arm and goes there in the
 frame, so it meets the ball with a speed, and its restitution of 0.92 holds between the two. Friction turns the ball.
 
-Success, as in the paper: the floor is never touched in all 63 steps, and some flight from one touch of the paddle to the
-next begins after the first second, lasts at least 5 frames, rises at least 0.15 m over the paddle, and has its highest
-point, of at least 0.28 m, between the two. At zero gravity no ball comes back, so nobody can succeed there.
+Success: the floor is never touched in all 63 steps, and some flight from one touch of the paddle to the next reaches 0.28 m
+(the paper's), begins after the first second, lasts at least 5 frames, rises at least 0.15 m over the paddle, and has its
+highest point between the two (the authors' code). At zero gravity no ball comes back, so nobody can succeed there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When an episode of Arm Paddle Ball counts as a success: the paper's gates, read from what the frames record."""
+"""When an episode of Arm Paddle Ball counts as a success: gates of the paper and its code, read from the records."""
 
 from __future__ import annotations
 
