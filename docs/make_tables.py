@@ -70,7 +70,7 @@ def position(name: str, horizons: Sequence[str]) -> str:
 def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float], metric: str = "position_l2") -> str:
     """Error at the last horizon at some values of a law, with L_law."""
     rows = [row for row in read(name) if row["metric"] == metric]
-    found = {(row["method"], float(row[f"law.{law}"])): row for row in rows}
+    found = {(row["method"], round(float(row[f"law.{law}"]), 3)): row for row in rows}
     head = _line([law, *(f"{value:g}" for value in values)])
     lines = [head, _line(["---"] * (len(values) + 1))]
     lines.append(_line(["√L_law", *(f"{float(found[methods[0], value]['L_law']) ** 0.5:.1f}" for value in values)]))
@@ -186,12 +186,11 @@ def _line(cells: Sequence[str]) -> str:
 
 _SHORT = [("position_l2", "mean"), ("position_l2", "44"), ("velocity_l2", "mean"), ("velocity_l2", "44")]
 _FULL = [("position_l2", horizon) for horizon in ("1", "5", "16", "32", "44", "mean")]
+_SHOWN = (0, 0.62, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)  # gravities
 TABLES: dict[str, Callable[[], str]] = {
     "approach_ball": lambda: errors("approach_ball_mini_errors", ("out", "in"), _SHORT, "position_l2"),
     "approach_ball_horizons": lambda: errors("approach_ball_mini_errors", ("out", "in"), _FULL),
-    "approach_ball_gravity": lambda: by_law(
-        "approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), (0, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
-    ),
+    "approach_ball_gravity": lambda: by_law("approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), _SHOWN),
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "control": lambda: control("studies/control-mini/control"),

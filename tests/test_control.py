@@ -30,7 +30,7 @@ from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
-from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import Measure
 from sgjepa.report import control_figures
@@ -195,6 +195,51 @@ def test_tries_are_averaged_and_trainings_are_not(still: Path) -> None:
     assert player.stack("success").tolist() == [[0.5, 0, 0.5, 1], [1, 1, 1, 1]]
     found = player.estimate(SUCCESS, np.ones(4, bool))
     assert (found.interval.mean, found.interval.count, found.how) == (0.75, 4, BOOTSTRAP)
+    alike = [made_up(still, {"success": values}, seed) for seed, values in enumerate(([1, 0.5], [0.5, 1]))]
+    sure = Player("p", tuple((one,) for one in alike)).estimate(SUCCESS, np.ones(2, bool))
+    assert sure.how == WILSON
+    assert sure.interval.low < 0.4, "two episodes that two trainings agree on still are two"
+
+
+def test_a_count_knows_that_trainings_differ(still: Path) -> None:
+    count = Measure("bounces", "flights", unit="flights")
+    few, many = ([0.2] * 30 + [0.3] * 30), ([2.0] * 30 + [2.1] * 30)
+    trainings = [made_up(still, {"bounces": values}, seed) for seed, values in enumerate((few, many))]
+    found = Player("p", tuple((one,) for one in trainings)).estimate(count, np.ones(60, bool)).interval
+    assert found.mean == pytest.approx(1.15)
+    assert found.high - found.low > 1.8
+
+
+def test_trainings_are_paired_by_their_seeds_in_whatever_order_they_come(still: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = [(rng.uniform(size=60) < share).astype(float).tolist() for share in (0.2, 0.5, 0.8)]
+
+    def player(seeds: Sequence[int], shift: int = 0) -> Player:
+        return Player("p", tuple((made_up(still, {"success": values[seed]}, seed + shift),) for seed in seeds))
+
+    played, everything = gather_trials([still]), np.ones(60, bool)
+    same = played.difference(player((0, 1, 2)), player((0, 1, 2)), "success", everything)
+    other = played.difference(player((0, 1, 2)), player((0, 1, 2), shift=5), "success", everything)
+    assert same.high - same.low < 0.2
+    assert other.high - other.low > 0.5, "trainings with other seeds are not pairs"
+
+
+def test_episodes_that_nothing_learned_from_can_be_driven(dataset: Dataset, tmp_path: Path) -> None:
+    begun = beginnings(dataset, held_out=True)
+    assert [start.number for start in begun.starts] == split_episodes(dataset.train.episodes)[1].tolist()
+    made = trial(untrained("still", dataset, tmp_path), dataset, 0, begun)
+    about, table = read_trial(made)
+    assert made.name.endswith("-held-out")
+    assert (about.settings.split, about.settings.data) == ("train", dataset.train.digest)
+    gravity = dataset.train.law[int(table["episode"][0]), 0]
+    assert table["law.gravity"][0] == pytest.approx(float(gravity), rel=1e-6)
+
+
+def test_a_dataset_of_a_world_that_has_changed_since_is_refused(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = find(CATCHER).state
+    monkeypatch.setattr(find(CATCHER), "state", lambda env: real(env) + 0.01)
+    with pytest.raises(InputError, match=r"was made with another simulator.*make it again with `sgjepa data"):
+        beginnings(dataset)
 
 
 def test_an_interval_says_how_it_was_found(still: Path) -> None:

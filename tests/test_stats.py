@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, bootstrap_ratio, simultaneous
+from sgjepa.core.stats import (
+    Interval,
+    bootstrap,
+    bootstrap_known,
+    bootstrap_of,
+    bootstrap_ratio,
+    bootstrap_share,
+    simultaneous,
+)
 
 HORIZONS, REPEATS = 30, 300
 
@@ -65,6 +73,27 @@ def test_an_interval_of_a_ratio_covers_it_over_trainings() -> None:
         one = rng.normal(2.0 + 0.3 * rng.normal(size=(3, 1, 1)), 0.2, (3, 60, 1))
         covered.append(holds(bootstrap_of(lambda a, b: a / b, one, other, resamples=500), 2.0))
     assert 0.91 <= np.mean(covered) <= 0.99
+
+
+def test_a_share_of_a_share_is_drawn_with_its_own_trainings() -> None:
+    """Two trainings whose ratios agree although both numbers differ."""
+    rng = np.random.default_rng(0)
+    happened = np.stack([rng.uniform(size=250) < 0.9, rng.uniform(size=250) < 0.5]).astype(float)[..., None]
+    both = happened * (rng.uniform(size=happened.shape) < 0.45)
+    (share,), (apart,) = bootstrap_share(both, happened), bootstrap_ratio(both, happened)
+    assert share.mean == apart.mean
+    assert share.high - share.low < 0.5 * (apart.high - apart.low)
+    assert share.low < 0.45 < share.high
+
+
+def test_values_that_some_episodes_lack_have_an_interval_that_covers() -> None:
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(REPEATS):
+        values = rng.normal(2.0 + 0.3 * rng.normal(size=(3, 1)), 1.0, (3, 60))
+        values[rng.uniform(size=values.shape) < 0.3] = np.nan
+        covered.append(holds([bootstrap_known(values, resamples=500)], 2.0))
+    assert 0.91 <= np.mean(covered) <= 0.99
+    assert np.isnan(bootstrap_known(np.full((2, 3), np.nan)).mean)
 
 
 def test_trainings_that_cannot_be_paired_are_refused() -> None:

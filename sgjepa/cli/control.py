@@ -34,7 +34,12 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="K", help="tries at every episode, for policies with chance (default: 1)"
     )
-    parser.add_argument("--episodes", type=int, metavar="N", help="only the first N test episodes")
+    parser.add_argument("--episodes", type=int, metavar="N", help="only the first N test episodes (default: all)")
+    parser.add_argument(
+        "--held-out",
+        action="store_true",
+        help="drive training episodes that nothing learned from, instead of test episodes: to choose settings by",
+    )
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes that simulate (default: one per core); nothing depends on it"
     )
@@ -42,7 +47,7 @@ def flags(parser: ArgumentParser) -> None:
         "--execute",
         type=int,
         metavar="E",
-        help="controls of a plan that are carried out (default: as the task says)",
+        help="controls of a plan that are carried out (default: 8; of the paddle 4)",
     )
     parser.add_argument(
         "--out",
@@ -68,7 +73,7 @@ def run(options: Namespace) -> None:
     output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]
-    try_all(subjects, dataset, options, beginnings(dataset, options.episodes))
+    try_all(subjects, dataset, options, beginnings(dataset, options.episodes, held_out=options.held_out))
 
 
 def check(options: Namespace, players: Sequence[Any]) -> None:
@@ -87,16 +92,18 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
 
     latents: of runs, their errors on held-out clips, for the page.
     """
+    from sgjepa.control.records import SIMULATOR
     from sgjepa.control.simple import BY_CHANCE
     from sgjepa.control.trial import MADE_BY, REFERENCES, trial
     from sgjepa.core import machine
     from sgjepa.report.control import sentences, write_control
     from sgjepa.results.control import gather_trials
 
+    by_chance = (*BY_CHANCE, SIMULATOR)  # a search in the true simulator draws candidates too
     places = [
         trial(subject, dataset, seed, begun, options.workers or machine.cores())
         for subject in subjects
-        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in BY_CHANCE else 1)
+        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in by_chance else 1)
     ]
     played = gather_trials(places)
     page = write_control(played, options.out, MADE_BY, (REFERENCES,), latents)
@@ -140,6 +147,7 @@ def _subject(name: str, dataset: Any, options: Namespace) -> Any:
         return trained(Path(name), dataset, options.execute)
     if options.execute is not None:
         raise InputError("--execute is for policies that `sgjepa policy` made; for a run, use `sgjepa plan`")
+    shared.check_run(Path(name), dataset)
     return planned(Path(name), dataset)
 
 

@@ -25,10 +25,15 @@ def flags(parser: ArgumentParser) -> None:
         "--size",
         default="mini",
         metavar="SIZE",
-        help="mini (64 px; 2,500 episodes in the plane, 1,250 in space) or "
-        "paper (128 px, 13,000; 256 px, 9,600; Franka 13,000; benchmarks 224 px, 10,000)",
+        help="mini (default: 64 px; 2,500 episodes in the plane, 1,250 in space), small (64 px; 4,500 in the plane, "
+        "approach_ball 2,500) or paper (128 px, 13,000; 256 px, 9,600; Franka 13,000; benchmarks 224 px, 10,000)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the dataset's folder (default: datasets/WORLD-SIZE)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the dataset's folder (default: datasets/WORLD-SIZE, whatever else is changed)",
+    )
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes (default: one per core); the bytes do not depend on it"
     )

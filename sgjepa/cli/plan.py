@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.cli import control, shared
+from sgjepa.core.errors import InputError
 
 ABOUT = "let runs plan towards goals in the simulator and compare them on one page; interrupted, the same command goes on"
 EXAMPLE = "sgjepa plan runs/reacher_gru-mini-seed0 --cases 50"
@@ -22,15 +23,28 @@ def flags(parser: ArgumentParser) -> None:
         "runs", nargs="+", type=shared.run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME"
     )
     shared.dataset_flags(parser)
-    parser.add_argument("--cases", type=int, default=50, metavar="N", help="of the test episodes (default: %(default)s)")
+    parser.add_argument(
+        "--cases", type=int, default=50, metavar="N", help="how many, from the test episodes (default: %(default)s)"
+    )
     parser.add_argument("--offset", type=int, metavar="N", help="frames from a start to its goal (default: 5)")
     parser.add_argument("--budget", type=int, metavar="N", help="controls to get there (default: twice the offset)")
     parser.add_argument("--search", metavar="WAY", help="cem (default), icem or mppi")
-    parser.add_argument("--candidates", type=int, metavar="N", help="of an iteration (default: 300; 64 without goals)")
-    parser.add_argument("--iterations", type=int, metavar="N", help="of a plan (default: 30; 6 without goals)")
-    parser.add_argument("--elites", type=int, metavar="N", help="that the next iteration goes by (default: 30; 8)")
-    parser.add_argument("--horizon", type=int, metavar="P", help="controls of a plan (default: 5; 16)")
-    parser.add_argument("--execute", type=int, metavar="E", help="of which so many are carried out (default: 5; 4)")
+    parser.add_argument(
+        "--candidates", type=int, metavar="N", help="plans tried in an iteration (default: 300; without goals 64)"
+    )
+    parser.add_argument(
+        "--iterations", type=int, metavar="N", help="rounds of search for a plan (default: 30; without goals 6)"
+    )
+    parser.add_argument(
+        "--elites",
+        type=int,
+        metavar="N",
+        help="best candidates, that the next iteration starts from (default: 30; without goals 8)",
+    )
+    parser.add_argument("--horizon", type=int, metavar="P", help="controls of a plan (default: 5; without goals 16)")
+    parser.add_argument(
+        "--execute", type=int, metavar="E", help="controls of it that are carried out (default: 5; without goals 4)"
+    )
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="tries at every case (default: 1)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that simulate (default: one per core)")
     parser.add_argument("--no-simulator", action="store_true", help="leave out the ceiling, a search in the true simulator")
@@ -56,6 +70,8 @@ def run(options: Namespace) -> None:
     dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
     world = find(dataset.settings.world).world
     cfg = _planner(options, usual(world))
+    if not world.goal:
+        _refuse_goals(options, world.name)
     cases = _cases(options) if world.goal else None
     episodes = None if world.goal else options.cases
     begun = beginnings(dataset, episodes, cases)  # before the work
@@ -66,6 +82,14 @@ def run(options: Namespace) -> None:
     control.try_all([*subjects, *_references(options, dataset, cfg)], dataset, options, begun, latents)
     if world.goal:
         _say_latents(options, astray)
+
+
+def _refuse_goals(options: Namespace, world: str) -> None:
+    """In a world without goals."""
+    asked = {"--offset": options.offset is not None, "--budget": options.budget is not None}
+    for flag, given in (asked | {"--no-simulator": options.no_simulator}).items():
+        if given:
+            raise InputError(f"{flag} is for worlds with goals, and {world} has none; leave it out")
 
 
 def _say_latents(options: Namespace, astray: Sequence[Any]) -> None:

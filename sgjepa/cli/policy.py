@@ -25,7 +25,9 @@ def flags(parser: ArgumentParser) -> None:
         help="folder that `sgjepa train` made, or zoo:NAME; or the word state: sees the true state of --dataset",
     )
     shared.dataset_flags(parser)
-    shared.size_flag(parser)
+    parser.add_argument(
+        "--size", default="mini", metavar="SIZE", help="mini (default, about 10 minutes on one core) or paper (for a GPU)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
     parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")

@@ -32,7 +32,8 @@ def size_flag(parser: ArgumentParser) -> None:
         "--size",
         default="mini",
         metavar="SIZE",
-        help="mini (default, minutes on two CPU cores), small (an hour; planar worlds and approach_ball) or paper",
+        help="mini (default, minutes on two CPU cores), small (half an hour on one; planar worlds and approach_ball) or "
+        "paper (for GPUs)",
     )
 
 
@@ -165,19 +166,25 @@ def dataset_flags(parser: ArgumentParser) -> None:
 
 def dataset_of(options: Namespace) -> Any:
     """The dataset of `dataset_flags`, after a check that the run may be used on it."""
-    from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.training.checkpoint import read_config
 
     folder = options.run_folder
-    about = run_folder.about(folder)
     if options.dataset is None:
         name = read_config(folder).data[0]
         found = open_dataset(options.datasets / name if options.datasets else beside(folder, name))
     else:
         found = open_dataset(options.dataset)
-    run_folder.check_data(folder, about, found.path, found.manifest.digest, found.settings.world, options.transfer)
+    check_run(folder, found, options.transfer)
     return found
+
+
+def check_run(folder: Path, dataset: Any, transfer: bool = False) -> None:
+    """Refuse a dataset that a run was not trained for."""
+    from sgjepa.core import run_folder
+
+    about, digest = run_folder.about(folder), dataset.manifest.digest
+    run_folder.check_data(folder, about, dataset.path, digest, dataset.settings.world, transfer)
 
 
 def beside(folder: Path, name: str) -> Path:

@@ -30,9 +30,7 @@ def run(options: Namespace) -> None:
             lines += [f"   {key:<10} {value}" for key, value in _told(card).items()]
             lines += _measured(card)
     if not options.name:
-        lines.append(
-            "Every command that takes a RUN takes these: `sgjepa predict zoo:NAME`; it works on a copy in ./zoo/NAME"
-        )
+        lines.append("Models take the place of any RUN: `sgjepa predict zoo:NAME`; commands work on a copy in ./zoo/NAME")
         if any(isinstance(card, PolicyCard) for card in cards.values()):
             lines.append("Policies drive: `sgjepa control zoo:NAME`, `sgjepa view zoo:NAME`")
     shared.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))

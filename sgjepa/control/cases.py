@@ -56,9 +56,13 @@ def cases_of(dataset: Dataset, cfg: Cases) -> list[Start]:
         raise InputError(f"{world.name} has no goal to reach (World.goal)")
     last = split.frames - 1 - cfg.offset
     if last < cfg.lead - 1:
-        raise InputError(f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames")
+        raise InputError(
+            f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames; ask for nearer ones (--offset)"
+        )
     if cfg.budget > split.frames - 1:
-        raise InputError(f"{world.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget}")
+        raise InputError(
+            f"{world.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)"
+        )
     names = [quantity.name for quantity in world.state]
     env, found = make_env(dataset.settings), []
     for launched in starts(dataset.settings, split.name, range(split.episodes)):
@@ -72,7 +76,9 @@ def cases_of(dataset: Dataset, cfg: Cases) -> list[Start]:
                 break
         if len(found) == cfg.count:
             return found
-    raise InputError(f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for")
+    raise InputError(
+        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--cases): make a larger dataset"
+    )
 
 
 def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | None = None) -> np.ndarray:

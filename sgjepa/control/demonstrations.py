@@ -75,7 +75,8 @@ def demonstrations(
     horizon, history = cfg.network.horizon, cfg.network.history
     if horizon > split.frames - 1:
         raise InputError(
-            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {horizon} controls ahead"
+            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {horizon} controls ahead: "
+            "set a shorter NetworkConfig.horizon"
         )
     fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
     if not len(fitting):

@@ -57,16 +57,22 @@ class DiffusionPolicy:
         """Of the pictures that it takes; None if any will do, or none."""
         return self._features.pixels
 
+    @property
+    def encoder(self) -> str | None:
+        """The name of a foreign encoder that it looks through; None for one of our own, or none."""
+        return self._features.encoder
+
     def check(self, dataset: Dataset) -> None:
         """Refuse episodes of another world, under other laws, or of another dataset that is called as the policy's own."""
         there, name, digest = self.record.settings, dataset.path.resolve().name, dataset.manifest.digest
         if dataset.settings.world != there.world:
             raise InputError(
-                f"{name} is a dataset of {dataset.settings.world}, and the policy was trained for {there.world}"
+                f"{name} is a dataset of {dataset.settings.world}, and the policy was trained for {there.world}; "
+                f"give one of that world"
             )
         if dataset.train.laws != there.laws:
             told, has = ", ".join(there.laws) or "none", ", ".join(dataset.train.laws) or "none"
-            raise InputError(f"{name} has the laws {has}, and the policy was trained under {told}")
+            raise InputError(f"{name} has the laws {has}, and the policy was trained under {told}; give one with these")
         if there.data.get(name, digest) != digest:
             raise InputError(
                 f"the policy was trained on another dataset {name}: its digest was {there.data[name]} and is now {digest}; "
@@ -153,7 +159,8 @@ def load_policy(
     width, controls = len(scaling.features.mean), len(scaling.control.low)
     if features.width != width:
         raise InputError(
-            f"{folder} sees {width} features of a frame, and {record.settings.source.name} has {features.width}"
+            f"{folder} sees {width} features of a frame, and {record.settings.source.name} has {features.width}; "
+            "put the run back that it was trained on"
         )
     network = cfg.network.build(width, controls, len(record.settings.laws) if cfg.law else 0)
     load_weights(files.verify(folder / WEIGHTS, record.files, cure), network, cure)

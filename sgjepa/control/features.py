@@ -40,6 +40,10 @@ class Features(Protocol):
     def pixels(self) -> int | None:
         """Of the pictures that it takes; None if any will do, or none."""
 
+    @property
+    def encoder(self) -> str | None:
+        """The name of a foreign encoder that it looks through; None for one of our own, or none."""
+
     def source(self, folder: Path) -> Source:
         """How a policy in `folder` remembers where its features come from."""
 
@@ -57,7 +61,7 @@ class StateFeatures:
 
     def __init__(self, world: World):
         self._names = [quantity.name for quantity in world.seen]
-        self.width, self.pixels = len(self._names), None
+        self.width, self.pixels, self.encoder = len(self._names), None, None
 
     def source(self, folder: Path) -> Source:
         return Source(STATE)
@@ -77,7 +81,7 @@ class ModelFeatures:
     def __init__(self, folder: Path, run: Run, model: WorldModel):
         self.folder, self.run = folder, run
         self._model = model.to(device()).eval()
-        self.width, self.pixels = model.feature_width, model.image_size
+        self.width, self.pixels, self.encoder = model.feature_width, model.image_size, model.frozen_encoder
 
     def source(self, folder: Path) -> Source:
         place = os.path.relpath(self.folder.resolve(), folder.resolve())

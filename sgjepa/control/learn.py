@@ -35,7 +35,7 @@ from sgjepa.training.log import TrainingLog
 from sgjepa.training.seeds import NOISE, mix
 from sgjepa.training.seeds import WEIGHTS as INITIAL
 
-_BETAS = (0.95, 0.999)  # the paper's, of AdamW
+_BETAS = (0.95, 0.999)  # of AdamW, as in the authors' code
 _POWER = 0.75  # of the running mean: how fast it slows down
 
 

@@ -39,7 +39,10 @@ TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iter
 def usual(world: World) -> PlannerConfig:
     """How to plan in a world; an InputError if it has nothing to plan for."""
     if not world.succeeds or not (world.goal or world.meets):
-        raise InputError(f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together")
+        raise InputError(
+            f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together; "
+            "train a policy for it instead: `sgjepa policy RUN`"
+        )
     return TO_GOALS if world.goal else TO_MEET
 
 

@@ -43,6 +43,7 @@ class Diffusion:
             most = "all" if self.sampler == "ddpm" else "at most"
             raise InputError(
                 f"{self.sampler} takes {most} {self.steps} steps of a policy that learned so many, not {self.sampled}"
+                + ("; ddim can take fewer" if self.sampler == "ddpm" else "")
             )
 
     @property
@@ -86,7 +87,7 @@ def sample(predict: Predict, noise: Tensor, diffusion: Diffusion) -> Tensor:
 
 def visited(diffusion: Diffusion) -> list[int]:
     """The steps that DDIM goes through, the noisiest first: evenly from the last to the first, rounded."""
-    return [int(step) for step in np.linspace(0, diffusion.steps - 1, diffusion.sampled).round()[::-1]]
+    return [int(step) for step in np.linspace(diffusion.steps - 1, 0, diffusion.sampled).round()]
 
 
 def ddpm_step(x: Tensor, epsilon: Tensor, step: int, steps: int) -> tuple[Tensor, float]:

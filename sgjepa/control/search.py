@@ -49,7 +49,9 @@ class Search:
         check_bounds(self, candidates=(1, 1e6), iterations=(1, 1e6), elites=(1, 1e6), spread=(0, 1e3), momentum=(0, 1))
         check_bounds(self, temperature=(1e-9, 1e9), colour=(0, 10), shrink=(1, 100), kept=(0, 1))
         if self.elites > self.candidates:
-            raise InputError(f"a search cannot choose {self.elites} elites among {self.candidates} candidates")
+            raise InputError(
+                f"a search cannot choose {self.elites} elites among {self.candidates} candidates: ask for fewer (--elites)"
+            )
 
     def count(self, iteration: int) -> int:
         """Candidates of an iteration."""

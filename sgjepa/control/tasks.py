@@ -12,7 +12,7 @@ import numpy as np
 from sgjepa.control.tilt import THETA, to_angles, to_vector
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
-from sgjepa.envs import find
+from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import World
 
 
@@ -31,10 +31,16 @@ TASKS = {
 }
 
 
+def _with_tasks() -> list[str]:
+    return [name for name, env in ENVS.items() if env.world.succeeds]
+
+
 def task_of(world: str) -> Task:
     """The task of a world; an InputError if it has none."""
     if not find(world).world.succeeds:
-        raise InputError(f"{world} has no task, so there is nothing to succeed in: a policy needs a world with one")
+        raise InputError(
+            f"{world} has no task, so there is nothing to succeed in: worlds with one: {', '.join(_with_tasks())}"
+        )
     return TASKS.get(world, Task())
 
 

@@ -12,6 +12,9 @@ from sgjepa.control.tasks import task_of
 from sgjepa.control.trial import Subject
 from sgjepa.data.store import Dataset
 
+# of a policy's settings: what trainings that belong together may differ in, or what changes nothing in them
+_INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
+
 
 def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subject:
     """The finished policy in a folder; its trials go there. execute: E, as its task says if None."""
@@ -30,7 +33,8 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subje
 def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
     """Who drives, as its trials remember it."""
     there = policy.record.settings
-    shared = {key: value for key, value in there.config.items() if key not in ("seed", "type")}
+    shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}
     # policies on runs that differ in their training seed alone belong together
     shared |= {"source": re.sub(r"-seed\d+$", "", there.source.name), "data": dict(there.data)}
+    shared |= {"encoder": policy.encoder} if policy.encoder else {}
     return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])

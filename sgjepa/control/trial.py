@@ -29,15 +29,15 @@ from sgjepa.core import config, files, lock, output, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import read_table, write_table
-from sgjepa.data.config import with_meshes
-from sgjepa.data.store import Dataset, training_samplers
+from sgjepa.data.config import begin_episode, make_env, with_meshes
+from sgjepa.data.store import Dataset, split_episodes, training_samplers
 from sgjepa.envs import find
 from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 
 MADE_BY = "sgjepa control"
 FILES = (RECORD, ROWS, CONTROLS)
-SPLIT = "test"
+SPLIT, HELD_OUT = "test", "held-out"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
 _FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
 _MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
@@ -56,10 +56,15 @@ class Subject:
 
 @dataclass(frozen=True)
 class Beginnings:
-    """The episodes that are driven, found once for all who drive them. cases: what was asked; None: whole episodes."""
+    """The episodes that are driven, found once for all who drive them. cases: what was asked; None: whole episodes.
+
+    split: that they are numbered in. whole: they are all that there are.
+    """
 
     starts: tuple[Start, ...]
     cases: Cases | None = None
+    split: str = SPLIT
+    whole: bool = True
 
 
 def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
@@ -81,10 +86,10 @@ def trial(
     begun = begun or beginnings(dataset)
     if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
-    count, cases = len(begun.starts), begun.cases
-    settings = TrialSettings(subject.driver, subject.how, dataset.test.digest, SPLIT, count, sampling, _MEANING, cases)
-    first = f"first{count}" if cases is None and count < dataset.test.episodes else ""
-    differs = "-".join(part for part in (subject.differs, first, _unusual(cases)) if part)
+    count, cases, part = len(begun.starts), begun.cases, dataset.test if begun.split == SPLIT else dataset.train
+    settings = TrialSettings(subject.driver, subject.how, part.digest, begun.split, count, sampling, _MEANING, cases)
+    which = ("" if begun.split == SPLIT else HELD_OUT, "" if begun.whole else f"first{count}")
+    differs = "-".join(part for part in (subject.differs, *which, _unusual(cases)) if part)
     name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
     place = subject.folder / name
     if _kept(place, settings):
@@ -97,14 +102,37 @@ def trial(
     return place
 
 
-def beginnings(dataset: Dataset, episodes: int | None = None, cases: Cases | None = None) -> Beginnings:
-    """Of planning cases, or of the first so many test episodes, all if None."""
+def beginnings(
+    dataset: Dataset, episodes: int | None = None, cases: Cases | None = None, held_out: bool = False
+) -> Beginnings:
+    """Of planning cases, or of the first so many test episodes, all if None.
+
+    held_out: of the training episodes that no model and no policy learned from, to choose settings by.
+    """
+    _check_world(dataset)
     if cases is not None:
         return Beginnings(tuple(cases_of(dataset, cases)), cases)
-    count = dataset.test.episodes if episodes is None else episodes
-    if not 1 <= count <= dataset.test.episodes:
-        raise InputError(f"{dataset.path} has {dataset.test.episodes} test episodes; {count} were asked for")
-    return Beginnings(tuple(starts(dataset.settings, SPLIT, range(count))))
+    split = "train" if held_out else SPLIT
+    numbers = split_episodes(dataset.train.episodes)[1].tolist() if held_out else list(range(dataset.test.episodes))
+    count = len(numbers) if episodes is None else episodes
+    if not 1 <= count <= len(numbers):
+        kind = "held-out" if held_out else "test"
+        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
+    return Beginnings(tuple(starts(dataset.settings, split, numbers[:count])), None, split, count == len(numbers))
+
+
+def _check_world(dataset: Dataset) -> None:
+    """Refuse a dataset whose world has changed since: its test episodes would begin otherwise than it says."""
+    env, part = make_env(dataset.settings), dataset.test
+    begin_episode(dataset.settings, env, SPLIT, 0)
+    here, there = env.state().astype(np.float64), part.state[0, 0].astype(np.float64)
+    env.close()
+    if not np.allclose(here, there, rtol=1e-4, atol=5e-4):
+        far = float(np.abs(here - there).max())
+        raise InputError(
+            f"{dataset.path} was made with another simulator: its first test episode begins {far:.2g} elsewhere than the "
+            f"world does now; make it again with `sgjepa data {dataset.settings.world}`"
+        )
 
 
 def _unusual(cases: Cases | None) -> str:
@@ -200,7 +228,7 @@ def _waves(
         for i, (part, found) in enumerate(zip(parts, there, strict=True)):
             if found is None:
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
-                found = drive_from(subject.policy, fleet, world, SPLIT, part, settings.sampling, steps)
+                found = drive_from(subject.policy, fleet, world, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
                 write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
                 bar.update(len(part))

@@ -65,7 +65,7 @@ def _as_of_today(cls: type, written: Any, folder: Path) -> Any:
 def about(folder: Path) -> RunRecord:
     """What run.json says."""
     if not (folder / CONFIG).is_file():
-        raise InputError(f"{folder} is not a run (no {CONFIG})")
+        raise InputError(f"{folder} is not a run (no {CONFIG}); make one with `sgjepa train`, or see `sgjepa zoo`")
     return records.read(
         RunRecord, folder / CONFIG, f"put back what `sgjepa train` wrote, or train in another --out than {folder}"
     )

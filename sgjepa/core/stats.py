@@ -60,10 +60,11 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (last - (count - 1) / 2)[place]
 
 
-def fit_zscore(x: np.ndarray, floor: float = 1e-6) -> ZScore:
-    """x: (N, C). A channel that never varies gets `floor` as its spread, so that it maps to zero."""
+def fit_zscore(x: np.ndarray, least: float = 1e-6) -> ZScore:
+    """x: (N, C). A channel that never varies maps to zero, and another value of it to its distance: its spread is 1."""
     x = np.asarray(x, dtype=np.float64)
-    std = np.maximum(x.std(axis=0), floor)
+    std = x.std(axis=0)
+    std = np.where(std < least, 1.0, std)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
 
 
@@ -104,14 +105,14 @@ def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: f
 
 
 def bootstrap_difference(
-    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95, paired: bool = True
 ) -> list[Interval]:
     """The same for mean(one) - mean(other) on the same episodes: both see the same resample of them.
 
-    With equally many seeds these are paired too; otherwise each side draws its own.
+    With equally many seeds these are paired too, unless told otherwise; else each side draws its own.
     """
     one, other = _with_seeds(one), _with_seeds(other)
-    if len(one) == len(other):
+    if paired and len(one) == len(other):
         return bootstrap(one - other, resamples, seed, level)
     gaps = _means(one, resamples, seed) - _means(other, resamples, seed, side=1)
     return _intervals(one.mean(axis=(0, 1)) - other.mean(axis=(0, 1)), gaps, one.shape[1], level)
@@ -124,6 +125,34 @@ def bootstrap_ratio(
     one, other = _with_seeds(one), _with_seeds(other)
     ratios = _means(one, resamples, seed) / _means(other, resamples, seed, side=1)
     return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
+
+
+def bootstrap_share(
+    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """mean(one) / mean(other), where both are of the same trainings: the spread over trainings is that of their ratios.
+
+    A training in which the denominator is zero throughout says nothing about it.
+    """
+    one, other = _with_seeds(one), _with_seeds(other)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = one.mean(axis=1) / other.mean(axis=1)  # (seeds, columns)
+        shares = resample(one.shape[1], resamples, seed)
+        drawn = (shares @ one.mean(axis=0)) / (shares @ other.mean(axis=0))
+    drawn = drawn + _spread(each[np.isfinite(each).all(axis=1)], resamples, seed)
+    return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), drawn, one.shape[1], level)
+
+
+def bootstrap_known(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> Interval:
+    """The mean of values (seeds, episodes), not-a-number where there is none: over the episodes that have one in any
+    training, each with the mean of its trainings; the spread over trainings is that of their own means."""
+    count = np.isfinite(values).sum(axis=0)
+    known = np.nansum(values, axis=0)[count > 0] / count[count > 0]  # (E,)
+    if len(known) < 2:  # one value has no interval
+        return Interval(float(known[0]) if len(known) else math.nan, math.nan, math.nan, len(known))
+    each = np.array([row[np.isfinite(row)].mean() for row in values if np.isfinite(row).any()])
+    drawn = resample(len(known), resamples, seed) @ known[:, None] + _spread(each[:, None], resamples, seed)
+    return _intervals(known[:, None].mean(axis=0), drawn, len(known), level)[0]
 
 
 def bootstrap_of(

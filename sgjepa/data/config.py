@@ -71,9 +71,20 @@ def make_env(settings: DatasetConfig) -> Env:
 
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
     """Any episode of the dataset, alone."""
+    return episode.simulate(env, *_launch(settings, env, split, number))
+
+
+def begin_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> None:
+    """Put the environment where that episode begins; no picture is drawn."""
+    seed, law, plan = _launch(settings, env, split, number)
+    env.begin(seed, episode.reset_options(law, plan))
+
+
+def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple[int, dict[str, float], str]:
+    """Seed, laws and plan of an episode."""
     law = episode_law(settings.part(split).laws, settings.seed, split, number)
     plan = episode_plan(env.world.plans, settings.seed, split, number)
-    return episode.simulate(env, episode_seed(settings.seed, split, number), law, plan)
+    return episode_seed(settings.seed, split, number), law, plan
 
 
 def check(settings: DatasetConfig) -> None:

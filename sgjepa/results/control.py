@@ -2,7 +2,7 @@
 
 Sampling seeds are averaged within an episode: they are tries at the same thing. Intervals know episodes, and where a policy
 was trained several times also the trainings (core/stats.py). Where that says nothing, Wilson's interval of a share is taken:
-all values are equal, or one training has few episodes.
+all values are equal, or the episodes are few and it is the wider one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, wilson
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, wilson
 from sgjepa.core.tables import Table
 from sgjepa.envs.world import Measure
 from sgjepa.laws import Sampler
@@ -28,7 +28,7 @@ from sgjepa.laws import inside as inside_of
 from sgjepa.results.gather import Axis
 from sgjepa.results.load import LABELS, REGIONS
 
-FEW = 30  # episodes of one training, below which a share's interval is Wilson's
+FEW = 30  # episodes, below which a share's interval is Wilson's if that is wider
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
 REFERENCES = {  # that learn nothing
@@ -100,6 +100,11 @@ class Player:
         """The name of a policy that learns nothing; empty for one that was trained."""
         return "" if self.first.driver.weights else self.first.driver.name
 
+    @property
+    def seeds(self) -> list[int | None]:
+        """Of its trainings, in their order."""
+        return [trials[0].driver.seed for trials in self.trainings]
+
     def stack(self, measure: str, chosen: np.ndarray | None = None) -> np.ndarray:
         """(trainings, E): the mean over the sampling seeds that have it."""
         found = np.stack([_mean([trial.table[measure] for trial in trials]) for trials in self.trainings])
@@ -109,11 +114,7 @@ class Player:
         """Of the chosen episodes, (E,) bool."""
         values = self.stack(measure.name, chosen)
         if measure.unit:  # a count, or a time that not every episode has
-            known = _mean(list(values))
-            known = known[np.isfinite(known)]
-            if len(known) < 2:  # one value has no interval
-                return Estimate(Interval(float(known[0]) if len(known) else np.nan, np.nan, np.nan, len(known)), BOOTSTRAP)
-            return Estimate(bootstrap(known[:, None])[0], BOOTSTRAP)
+            return Estimate(bootstrap_known(values), BOOTSTRAP)
         return _share(values)
 
     def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
@@ -124,8 +125,7 @@ class Player:
         count = int((happened.mean(axis=0) > 0).sum())
         if len(self.trainings) == 1 and set(np.unique(happened)) <= {0.0, 1.0}:
             return _share(both[:, happened[0] > 0])
-        with np.errstate(invalid="ignore", divide="ignore"):  # a resample in which it never happened
-            found = bootstrap_ratio(both[..., None], happened[..., None])[0]
+        found = bootstrap_share(both[..., None], happened[..., None])[0]
         if not found.low < found.high:
             return Estimate(Interval(found.mean, *wilson(found.mean * count, count), count), WILSON)
         return Estimate(Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
@@ -199,7 +199,7 @@ class Played:
     def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
         """`one` minus `other` on the same chosen episodes, of what happened or not."""
         mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
-        found = bootstrap_difference(mine, theirs)[0]
+        found = bootstrap_difference(mine, theirs, paired=one.seeds == other.seeds)[0]
         if found.low == found.high and found.count:
             # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
             sure = wilson(found.count, found.count)[0]
@@ -220,9 +220,12 @@ def _share(values: np.ndarray) -> Estimate:
     if count == 0:
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
     mean = float(values.mean())
+    low, high = wilson(mean * count, count)
     if (values == values.flat[0]).all() or (trainings == 1 and count < FEW):
-        return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
+        return Estimate(Interval(mean, low, high, count), WILSON)
     found = bootstrap(values[..., None])[0]
+    if count < FEW and found.high - found.low < high - low:  # a bootstrap of few values is too sure of itself
+        return Estimate(Interval(mean, low, high, count), WILSON)
     return Estimate(Interval(mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
 
 
@@ -241,6 +244,8 @@ def source_label(driver: Driver, world: str) -> str:
     """What a trained policy looks at, in words."""
     source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
     label = "true state" if source == "state" else LABELS.get(source, source)
+    if encoder := driver.settings.get("encoder"):  # a foreign one
+        label = f"{label}, {encoder}"
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
 
 
@@ -252,7 +257,8 @@ def gather_trials(places: Sequence[Path]) -> Played:
     first = trials[0]
     groups: dict[str, dict[tuple[object, ...], list[Trial]]] = {}
     for trial in trials:
-        if trial.about.settings.data != first.about.settings.data or not np.array_equal(trial.episodes, first.episodes):
+        mine, theirs = ((one.about.settings.data, one.about.settings.cases) for one in (trial, first))
+        if mine != theirs or not np.array_equal(trial.episodes, first.episodes):
             raise InputError(f"{trial.folder} and {first.folder} are of different episodes; compare them apart")
         driver = trial.driver
         recipe = [label_of(trial), driver.settings, trial.about.settings.how]
@@ -263,5 +269,6 @@ def gather_trials(places: Sequence[Path]) -> Played:
     for label, group in zip(labels, groups.values(), strict=True):
         one = next(iter(group.values()))[0]
         apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
-        players.append(Player(apart, tuple(tuple(found) for found in group.values())))
+        by_seed = sorted(group.values(), key=lambda trials: (trials[0].driver.seed or 0, trials[0].driver.weights))
+        players.append(Player(apart, tuple(tuple(found) for found in by_seed)))
     return Played(tuple(players))

@@ -155,7 +155,7 @@ def needed(about: EvaluationRecord) -> tuple[str, ...]:
 def evaluated(folder: Path) -> list[str]:
     """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a run")
+        raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
     found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")

@@ -25,7 +25,7 @@ from sgjepa.recipes.training import recipe
 from sgjepa.report.control import write_control
 from sgjepa.report.overview import overview
 from sgjepa.results.control import gather_trials
-from sgjepa.results.verdicts import write_claims
+from sgjepa.results.verdicts import LEAST, write_claims
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
@@ -70,7 +70,7 @@ class ControlStudy:
         updates: of world models and policies. only: patterns of the runs' names.
         """
         size, out, datasets = asked.size, asked.out, asked.datasets
-        seeds = {"mini": 2}.get(size, 1) if asked.seeds is None else asked.seeds
+        seeds = {"mini": LEAST}.get(size, 1) if asked.seeds is None else asked.seeds
         cells = chosen(models(size), asked.only)
         chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
         if asked.runs is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sgjepa.core import machine
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
@@ -14,7 +15,7 @@ from sgjepa.report.words import join
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import ablation
-from sgjepa.results.verdicts import Claims, measure
+from sgjepa.results.verdicts import LEAST, Claims, measure
 
 OURS = "SG-JEPA (GRU)"
 TABLE = "tables/control.csv"
@@ -42,7 +43,10 @@ def summary(played: Mapping[str, Played]) -> Finding:
         words += _said(world, one)
         claims += _claims(world, one)
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
-    caption = "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings."
+    caption = (
+        "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings. The "
+        "paper's numbers are there for scale: of its own size, scenes and launches."
+    )
     drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
     title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
     return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
@@ -88,7 +92,9 @@ def _compared(played: Played, ours: Player, other: Player) -> str:
     points = _points(gap)
     # a larger share is better, a larger error worse
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
-    return f"{said[verdict(gap)]} ({points.mean:+.1f} points, {points.low:+.1f} to {points.high:+.1f})"
+    trainings = min(len(ours.trainings), len(other.trainings))
+    few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
+    return f"{said[verdict(gap)]} ({points.mean:+.1f} points, {points.low:+.1f} to {points.high:+.1f}{few})"
 
 
 def _points(one: Interval) -> Interval:
