@@ -70,6 +70,8 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["data", "square", "--codec", "png"], "unknown codec 'png'"),
         (["data", "square", "--image-size", "3"], "image_size must be a whole number from 8"),
         (["data", "square", "--workers", "0"], "workers must be at least 1"),
+        (["study", "control", "--size", "small", "--only", "x"], "study control has nothing to train at size small"),
+        (["describe", "square"], "did you mean square_gru?"),
         (["study", "sigreg", "--workers", "0"], "--workers must be at least 1, got 0"),
         (["data", "square", "--seed", "-1"], "seed must not be negative"),
         (["data", "square", "--train-episodes", "0"], "at least one train episode"),

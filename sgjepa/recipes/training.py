@@ -193,7 +193,7 @@ RECIPES = {f"{name}_{method}": (worlds, make) for name, worlds in WORLDS.items()
 def recipe(name: str, size: str) -> Run:
     """The run of that name, such as square_gru."""
     if name not in RECIPES:
-        near = difflib.get_close_matches(name, RECIPES, n=1)
+        near = [f"{name}_gru"] if name in WORLDS else difflib.get_close_matches(name, RECIPES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         choices = f"worlds: {', '.join(WORLDS)}; methods: {', '.join(METHODS)}"
         raise InputError(f"unknown recipe '{name}'{hint}; a recipe is WORLD_METHOD, {choices}")

@@ -29,7 +29,7 @@ class Cell:
 def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
     """The cells whose names fit one of the patterns, in their own order."""
     names = [cell.run.name for cell in cells]
-    for pattern in only:
+    for pattern in only if names else ():
         if not fnmatch.filter(names, pattern):
             raise unknown("cell", pattern, names)
     kept = {name for pattern in only for name in fnmatch.filter(names, pattern)}

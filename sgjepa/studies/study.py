@@ -136,6 +136,8 @@ def run_study(study: Study, asked: Asked) -> Path:
 
 def planned(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> list[Chain]:
     """All before the first training: what cannot be is refused, datasets are made, and what it will take is said."""
+    if not cells:
+        raise InputError(f"study {study.name} has nothing to train at size {asked.size}; choose another --size")
     if seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {seeds}")
     if asked.workers is not None and asked.workers < 1:

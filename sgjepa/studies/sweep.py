@@ -172,8 +172,8 @@ def table(
     for row in paper.rows if paper else ():
         theirs = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
         cells = (theirs.get(head) for head in [*(column.head for column in columns), *extra])
-        setting = (_plain(one) for one in row[: len(heads)])
-        rows.append(("paper", *setting, paper.trainings if paper else "", *(_plain(cell) for cell in cells)))
+        named = (_plain(one) for one in row[: len(heads)])
+        rows.append(("paper", *named, paper.trainings if paper else "", *(_plain(cell) for cell in cells)))
     head = ("", *heads, "trainings", *(column.head for column in columns), *extra)
     return head, tuple(rows), to_csv(records)
 
