@@ -47,7 +47,10 @@ def test_the_list_of_commands_shows_every_stage_in_the_order_of_use() -> None:
 
 
 def test_the_first_screen_stays_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 70
+    """What it is, a picture, the commands and the first table come first, and the whole is two screens."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert lines.index("<!-- end -->") < 40
+    assert len(lines) <= 90
 
 
 def test_the_citation_file_and_the_bibtex_name_the_same_paper() -> None:
