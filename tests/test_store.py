@@ -43,6 +43,7 @@ def test_a_channel_that_never_varies_becomes_zero() -> None:
 
     constant = np.full((10, 1), 3.0)
     assert (fit_zscore(constant)(constant) == 0).all()
+    assert fit_zscore(constant)(constant + 2).tolist() == [[2.0]] * 10, "another value is as far away as it is"
 
 
 @pytest.mark.parametrize("keep", ["ram", "disk"])
