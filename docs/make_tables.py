@@ -40,15 +40,12 @@ def errors(name: str, regions: Sequence[str], columns: Sequence[tuple[str, str]]
         here = {(row["method"], row["metric"], row["horizon"]): row for row in rows if row["region"] == region}
         count = next(iter(here.values()))["episodes"]
         found.append(_line([f"*{REGIONS[region]}, {count} episodes*", *[""] * len(heads)]))
-        for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in SHOWN):
-            cells = [here.get((label, *column)) for column in columns]
-            first = next(cell for cell in cells if cell)
-            seeds = f", {first['seeds']} trainings" if int(first["seeds"]) > 1 else ""
-            shown = [_value(cell, interval=cell is not None and cell["kind"] == "method") for cell in cells]
+        for label in _methods(rows):
+            named, *shown = _errors(label, [here.get((label, *column)) for column in columns])
             if paper:
                 says = [everywhere.get((f"paper: {label.split(',')[0]}", paper, horizon)) for horizon in ("mean", "44")]
                 shown.append(" / ".join(f"{float(one['mean']):.4f}" for one in says if one) if region == regions[0] else "")
-            found.append(_line([f"{SHOWN.get(label, label)}{seeds}", *shown]))
+            found.append(_line([named, *shown]))
     return "\n".join(found)
 
 
@@ -59,12 +56,20 @@ def position(name: str, horizons: Sequence[str]) -> str:
     found = {(row["method"], row["region"], row["horizon"]): row for row in rows}
     lines = [_line(["", *(f"{REGIONS[region]}, {_when(horizon)} (m)" for region, horizon in columns)])]
     lines.append(_line(["---"] * (len(columns) + 1)))
-    for label in dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in SHOWN):
-        cells = [found[label, *column] for column in columns]
-        seeds = f", {cells[0]['seeds']} trainings" if int(cells[0]["seeds"]) > 1 else ""
-        shown = (_value(cell, interval=cell["kind"] == "method") for cell in cells)
-        lines.append(_line([f"{SHOWN.get(label, label)}{seeds}", *shown]))
+    lines += [_line(_errors(label, [found[label, *column] for column in columns])) for label in _methods(rows)]
     return "\n".join(lines)
+
+
+def _methods(rows: Sequence[Row]) -> list[str]:
+    """And the references that are shown."""
+    return list(dict.fromkeys(row["method"] for row in rows if row["kind"] == "method" or row["method"] in SHOWN))
+
+
+def _errors(label: str, cells: Sequence[Row | None]) -> list[str]:
+    """A line's cells: who, with how many trainings, and the errors; intervals of methods only."""
+    first = next(cell for cell in cells if cell)
+    seeds = f", {first['seeds']} trainings" if int(first["seeds"]) > 1 else ""
+    return [f"{SHOWN.get(label, label)}{seeds}", *(_value(cell, interval=first["kind"] == "method") for cell in cells)]
 
 
 def by_law(name: str, law: str, methods: Sequence[str], values: Sequence[float], metric: str = "position_l2") -> str:
@@ -143,12 +148,17 @@ def control(name: str) -> str:
     return "\n".join(lines)
 
 
-def worlds(name: str) -> str:
-    """Where a size can decide: what the study of predictors says of each world."""
-    rows = read(name)
-    heads = [head for head in rows[0] if head != "episodes"]
-    lines = [_line(heads), _line(["---"] * len(heads))]
-    return "\n".join(lines + [_line([row[head].replace("-", "\N{MINUS SIGN}") for head in heads]) for row in rows])
+def worlds() -> str:
+    """Where a size can decide: what the study of predictors says of each world, those with the most room first."""
+    found = []
+    for path in (RESULTS / "studies").glob("predictors-*/finding.csv"):
+        rows, size = read(path.relative_to(RESULTS).with_suffix("").as_posix()), path.parent.name.split("-")[1]
+        note = "" if size == "mini" else f", {size} size"
+        found += [{**row, "world": f"{row['world']}{note}"} for row in rows]
+    found.sort(key=lambda row: (-float(row["room"].split()[0]), row["world"]))
+    heads = [head for head in found[0] if head != "episodes" and all(head in row for row in found)]
+    cells = [[row[head].replace("-", "\N{MINUS SIGN}") for head in heads] for row in found]
+    return "\n".join(map(_line, [heads, ["---"] * len(heads), *cells]))
 
 
 def _share(row: Row | None) -> str:
@@ -194,7 +204,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "control": lambda: control("studies/control-mini/control"),
-    "worlds": lambda: worlds("worlds_mini"),
+    "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
     "square_small": lambda: position("square_small_errors", ("1", "5", "16", "32", "44")),

@@ -3,9 +3,9 @@
     python docs/make_zoo.py approach_ball_gru runs/approach_ball_gru-mini-seed* --datasets datasets --about "..."
     python docs/make_zoo.py catcher_policy policies/arm_catcher_ball_gru-mini-seed0-mini-seed0 --about "..."
 
-The best is the one whose rollouts err least on validation episodes; of policies (zoo_policy.py) the one with the lowest loss
-on held-out episodes. Its weights are rounded to half precision first; the probe is fitted to what is left, and the card's
-scores are those of the rounded model.
+The best is, of those with a decoder, the one whose rollouts err least on validation episodes; of policies (zoo_policy.py)
+the one with the lowest loss on held-out episodes. Its weights are rounded to half precision first; the probe is fitted to
+what is left, and the card's scores are those of the rounded model.
 """
 
 from __future__ import annotations
@@ -64,9 +64,13 @@ def add(runs: list[Path], target: Path, datasets: Path, about: str) -> None:
     found = {folder: validation_error(folder, dataset) for folder in runs}
     for folder, error in found.items():
         print(f"{folder}: {error:.4f} on validation episodes")
-    best = min(found, key=found.__getitem__)
+    drawn = [folder for folder in found if (folder / run_folder.DECODER).is_file()]
+    if not drawn:
+        raise SystemExit("none has a decoder: train with --decoder")
+    best = min(drawn, key=found.__getitem__)
     others = ", ".join(f"{error:.3f}" for _, error in sorted(found.items()))
-    chosen = f"the lowest mean position error on validation episodes of {len(found)} trainings (m): {others}"
+    which = f"{len(found)} trainings" + ("" if len(drawn) == len(found) else f", {len(drawn)} of them with a decoder")
+    chosen = f"{found[best]:.3f} m, the lowest mean position error on validation episodes; of {which}: {others}"
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch) / target.name
         rounding.run(best, place, (run_folder.MODEL, run_folder.DECODER))

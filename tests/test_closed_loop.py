@@ -28,6 +28,7 @@ class Follower:
     """Moves towards what is red in the picture: its controls hang on every frame it is shown."""
 
     sees: View = "frames"
+    by_chance = False
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         self._last = np.zeros((len(seeds), 3), np.float32)

@@ -92,18 +92,15 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
 
     latents: of runs, their errors on held-out clips, for the page.
     """
-    from sgjepa.control.records import SIMULATOR
-    from sgjepa.control.simple import BY_CHANCE
     from sgjepa.control.trial import MADE_BY, REFERENCES, trial
     from sgjepa.core import machine
     from sgjepa.report.control import sentences, write_control
     from sgjepa.results.control import gather_trials
 
-    by_chance = (*BY_CHANCE, SIMULATOR)  # a search in the true simulator draws candidates too
     places = [
         trial(subject, dataset, seed, begun, options.workers or machine.cores())
         for subject in subjects
-        for seed in range(options.seeds if subject.driver.weights or subject.driver.name in by_chance else 1)
+        for seed in range(options.seeds if subject.policy.by_chance else 1)
     ]
     played = gather_trials(places)
     page = write_control(played, options.out, MADE_BY, (REFERENCES,), latents)

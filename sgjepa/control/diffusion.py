@@ -40,6 +40,8 @@ class _Episodes:
 class DiffusionPolicy:
     """Drives N episodes side by side (control/policy.py). An episode's controls depend on its own seed and frames alone."""
 
+    by_chance = True  # controls begin as noise
+
     def __init__(self, record: PolicyRecord, network: Network, features: Features, diffusion: Diffusion, execute: int):
         self.record, self.diffusion, self.execute = record, diffusion, execute
         self._network, self._features = network.to(device()).eval(), features

@@ -58,6 +58,7 @@ class Planner:
     """
 
     sees: View = "frames"
+    by_chance = True  # candidates are drawn
 
     def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig, kept: int = 0):
         """kept: latents that the price looks back on, if these are more than H."""

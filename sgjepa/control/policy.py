@@ -19,6 +19,10 @@ class Policy(Protocol):
     @property
     def sees(self) -> View: ...
 
+    @property
+    def by_chance(self) -> bool:
+        """Another seed may make it do something else, so that one episode is worth several tries."""
+
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         """Begin N episodes under these laws, (N, L). seeds: an episode's chance comes from its own and nothing else."""
 

@@ -15,6 +15,7 @@ class Demonstrator:
     """Does what the world's scripted expert would do, from the true state: what a policy that imitates it can hope for."""
 
     sees: View = "expert"
+    by_chance = False
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         pass
@@ -27,6 +28,7 @@ class HoldStill:
     """Asks the robot to stay as it starts: how often the task does itself."""
 
     sees: View = "state"
+    by_chance = False
 
     def __init__(self, world: World):
         self._control = np.array(world.still or np.zeros(len(world.control)), np.float32)
@@ -42,6 +44,7 @@ class Random:
     """Every control anywhere within its limits, for every frame anew."""
 
     sees: View = "state"
+    by_chance = True
 
     def __init__(self, world: World):
         self._limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
@@ -60,7 +63,6 @@ SIMPLE: dict[str, Callable[[World], Policy]] = {
     "still": HoldStill,
     "random": Random,
 }
-BY_CHANCE = ("random",)  # the others do the same at every try
 
 
 def simple(name: str, world: World) -> Policy:

@@ -28,6 +28,7 @@ class TrueSimulator:
     """Drives N episodes of a world with a goal."""
 
     sees: View = "state"
+    by_chance = True  # candidates are drawn
     together = 1
 
     def __init__(self, settings: DatasetConfig, cfg: PlannerConfig):

@@ -18,7 +18,6 @@ CAPTION = (
     "A claim holds where all of the interval lies on the side that the paper says, does not hold where all of it lies on "
     "the other, and is not decided otherwise, or with fewer than three trainings."
 )
-_HERE = "here "  # the paper's number for the same world and horizon
 Found = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
 
 
@@ -31,14 +30,18 @@ def number(one: Measured) -> str:
 
 
 def rows(found: Found) -> list[tuple[str, ...]]:
-    """A line for each claim and place; a claim without a result has one too."""
+    """A line for each claim and place; a claim without a result has one too.
+
+    A claim is named in its first line alone; the paper's number for the very place stands in each.
+    """
     lines: list[tuple[str, ...]] = []
     for name, claim in CLAIMS.items():
-        for record, one in found.get(name, ()):
+        for place, (record, one) in enumerate(found.get(name, ())):
             where = f"{one.where}, {record.size} size: {one.measured}"
-            paper = f"{_HERE}{one.paper}; {claim.paper}" if one.paper else claim.paper
+            here = f"here {one.paper}" if one.paper else ""
+            paper = "; ".join(part for part in (here, claim.paper if place == 0 else "") if part)
             shown = (number(one), str(one.seeds), so_far(one), f"`{record.command}`")
-            lines.append((claim.statement, paper, where, *shown))
+            lines.append((claim.statement if place == 0 else "", paper, where, *shown))
         if not found.get(name):
             lines.append((claim.statement, claim.paper, "", "", "", MISSING, f"`sgjepa study {claim.study}`"))
     return lines
@@ -46,7 +49,7 @@ def rows(found: Found) -> list[tuple[str, ...]]:
 
 def as_markdown(found: Found) -> str:
     """docs/claims.md."""
-    body = [_line(HEAD), _line(("---",) * len(HEAD)), *map(_line, _without_repeats(rows(found)))]
+    body = [_line(HEAD), _line(("---",) * len(HEAD)), *map(_line, rows(found))]
     return "\n".join(
         [
             TITLE,
@@ -72,17 +75,6 @@ def tally(found: Found) -> str:
     said = [f"{count} {'result' if count == 1 else 'results'} “{verdict}”" for verdict, count in sorted(counts.items())]
     said += [f"{missing} without a result"] if missing else []
     return f"{len(CLAIMS)} claims: {join(said)}."
-
-
-def _without_repeats(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A claim is named in its first line alone; the paper's number for the very place stands in each."""
-    seen: set[str] = set()
-    found: list[tuple[str, ...]] = []
-    for line in lines:
-        here = line[1].partition("; ")[0] if line[1].startswith(_HERE) else ""
-        found.append(("", here, *line[2:]) if line[0] in seen else line)
-        seen.add(line[0])
-    return found
 
 
 def _line(cells: Sequence[str]) -> str:

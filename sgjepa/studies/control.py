@@ -155,16 +155,14 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
 
 
 def _references(data: Path, out: Path) -> list[Path]:
-    from sgjepa.control.simple import BY_CHANCE
     from sgjepa.control.trial import trial, untrained
 
     dataset = open_dataset(data)
-    tries = {name: 2 if name in BY_CHANCE else 1 for name in REFERENCES}
-    subjects = {name: untrained(name, dataset, out) for name in REFERENCES}
+    subjects = [untrained(name, dataset, out) for name in REFERENCES]
     return [
-        trial(subjects[name], dataset, sampling, processes=machine.cores())
-        for name, count in tries.items()
-        for sampling in range(count)
+        trial(subject, dataset, sampling, processes=machine.cores())
+        for subject in subjects
+        for sampling in range(2 if subject.policy.by_chance else 1)
     ]
 
 

@@ -68,6 +68,7 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
             (
                 world.replace("_", " "),
                 str(results.episodes("all")),
+                str(min(len(method.seeds) for method in results.methods)),
                 fixed(stay, 3),
                 fixed(simulator, 3),
                 f"{100 * room.mean:.0f} % ({100 * room.low:.0f} to {100 * room.high:.0f})",
@@ -83,13 +84,14 @@ def summary(by_world: Mapping[str, Results]) -> Finding:
             f"In {_named(undecided)} the simulator from the probed state is hardly better than an object that stays put: "
             "nobody could tell there which dynamics are right."
         )
-    head = ("world", "episodes", "stays put (m)", "simulator (m)", "room", *(f"{label} (m)" for label in _labels(by_world)))
     caption = (
         "Position error at the last horizon over all test episodes, and the room: the share of the error of an object that "
         "stays put that the simulator, started from what SG-JEPA's probe sees (without SG-JEPA, the first method's), does "
         "away with."
     )
-    head += (f"{OURS} / {THEIRS}", "decides")
+    errors = (f"{label} (m)" for label in _labels(by_world))
+    references = ("stays put (m)", "simulator (m)", "room")
+    head = ("world", "episodes", "trainings", *references, *errors, f"{OURS} / {THEIRS}", "decides")
     drawn = tuple(_pictures(by_world))
     shown = (
         "Position error at the last horizon over that of an object that stays put, with 95 % intervals: below 1 is better."
