@@ -26,6 +26,7 @@ from sgjepa.studies import (
     shapes,
     sigreg,
     tuning,
+    tuning_policy,
 )
 from sgjepa.studies.asked import Asked
 
@@ -64,6 +65,7 @@ _ALL: tuple[Answers, ...] = (
     control.STUDY,
     tuning.STUDY,
     tuning.REACHER,
+    tuning_policy.STUDY,
 )
 STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
 EVERYTHING = "all"  # instead of a study's name

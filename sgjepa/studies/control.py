@@ -9,15 +9,11 @@ A seed is a whole pipeline: the world model with that seed, and the policy on it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sgjepa.core import machine
-from sgjepa.core.progress import progress
-from sgjepa.core.workers import pool, submit
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.recipes.policies import policy
@@ -30,26 +26,13 @@ from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.control_findings import summary
+from sgjepa.studies.school import Pupil, teach
 from sgjepa.studies.study import Study, planned
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 STATE = "state"
 REFERENCES = ("expert", "still", "random")
 TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
-
-
-@dataclass(frozen=True)
-class Pupil:
-    """One policy to be trained and tried. run: the world model it sees through; None for the true state."""
-
-    run: Path | None
-    law: bool
-    seed: int
-    folder: Path
-    size: str
-    updates: int | None
-    tries: int
-    data: Path
 
 
 @dataclass(frozen=True)
@@ -93,11 +76,15 @@ class ControlStudy:
         return page
 
 
-def models(size: str) -> list[Cell]:
-    """The world models whose features are compared, in every world with a task under laws."""
+def worlds(size: str) -> list[str]:
+    """Those with a task under laws that have the size."""
     declared = {name: env.world for name, env in ENVS.items() if env.world.succeeds and env.world.nominal_law}
-    worlds = [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
-    return [Cell(_without_decoder(f"{world}_{method}", size)) for world in worlds for method in METHODS]
+    return [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
+
+
+def models(size: str) -> list[Cell]:
+    """The world models whose features are compared."""
+    return [Cell(_without_decoder(f"{world}_{method}", size)) for world in worlds(size) for method in METHODS]
 
 
 def _without_decoder(name: str, size: str) -> Any:
@@ -107,51 +94,17 @@ def _without_decoder(name: str, size: str) -> Any:
 
 def pupils(chain: Chain, asked: Asked) -> list[Pupil]:
     """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's."""
-    name, data, size, updates = chain.name, asked.datasets / chain.run.data[0], asked.size, asked.updates
+    name, data, seed = chain.name, asked.datasets / chain.run.data[0], chain.run.seed
+    settings = replace(policy(asked.size), seed=seed)
+    settings = settings if asked.updates is None else replace(settings, updates=asked.updates)
     eyes: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
     if name.endswith("_gru"):
         eyes += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
-    made = asked.out / "policies"
+    made, tries = asked.out / "policies", TRIES.get(asked.size, 1)
     return [
-        Pupil(
-            run, law, chain.run.seed, made / f"{name}-{size}-seed{chain.run.seed}", size, updates, TRIES.get(size, 1), data
-        )
-        for run, law, name in eyes
+        Pupil(run, replace(settings, law=law), made / f"{named}-{asked.size}-seed{seed}", data, tries)
+        for run, law, named in eyes
     ]
-
-
-def teach(pupils: Sequence[Pupil], processes: int | None) -> dict[Path, list[Path]]:
-    """Train and try policies, one process per core; returns the trials of each."""
-    found: dict[Path, list[Path]] = {}
-    with pool(min(len(pupils), processes or machine.cores())) as school:
-        calls = submit(school, _teach, *((pupil,) for pupil in pupils))
-        with progress(len(pupils), 0, "policies trained and tried", "policies") as bar:
-            for call in as_completed(calls):
-                folder, places = call.result()
-                found[folder] = places
-                bar.update(1)
-    return found
-
-
-def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
-    """In a process of its own."""
-    machine.prepare()
-    import torch
-
-    from sgjepa.control.features import open_features
-    from sgjepa.control.learn import train_policy
-    from sgjepa.control.trained import trained
-    from sgjepa.control.trial import trial
-    from sgjepa.envs import find
-
-    torch.set_num_threads(1)
-    dataset = open_dataset(pupil.data)
-    cfg = replace(policy(pupil.size), seed=pupil.seed, law=pupil.law)
-    cfg = cfg if pupil.updates is None else replace(cfg, updates=pupil.updates)
-    features = open_features(pupil.run, find(dataset.settings.world).world)
-    train_policy(cfg, features, dataset, pupil.folder)
-    subject = trained(pupil.folder, dataset)
-    return pupil.folder, [trial(subject, dataset, sampling) for sampling in range(pupil.tries)]
 
 
 def _references(data: Path, out: Path) -> list[Path]:

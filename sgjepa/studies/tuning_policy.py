@@ -1,0 +1,143 @@
+"""Which settings does the small policy get? Chosen on the true state and on held-out episodes, so on no compared method.
+
+Each setting differs from the recipe in one thing. Judged by success on the training episodes that no policy learned from;
+the loss on them and the seconds of the training stand beside it, since the small size should not take longer than minutes.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgjepa.control.config import PolicyConfig
+from sgjepa.control.policy_record import Scores, read_policy
+from sgjepa.core import output
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.tables import to_csv
+from sgjepa.recipes.policies import policy
+from sgjepa.report.content import Finding
+from sgjepa.report.control import write_control
+from sgjepa.report.overview import overview
+from sgjepa.report.words import count, fixed
+from sgjepa.results.control import Played, gather_trials
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import make_datasets
+from sgjepa.studies.control import STATE, TRIES, worlds
+from sgjepa.studies.school import Pupil, teach
+
+RECIPE = "recipe"
+TABLE = "tables/tuning_policy.csv"
+
+
+def grid(size: str) -> dict[str, PolicyConfig]:
+    """By name: the recipe, and what differs from it in one thing."""
+    usual = policy(size)
+    net, noise = usual.network, usual.diffusion
+    halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
+    return {
+        RECIPE: usual,
+        "half_updates": replace(usual, updates=max(1, usual.updates // 2)),
+        "twice_updates": replace(usual, updates=2 * usual.updates),
+        "third_rate": replace(usual, lr=0.3 * usual.lr),
+        "half_batch": replace(usual, batch=usual.batch // 2),
+        "half_width": replace(usual, network=replace(net, widths=halves)),
+        "twice_width": replace(usual, network=replace(net, widths=doubles)),
+        "two_layers": replace(usual, network=replace(net, layers=2)),
+        "twice_noise_steps": replace(usual, diffusion=replace(noise, steps=2 * noise.steps)),
+    }
+
+
+@dataclass(frozen=True)
+class PolicyTuning:
+    """As `Study`, for the settings of policies."""
+
+    name: str = "tuning_policy"
+    question: str = "Which settings does the small policy get? (true state, held-out episodes)"
+    claim: str = "None of the paper's: it fixes what the study of control compares, on none of the compared methods."
+
+    @property
+    def command(self) -> str:
+        return f"sgjepa study {self.name}"
+
+    def run(self, asked: Asked) -> Path:
+        """Train every setting in every world, try all on held-out episodes. only: patterns of WORLD_state_SETTING."""
+        output.check(asked.out / "report", self.command)
+        seeds = 1 if asked.seeds is None else asked.seeds
+        pupils = self.pupils(asked, seeds)
+        make_datasets([f"{world}-{asked.size}" for world in pupils], asked.datasets, asked.workers)
+        everyone = [pupil for some in pupils.values() for pupil in some]
+        print(f"{self.name}: {len(everyone)} to train on the true state and to try on held-out episodes;")
+        print(f"  the report goes to {asked.out / 'report'}", flush=True)
+        places = teach(everyone, asked.workers)
+        played = {world: gather_trials([p for one in some for p in places[one.folder]]) for world, some in pupils.items()}
+        pages = {world: write_control(one, asked.out / f"report-{world}", self.command) for world, one in played.items()}
+        finding = summary(played, {pupil.folder.name: read_policy(pupil.folder).scores for pupil in everyone})
+        return overview(finding, self.question, self.claim, pages, asked.out / "report", self.command)
+
+    def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
+        """By world."""
+        settings = grid(asked.size)
+        if asked.updates is not None:  # the shares of the grid stay
+            factor = asked.updates / settings[RECIPE].updates
+            settings = {name: replace(one, updates=max(1, round(one.updates * factor))) for name, one in settings.items()}
+        names = {f"{world}_{STATE}_{name}": (world, name) for world in worlds(asked.size) for name in settings}
+        for pattern in asked.only:
+            if not fnmatch.filter(names, pattern):
+                raise unknown("cell", pattern, names)
+        found: dict[str, list[Pupil]] = {}
+        for cell, (world, name) in names.items():
+            if asked.only and not any(fnmatch.fnmatch(cell, pattern) for pattern in asked.only):
+                continue
+            for seed in range(seeds):
+                folder = asked.out / "policies" / f"{cell}-{asked.size}-seed{seed}"
+                cfg, data = replace(settings[name], seed=seed), asked.datasets / f"{world}-{asked.size}"
+                found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES.get(asked.size, 1), held_out=True))
+        if not found:
+            raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
+        return found
+
+
+def summary(played: Mapping[str, Played], scores: Mapping[str, Scores | None]) -> Finding:
+    """Success of every setting in every world, and which does best. scores: of the policies, by their folders' names."""
+    rows: list[tuple[str, ...]] = []
+    records: list[dict[str, Any]] = []
+    success: dict[str, list[float]] = {}
+    for world, one in played.items():
+        everywhere = one.region("all")
+        for player in one.players:
+            names = [trials[0].driver.name for trials in player.trainings]
+            name = names[0].removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
+            found = player.estimate(one.about.measures[0], everywhere).interval
+            success.setdefault(name, []).append(found.mean)
+            learned = [scores[folder] for folder in names]
+            seconds = float(np.mean([each.seconds for each in learned if each]))
+            losses = [each.validation_loss for each in learned if each and each.validation_loss is not None]
+            loss = float(np.mean(losses)) if losses else float("nan")
+            share = f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+            cells = (share, fixed(loss, 4), f"{seconds / 60:.1f}")
+            rows.append((world.replace("_", " "), name.replace("_", " "), str(len(names)), *cells))
+            numbers = {"success": found.mean, "low": found.low, "high": found.high, "episodes": found.count}
+            costs = {"trainings": len(names), "validation_loss": loss, "seconds": seconds}
+            records.append({"world": world, "setting": name, **numbers, **costs})
+    tried = {name: float(np.mean(some)) for name, some in success.items() if len(some) == len(played)}
+    words = []
+    if tried:
+        best = max(tried, key=tried.__getitem__)
+        named, most = best.replace("_", " ").capitalize(), f"{100 * tried[best]:.1f} %"
+        usual = tried.get(RECIPE)
+        against = "" if usual is None or best == RECIPE else f"; the recipe {100 * usual:.1f} %"
+        words.append(
+            f"{named} succeeds most often, {most} as the mean of {count(len(played), 'world')}{against}. "
+            f"{count(len(tried), 'setting')} tried."
+        )
+    head = ("world", "setting", "trainings", "success (%)", "loss on held-out windows", "minutes of training")
+    caption = "Success on held-out episodes with 95 % intervals; every setting differs from the recipe in one thing."
+    return Finding("Which settings?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
+
+
+STUDY = PolicyTuning()
