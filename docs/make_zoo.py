@@ -37,7 +37,7 @@ from sgjepa.training.checkpoint import read_config  # noqa: E402
 
 MODELS = Path(zoo.__file__).parent / "models"
 FIRST = 12
-METRICS = ("position_l2", "velocity_l2", "angle_mae")
+METRICS = ("position_l2", "velocity_l2", "angle_deg", "rotation_turns")
 
 
 def main() -> None:

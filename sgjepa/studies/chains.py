@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
+from sgjepa.core.workers import end
 from sgjepa.training.run import Run
 
 if TYPE_CHECKING:  # a process says first how many threads torch may have
@@ -83,8 +84,7 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
                     working |= _submit(followers, left, pool, datasets)
                 bar.set_postfix_str(f"{len(left)} to go", refresh=False)
     except BaseException:
-        for process in list(getattr(pool, "_processes", {}).values()):
-            process.terminate()
+        end(pool)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

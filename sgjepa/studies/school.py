@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from sgjepa.control.config import PolicyConfig
 from sgjepa.core import machine
 from sgjepa.core.progress import progress
-from sgjepa.core.workers import pool, submit
+from sgjepa.core.workers import end, pool, submit
 from sgjepa.data.store import open_dataset
 
 
@@ -34,11 +35,15 @@ def teach(pupils: Sequence[Pupil], processes: int | None) -> dict[Path, list[Pat
     found: dict[Path, list[Path]] = {}
     with pool(min(len(pupils), processes or machine.cores())) as school:
         calls = submit(school, _teach, *((pupil,) for pupil in pupils))
-        with progress(len(pupils), 0, "policies trained and tried", "policies") as bar:
-            for call in as_completed(calls):
-                folder, places = call.result()
-                found[folder] = places
-                bar.update(1)
+        try:
+            with progress(len(pupils), 0, "policies", "trainings and trials") as bar:
+                for call in as_completed(calls):
+                    folder, places = call.result()
+                    found[folder] = places
+                    bar.update(1)
+        except BaseException:
+            end(school)
+            raise
     return found
 
 
@@ -56,6 +61,9 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
     torch.set_num_threads(1)
     dataset = open_dataset(pupil.data)
     features = open_features(pupil.run, find(dataset.settings.world).world)
-    train_policy(pupil.settings, features, dataset, pupil.folder)
+    try:
+        train_policy(pupil.settings, features, dataset, pupil.folder)
+    except KeyboardInterrupt:
+        os._exit(1)  # the last update is saved; a pool's process would take up the next policy
     subject, begun = trained(pupil.folder, dataset), beginnings(dataset, held_out=pupil.held_out)
     return pupil.folder, [trial(subject, dataset, sampling, begun) for sampling in range(pupil.tries)]
