@@ -134,18 +134,35 @@ def factorial(name: str) -> str:
     return "\n".join(lines)
 
 
-def control(name: str) -> str:
+def control() -> str:
     """Success in closed loop in per cent: a line per world and policy, in and out of distribution and over all episodes."""
-    rows = [row for row in read(name) if row["measure"] == "success" and not row["given"]]
-    found = {(row["world"], row["policy"], row["region"]): row for row in rows}
-    regions = ("in", "out", "all")
+    found, regions = _success(), ("in", "out", "all")
     lines = [_line(["", *(f"{REGIONS[region]} (%)" for region in regions)]), _line(["---"] * 4)]
-    for world in dict.fromkeys(row["world"] for row in rows):
-        counts = ", ".join(f"{found[world, rows[0]['policy'], region]['count']}" for region in regions)
+    for world, policies in found.items():
+        counts = ", ".join(next(iter(policies.values()))[region]["count"] for region in regions)
         lines.append(_line([f"*{world.replace('_', ' ')}, {counts} episodes*", "", "", ""]))
-        for policy in dict.fromkeys(row["policy"] for row in rows if row["world"] == world):
-            lines.append(_line([policy, *(_share(found.get((world, policy, region))) for region in regions)]))
+        lines += [_line([policy, *(_share(cells.get(region)) for region in regions)]) for policy, cells in policies.items()]
     return "\n".join(lines)
+
+
+def control_worlds() -> str:
+    """The same over all gravities, a column per world."""
+    found = _success()
+    heads = [f"{world.replace('_', ' ')} (%)" for world in found]
+    lines = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
+    for policy in dict.fromkeys(policy for policies in found.values() for policy in policies):
+        lines.append(_line([policy, *(_share(policies.get(policy, {}).get("all")) for policies in found.values())]))
+    return "\n".join(lines)
+
+
+def _success() -> dict[str, dict[str, dict[str, Row]]]:
+    """By world, policy and region, from all studies of control that were kept."""
+    found: dict[str, dict[str, dict[str, Row]]] = {}
+    for path in sorted((RESULTS / "studies").glob("control-mini*/control.csv")):
+        for row in read(path.relative_to(RESULTS).with_suffix("").as_posix()):
+            if row["measure"] == "success" and not row["given"]:
+                found.setdefault(row["world"], {}).setdefault(row["policy"], {})[row["region"]] = row
+    return found
 
 
 def worlds() -> str:
@@ -203,7 +220,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "approach_ball_gravity": lambda: by_law("approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), _SHOWN),
     "counterfactual": lambda: counterfactual("approach_ball_mini_counterfactual"),
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
-    "control": lambda: control("studies/control-mini/control"),
+    "control": control,
+    "control_worlds": control_worlds,
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),

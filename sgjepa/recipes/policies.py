@@ -16,7 +16,7 @@ def paper() -> PolicyConfig:
 def mini() -> PolicyConfig:
     """A narrow U-Net with fewer and larger updates, and 10 steps of DDIM."""
     return PolicyConfig(
-        network=NetworkConfig(hidden=64, layers=1, widths=(64, 128), step_width=64),
+        network=NetworkConfig(hidden=64, layers=1, widths=(32, 64), step_width=64),
         diffusion=Diffusion(steps=50, sampler="ddim", sampled=10),
         updates=5_000,
         batch=128,
