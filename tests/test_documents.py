@@ -50,7 +50,7 @@ def test_the_first_screen_stays_short() -> None:
     """What it is, a picture, the commands and the first table come first, and the whole is two screens."""
     lines = (ROOT / "README.md").read_text().splitlines()
     assert lines.index("<!-- end -->") < 40
-    assert len(lines) <= 90
+    assert len(lines) <= 100
 
 
 def test_the_citation_file_and_the_bibtex_name_the_same_paper() -> None:
