@@ -494,7 +494,7 @@ def test_bad_input_gets_one_clear_line(
     capsys: pytest.CaptureFixture[str], run_folder: Path, finished: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    assert "is not a run" in refuse(capsys, "predict", str(tmp_path / "empty"))
+    assert refuse(capsys, "predict", str(tmp_path / "empty")).startswith(f"sgjepa: error: {tmp_path / 'empty'} is not a run")
     half = tmp_path / "half"
     half.mkdir()
     shutil.copy(run_folder / "run.json", half)

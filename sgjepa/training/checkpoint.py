@@ -150,8 +150,9 @@ def load_run(folder: Path) -> tuple[Run, WorldModel]:
 
 def read_config(folder: Path) -> Run:
     """What run.json says was trained."""
+    there = run_folder.about(folder)
     try:
-        return config.from_dict(Run, run_folder.about(folder).config)
+        return config.from_dict(Run, there.config)
     except InputError as error:
         raise InputError(f"{folder / run_folder.CONFIG} was edited, or written by other code: {error}") from error
 

@@ -92,6 +92,6 @@ def open_existing(path: Path, verify: bool) -> Dataset:
     """Open a dataset, or say which command makes it."""
     if not path.exists():
         world, dash, size = path.name.rpartition("-")
-        hint = f"; make it: sgjepa data {world} --size {size}" if dash else ""
-        raise InputError(f"{path} does not exist{hint}")
+        made = f"make it: sgjepa data {world} --size {size}" if dash else "make it with `sgjepa data`, or say where it is"
+        raise InputError(f"{path} does not exist; {made}")
     return open_dataset(path, verify)
