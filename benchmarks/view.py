@@ -78,7 +78,9 @@ def main() -> None:
     parser = record.parser(__doc__, __file__)
     parser.add_argument("--drags", type=int, default=50, help="of each way")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--models", nargs="+", default=zoo.names(), help="of the zoo")
+    parser.add_argument(
+        "--models", nargs="+", default=[name for name in zoo.names() if not zoo.is_policy(name)], help="of the zoo"
+    )
     options = parser.parse_args()
     result: dict[str, Any] = {}
     for name in options.models:

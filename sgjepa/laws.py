@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.theory import coverage
 
 
@@ -77,7 +77,7 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
             raise unknown("law", name, LAWS)
         given = number(value)
         if not math.isfinite(given):
-            raise InputError(f"law '{name}' must be a finite number in {LAWS[name].unit}, got {value!r}")
+            raise InputError(f"law '{name}' must be a finite number in {LAWS[name].unit}, got {one_line(repr(value), 60)}")
         if abs(given) > LAWS[name].limit:
             raise InputError(f"law '{name}' must lie within ±{LAWS[name].limit:g} {LAWS[name].unit}, got {value!r}")
         checked[name] = given

@@ -6,8 +6,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -29,7 +31,7 @@ class Browser:
     def __init__(self) -> None:
         self._profile = tempfile.mkdtemp(prefix="sgjepa-browser-")
         command = [str(BROWSER), *_COMMAND, f"--user-data-dir={self._profile}", "--remote-debugging-port=0", "about:blank"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         assert self._process.stderr
         for line in self._process.stderr:
             if found := re.search(r"ws://127\.0\.0\.1:(\d+)/", line):
@@ -52,7 +54,8 @@ class Browser:
             return str(json.load(answer)["webSocketDebuggerUrl"])
 
     def close(self) -> None:
-        self._process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # its helpers too, which would write into the profile again
         self._process.wait()
         shutil.rmtree(self._profile, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import threading
@@ -17,6 +18,7 @@ from viewed import viewed
 
 from sgjepa import zoo
 from sgjepa.core.errors import InputError
+from sgjepa.core.stats import fit_zscore
 from sgjepa.data.config import make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
@@ -100,7 +102,7 @@ def test_a_law_explains_the_frames_as_well_as_the_imagination_under_it(shown: li
 
 @pytest.mark.opengl
 def test_a_model_of_the_zoo_errs_least_when_told_the_truth_at_home() -> None:
-    """At the training mean, over four launches: the best of 41 laws lies within the training band."""
+    """At the training mean, over four launches: the best of the laws tried lies within the training band."""
     one = open_shown([zoo.folder_of("approach_ball_sg_jepa")])[0]
     made = Studio([one])
     found = []
@@ -110,6 +112,56 @@ def test_a_model_of_the_zoo_errs_least_when_told_the_truth_at_home() -> None:
         found.append(values[errors.argmin()])
     made.close()
     assert abs(np.median(found) - 9.8) < 2 * one.std[G]
+
+
+def with_laws(one: Shown, mean: float, std: float) -> Shown:
+    """As if it had been trained under other laws."""
+    model = copy.deepcopy(one.model)
+    model.law_mean.fill_(mean)
+    model.law_std.fill_(std)
+    return replace(one, model=model)
+
+
+def test_the_laws_that_are_tried_are_evenly_apart_and_the_first_law_is_one_of_them(shown: list[Shown]) -> None:
+    for mean in (4.0, 3.7, -1.93):
+        (axis,) = axes([with_laws(shown[0], mean, 0.5)])
+        values = studio.tried(axis)
+        assert axis.start in values
+        assert np.ptp(np.diff(values)) < 1e-6
+        assert axis.low <= values[0] and values[-1] <= axis.high  # noqa: PT018
+        assert 20 <= len(values) <= 41
+
+
+def test_the_slider_reaches_what_was_asked_and_what_was_trained(shown: list[Shown]) -> None:
+    (usual,) = axes([with_laws(shown[0], 4.0, 0.5)])
+    assert (usual.low, usual.high) == (-2, 10)
+    (strange,) = axes([with_laws(shown[0], 15.0, 0.5)])
+    assert (strange.low, strange.high, strange.start) == (-2, 16, 15)
+
+
+def test_a_law_that_never_varied_in_training_is_left_at_once(shown: list[Shown]) -> None:
+    mean, std = fit_zscore(np.full((400, 1), 4.0)).mean[0], fit_zscore(np.full((400, 1), 4.0)).std[0]
+    one = with_laws(shown[0], mean, std)
+    assert one.std == {G: 0.0}
+    assert coverage({G: 4.0}, one.mean, one.std).inside
+    assert not coverage({G: 4.1}, one.mean, one.std).inside
+
+
+def test_the_truth_is_that_of_the_world_a_run_was_trained_in(shown: list[Shown]) -> None:
+    here, there = shown[0], replace(shown[0], name="other", env={"contact": "reference"})
+    made = Studio([here, there])
+    found = [made.truth(asked(1, 9.0, made), one).episode.state for one in (here, there)]
+    settings = replace(small(), env={"contact": "reference"})
+    np.testing.assert_array_equal(found[1], simulate(make_env(settings), 0, {G: 9.0}).episode.state)
+    assert np.abs(found[0] - found[1]).max() > 0.1
+
+
+def test_a_model_that_is_told_nothing_is_always_at_home(shown: list[Shown]) -> None:
+    model = copy.deepcopy(shown[0].model)
+    model.blind = True
+    blind = replace(shown[0], model=model)
+    made = Studio([blind])
+    assert made.imagined(asked(1, 9.0, made), blind)[1].inside
 
 
 # --- coverage ------------------------------------------------------------------------------------------------------

@@ -295,6 +295,27 @@ def test_another_law_can_be_told_and_the_truth_stays(tab: Tab) -> None:
 
 
 @needs_browser
+def test_who_comes_back_to_the_page_finds_it_as_it_begins(tab: Tab) -> None:
+    mark = answered(tab)
+    tab.run("document.querySelector('#unlock').click()")
+    settled(tab, mark)
+    tab.run("location.href = 'about:blank'")
+    tab.wait("location.href === 'about:blank'")
+    tab.run("history.back()")
+    tab.wait(READY)
+    assert tab.run("unlock.checked") == (not tab.run("told.hidden"))
+
+
+@needs_browser
+def test_without_models_nothing_stands_that_they_said(tab: Tab) -> None:
+    mark = answered(tab)
+    tab.run("[...document.querySelectorAll('#models input')].forEach((box) => box.click())")
+    settled(tab, mark)
+    assert tab.run("document.querySelectorAll('#answers li, #valley path, #curve path').length") == 0
+    assert not tab.run("valley.classList.contains('busy')")
+
+
+@needs_browser
 def test_the_keyboard_does_it_all(tab: Tab) -> None:
     before, mark = seen(tab), answered(tab)
     tab.key("ArrowRight")

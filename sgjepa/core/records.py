@@ -70,6 +70,7 @@ class RunRecord:
     frozen_encoder: str | None = None
     files: Digests = field(default_factory=dict)  # of the finished model
     laws: tuple[str, ...] = ()  # what the model is told, in order; runs of earlier versions do not say
+    env: dict[str, str] = field(default_factory=dict)  # options of the world that the first dataset was made with
 
     def __post_init__(self) -> None:
         check_provenance(self.provenance)

@@ -60,11 +60,14 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (last - (count - 1) / 2)[place]
 
 
+UNVARIED = 1.0  # the spread that `fit_zscore` gives a channel that never varies; no real one is exactly that
+
+
 def fit_zscore(x: np.ndarray, least: float = 1e-6) -> ZScore:
     """x: (N, C). A channel that never varies maps to zero, and another value of it to its distance: its spread is 1."""
     x = np.asarray(x, dtype=np.float64)
     std = x.std(axis=0)
-    std = np.where(std < least, 1.0, std)
+    std = np.where(std < least, UNVARIED, std)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
 
 

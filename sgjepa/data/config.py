@@ -63,10 +63,15 @@ def with_meshes(settings: DatasetConfig) -> DatasetConfig:
     return replace(settings, env=env)
 
 
+def options(settings: DatasetConfig) -> dict[str, str]:
+    """Of the world: what its environment is made with, besides the size of its pictures."""
+    return {key: value for key, value in settings.env.items() if key != MENAGERIE}
+
+
 def make_env(settings: DatasetConfig) -> Env:
     """The environment that makes the dataset's episodes."""
-    options: dict[str, Any] = {key: value for key, value in settings.env.items() if key != MENAGERIE}
-    return find(settings.world)(image_size=settings.image_size, **options)
+    how: dict[str, Any] = dict(options(settings))
+    return find(settings.world)(image_size=settings.image_size, **how)
 
 
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:

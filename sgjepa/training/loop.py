@@ -19,6 +19,7 @@ from torch import Tensor
 from sgjepa.core import config, files, lock, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
+from sgjepa.data.config import options
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint, losses, parallel
@@ -190,6 +191,7 @@ def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
         worlds=tuple(data.worlds),
         frozen_encoder=frozen,
         laws=data.datasets[0].train.laws,
+        env=options(data.datasets[0].settings),
     )
 
 

@@ -106,7 +106,7 @@ def _product(values: Mapping[str, list[float]]) -> list[dict[str, float]]:
 
 def _key(law: Mapping[str, float]) -> str:
     """As the page's script makes it: numbers as JavaScript writes them."""
-    return " ".join(f"{value:g}" if value != int(value) else str(int(value)) for value in law.values())
+    return " ".join(repr(float(value)) if value != int(value) else str(int(value)) for value in law.values())
 
 
 class _Shelf:
@@ -144,7 +144,7 @@ def _imagined_case(
     """One launch under one law: the truth, what each model makes of it under every law it is told, and what explains it."""
     models = studio.of(world)
     asked = Question(0, world, seed, law, law, tuple(one.name for one in models))
-    truth = studio.truth(asked, models[0].pixels)
+    truth = studio.truth(asked, models[0])
     imagined: dict[str, Any] = {}
     for other in told:
         question = Question(0, world, seed, law, other, asked.models)

@@ -18,6 +18,7 @@ from sgjepa.recipes.datasets import dataset, usual
 from sgjepa.results.control import source_label
 from sgjepa.results.own_trials import own_trials, success_in
 from sgjepa.results.success import Success
+from sgjepa.view.shown import spread
 
 _PIXELS = 128  # of a policy that does not look at pictures: for the eye
 
@@ -53,7 +54,7 @@ class Pilot:
 
     @property
     def std(self) -> dict[str, float]:
-        return dict(zip(self.laws, self.policy.record.scaling.law.std, strict=True))
+        return spread(self.laws, self.policy.record.scaling.law.std)
 
 
 def open_pilot(folder: Path, name: str) -> Pilot:

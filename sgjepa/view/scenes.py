@@ -18,6 +18,8 @@ from sgjepa.view.question import Choice, Question
 from sgjepa.view.shown import Axis, Trained
 from sgjepa.view.wire import Message, number
 
+_GREY = "#949494"  # instead of black, which nobody sees on a dark page
+
 
 class Room(Protocol):
     """What answers questions about its scenes. It is used by one thread, from its first question on."""
@@ -89,7 +91,8 @@ def colours_of(several: Sequence[Named]) -> dict[str, str]:
     labels = [one.label for one in several]
     told_apart = labels if len(set(labels)) == len(labels) else [one.name for one in several]
     look = styles(told_apart)
-    return {one.name: look[text][0] for one, text in zip(several, told_apart, strict=True)}
+    seen = {text: _GREY if look[text][0] == "#000000" else look[text][0] for text in told_apart}
+    return {one.name: seen[text] for one, text in zip(several, told_apart, strict=True)}
 
 
 def band_of(one: Trained) -> dict[str, Any]:

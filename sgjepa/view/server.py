@@ -82,7 +82,13 @@ def app(page: Page) -> Starlette:
 
 def serve(page: Page, listening: socket.socket) -> None:
     """Until somebody stops it."""
-    settings = uvicorn.Config(app(page), log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1)
+    settings = uvicorn.Config(
+        app(page),
+        log_level="error",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,  # pictures go to this machine: packing them only takes time
+        timeout_graceful_shutdown=1,
+    )
     uvicorn.Server(settings).run(sockets=[listening])
 
 

@@ -13,6 +13,7 @@ import torch
 from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.stats import UNVARIED
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.evaluation.evaluate import ForecastConfig
@@ -44,6 +45,7 @@ class Shown:
     model: WorldModel
     decoder: Decoder | None
     fitted: Fitted | None
+    env: dict[str, str]  # options of the world in which it was trained
 
     @property
     def pixels(self) -> int:
@@ -64,7 +66,12 @@ class Shown:
 
     @property
     def std(self) -> dict[str, float]:
-        return dict(zip(self.laws, self.model.law_std.double().tolist(), strict=True))
+        return spread(self.laws, self.model.law_std.double().tolist())
+
+
+def spread(names: Sequence[str], std: Sequence[float]) -> dict[str, float]:
+    """Of each law over the training episodes; 0 for one that never varied."""
+    return {name: 0.0 if value == UNVARIED else value for name, value in zip(names, std, strict=True)}
 
 
 class Trained(Protocol):
@@ -137,6 +144,7 @@ def open_run(folder: Path, name: str) -> Shown:
         model=model,
         decoder=decoder,
         fitted=kept_probe(folder, model, world),
+        env=there.env,
     )
 
 
@@ -155,10 +163,14 @@ def axes(models: Sequence[Trained]) -> list[Axis]:
     for name in dict.fromkeys(name for one in models for name in one.laws):
         law, world = laws.find(name), models[0].world
         told = [one for one in models if name in one.laws]
-        low = min(one.mean[name] - 3 * one.std[name] for one in told)
-        high = max(one.mean[name] + 3 * one.std[name] for one in told)
-        if world.usual and name in world.usual.test:  # the range that the paper asks about, where there is one
-            low, high = world.usual.test[name].bounds
+        asked = world.usual.test[name].bounds if world.usual and name in world.usual.test else None
+        wide = 2 if asked else 3  # standard deviations
+        low = min(one.mean[name] - wide * one.std[name] for one in told)
+        high = max(one.mean[name] + wide * one.std[name] for one in told)
+        if asked:  # the range that the paper asks about
+            low, high = min(low, asked[0]), max(high, asked[1])
+        elif low == high:  # it never varied, and nobody says how far to go
+            low, high = low - 1, high + 1
         step = 10.0 ** math.floor(math.log10(max(high - low, 1e-6) / 100))  # 100 to 1,000 places for the hand
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
         start = round(told[0].mean[name] / step) * step

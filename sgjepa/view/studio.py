@@ -5,10 +5,11 @@ OpenGL contexts belong to a thread, so a studio is used by one thread from its f
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -30,13 +31,13 @@ _KEPT = 16  # truths and latents that are remembered: a told law moves over one 
 
 
 class Studio:
-    """Holds one simulator per world and picture size."""
+    """Holds one simulator per world, its options and picture size."""
 
     def __init__(self, shown: Sequence[Shown]):
         self.shown = {one.name: one for one in shown}
         self.worlds = list(dict.fromkeys(one.world.name for one in shown))
         self.axes: dict[str, list[Axis]] = {world: axes(self.of(world)) for world in self.worlds}
-        self._envs: dict[tuple[str, int], Env] = {}
+        self._envs: dict[tuple[Any, ...], Env] = {}
         self._truths: OrderedDict[Any, Truth] = OrderedDict()
         self._latents: OrderedDict[Any, Tensor] = OrderedDict()
 
@@ -55,8 +56,7 @@ class Studio:
         """First the truth, then each model's imagination, then the law each would choose. None: a place to stop."""
         began = time.perf_counter()
         models = [self.shown[name] for name in question.models]
-        pixels = models[0].pixels if models else self.of(question.world)[0].pixels
-        truth = self.truth(question, pixels)
+        truth = self.truth(question, models[0] if models else self.of(question.world)[0])
         yield Message(self._head(question, "truth") | {"outline": wire.outline(truth.outline)}, truth.episode.frames)
         for one in models:
             yield self._imagined(question, one)
@@ -66,22 +66,22 @@ class Studio:
                 yield from self._explained(question, one)
         yield Message(self._head(question, "rest"))
 
-    def truth(self, question: Question, pixels: int) -> Truth:
-        """Simulated, or remembered."""
-        key = (question.world, pixels, question.seed, *question.law.values())
-        env = self._env(question.world, pixels)
+    def truth(self, question: Question, one: Shown) -> Truth:
+        """As that model would see it: simulated, or remembered."""
+        key = (*_place(one), question.seed, *question.law.values())
+        env = self._env(one)
         return _remember(self._truths, key, lambda: simulate(env, question.seed, question.law))
 
     def imagined(self, question: Question, one: Shown) -> tuple[Imagined, Coverage]:
         """What a model makes of it, and how far the law that it is told lies from its training."""
-        episode = self.truth(question, one.pixels).episode
-        told = {name: question.told[name] for name in one.laws}
+        episode = self.truth(question, one).episode
+        told = one.mean if one.model.blind else {name: question.told[name] for name in one.laws}
         return imagine(one, self._latent(question, one), episode, told), coverage(told, one.mean, one.std)
 
     def explained(self, question: Question, one: Shown, axis: Axis) -> Iterator[tuple[np.ndarray, np.ndarray] | None]:
         """Values of a law and the latents' errors under each, (V,) both; None until all are known."""
-        values, errors = np.linspace(axis.low, axis.high, LAWS), []
-        z, episode = self._latent(question, one), self.truth(question, one.pixels).episode
+        values, errors = tried(axis), []
+        z, episode = self._latent(question, one), self.truth(question, one).episode
         for some in explain(one, z, episode, question.law, axis.name, values):
             errors.append(some)
             yield None
@@ -91,7 +91,7 @@ class Studio:
         """Where a probed object would be seen, (n, K, 2)."""
         if one.fitted is None or y is None:
             return None
-        return self._env(one.world.name, one.pixels).outline(one.fitted.targets.to_state(y))
+        return self._env(one).outline(one.fitted.targets.to_state(y))
 
     def close(self) -> None:
         """Give back the OpenGL contexts."""
@@ -99,14 +99,15 @@ class Studio:
             env.close()
         self._envs.clear()
 
-    def _env(self, world: str, pixels: int) -> Env:
-        if (world, pixels) not in self._envs:
-            self._envs[world, pixels] = find(world)(image_size=pixels)
-        return self._envs[world, pixels]
+    def _env(self, one: Shown) -> Env:
+        place, how = _place(one), cast(dict[str, Any], one.env)
+        if place not in self._envs:
+            self._envs[place] = find(one.world.name)(image_size=one.pixels, **how)
+        return self._envs[place]
 
     def _latent(self, question: Question, one: Shown) -> Tensor:
         key = (one.name, question.seed, *question.law.values())
-        return _remember(self._latents, key, lambda: encode(one, self.truth(question, one.pixels).episode))
+        return _remember(self._latents, key, lambda: encode(one, self.truth(question, one).episode))
 
     def _head(self, question: Question, kind: str) -> dict[str, Any]:
         return {"number": question.number, "kind": kind}
@@ -140,6 +141,18 @@ def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None
 def explained_head(values: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
     """The curve over the values of a law, and where it is lowest."""
     return {"values": plain(values), "errors": plain(errors), "best": number(float(values[errors.argmin()]))}
+
+
+def tried(axis: Axis) -> np.ndarray:
+    """Laws that a model is told, to see which explains the frames: some steps of the hand apart, `start` among them."""
+    apart = axis.step * max(1, math.ceil((axis.high - axis.low) / (LAWS - 1) / axis.step - 1e-9))
+    below, above = ((end - axis.start) / apart for end in (axis.low, axis.high))
+    return np.round(axis.start + apart * np.arange(math.ceil(below - 1e-9), math.floor(above + 1e-9) + 1), 9)
+
+
+def _place(one: Shown) -> tuple[Any, ...]:
+    """What a simulator is made for."""
+    return (one.world.name, one.pixels, *sorted(one.env.items()))
 
 
 def _remember(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:

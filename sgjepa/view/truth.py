@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, one_line
 from sgjepa.data import episode
 from sgjepa.data.episode import Episode
 from sgjepa.data.seeds import episode_plan, episode_seed
@@ -27,7 +27,7 @@ class Truth:
 def check_seed(seed: object, name: str = "seed") -> int:
     """A seed from outside."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < MOST_SEEDS:
-        raise InputError(f"{name} must be a whole number from 0 to {MOST_SEEDS - 1}, got {seed!r}")
+        raise InputError(f"{name} must be a whole number from 0 to {MOST_SEEDS - 1}, got {one_line(seed, 40)}")
     return seed
 
 

@@ -29,6 +29,7 @@ export function makeClock(parts, onFrame) {
   const go = (frame) => { play(false); t = Math.max(0, Math.min(last(), frame)); show(); };
   parts.play.addEventListener("click", () => play(!playing));
   parts.scrub.addEventListener("input", () => go(Number(parts.scrub.value)));
+  play(!matchMedia("(prefers-reduced-motion: reduce)").matches);
   requestAnimationFrame(tick);
   return {
     frame: () => Math.min(Math.floor(t), frames - 1),

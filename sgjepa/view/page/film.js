@@ -51,10 +51,19 @@ export function middleOf(curve) {
   return [Math.round(x / curve.length), Math.round(y / curve.length)];
 }
 
+function readableOn(colour) {
+  // black or white, whichever stands out more
+  const parts = /^#(..)(..)(..)$/.exec(colour);
+  if (!parts) return "#fff";
+  const [red, green, blue] = parts.slice(1).map((hex) => { const v = parseInt(hex, 16) / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#111" : "#fff";
+}
+
 export function makePanel(title, colour) {
   const root = document.createElement("article");
   root.className = "panel";
   root.style.setProperty("--colour", colour);
+  root.style.setProperty("--on-colour", readableOn(colour));
   const head = document.createElement("h2"), note = document.createElement("p"), box = document.createElement("div");
   head.textContent = title;
   note.className = "note";
@@ -78,10 +87,12 @@ export function makePanel(title, colour) {
     picture(film, t, what) {
       if (canvas.width !== film.side) { canvas.width = film.side; canvas.height = film.side; }
       film.draw(canvas.getContext("2d"), t);
+      box.classList.remove("blank");
       canvas.setAttribute("aria-label", what);
     },
     blank(what) {
       canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
+      box.classList.add("blank");
       canvas.setAttribute("aria-label", what);
     },
     badge(text, kind) { badge.textContent = text; badge.dataset.kind = kind; },

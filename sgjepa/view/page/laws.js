@@ -12,7 +12,7 @@ export function written(value) {
 }
 
 export function makeSliders(root, axes, options) {
-  // options: prefix of the names, training {law: {mean, std}}, steps, onMove(law), onRest(law)
+  // options: prefix of the names, steps, onMove(law), onRest(law)
   const values = Object.fromEntries(axes.map((axis) => [axis.name, axis.start]));
   const inputs = {};
   root.replaceChildren();
@@ -30,19 +30,27 @@ export function makeSliders(root, axes, options) {
     input.max = grid ? grid.length - 1 : axis.high;
     input.step = grid ? 1 : axis.step;
     const place = (value) => (value - axis.low) / (axis.high - axis.low);
-    const trained = options.training[axis.name];
-    if (trained) {
+    const mark = (text, share) => {
+      const made = document.createElement("span");
+      made.textContent = text;
+      made.style.setProperty("--at", share);
+      ends.append(made);
+      return made;
+    };
+    const train = (bands) => {
+      // bands: [{mean, std}] of the models; shaded is what all of them were trained on
       const clip = (share) => Math.max(0, Math.min(1, share));
-      input.style.setProperty("--from", clip(place(trained.mean - INSIDE * trained.std)));
-      input.style.setProperty("--to", clip(place(trained.mean + INSIDE * trained.std)));
-    }
+      const from = Math.max(...bands.map((one) => one.mean - INSIDE * one.std)), to = Math.min(...bands.map((one) => one.mean + INSIDE * one.std));
+      const shown = bands.length > 0 && from <= to;
+      input.style.setProperty("--from", shown ? clip(place(from)) : 0);
+      input.style.setProperty("--to", shown ? clip(place(to)) : 0);
+      ends.replaceChildren();
+      mark(written(axis.low), 0);
+      const differ = bands.some((one) => one.mean !== bands[0].mean || one.std !== bands[0].std);
+      if (shown) mark(differ ? "all trained here" : "trained here", clip(place((from + to) / 2)));
+      mark(written(axis.high), 1);
+    };
     ends.className = "ends";
-    for (const [text, share] of [[written(axis.low), 0], ...(trained ? [["trained here", place(trained.mean)]] : []), [written(axis.high), 1]]) {
-      const mark = document.createElement("span");
-      mark.textContent = text;
-      mark.style.setProperty("--at", share);
-      ends.append(mark);
-    }
     const say = () => {
       const text = `${written(values[axis.name])} ${unitOf(axis.unit)}`;
       output.textContent = `${axis.symbol} = ${text}`;
@@ -59,11 +67,15 @@ export function makeSliders(root, axes, options) {
     input.addEventListener("change", () => { read(); options.onRest(axis.name); });
     row.append(label, output, input, ends);
     root.append(row);
-    inputs[axis.name] = { put, step: grid ? null : axis.step, grid };
+    inputs[axis.name] = { put, train, step: grid ? null : axis.step, grid };
     put(axis.start);
   }
   return {
     values: () => ({ ...values }),
+    train(trainings) {
+      // trainings: [{law: {mean, std}}] of the models that are shown
+      for (const [name, one] of Object.entries(inputs)) one.train(trainings.map((each) => each?.[name]).filter(Boolean));
+    },
     put(law) { for (const name of Object.keys(law)) inputs[name]?.put(law[name]); },
     nudge(by) {
       // the first law, by one step of the keyboard

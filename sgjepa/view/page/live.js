@@ -6,12 +6,12 @@ const AGAIN = 1500; // ms between attempts to reach a server that went away
 
 export async function open(onMessage, onTrouble) {
   const about = await (await fetch("/about")).json();
-  let socket = null, number = 0, waiting = null;
-  const send = (text) => { if (socket.readyState === WebSocket.OPEN) socket.send(text); else waiting = text; };
+  let socket = null, number = 0, last = null; // last: the newest question, asked again of a server that came back
+  const send = (text) => { last = text; if (socket.readyState === WebSocket.OPEN) socket.send(text); };
   const connect = () => {
     socket = new WebSocket(`ws://${location.host}/live`);
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => { onTrouble(""); if (waiting) { socket.send(waiting); waiting = null; } };
+    socket.onopen = () => { onTrouble(""); if (last) socket.send(last); };
     socket.onmessage = (event) => onMessage(decode(event.data));
     socket.onclose = () => { onTrouble("The server has stopped. Start `sgjepa view` again; this page waits for it."); setTimeout(connect, AGAIN); };
   };

@@ -4,7 +4,7 @@ import { makeClock } from "view/clock";
 import { makeCurve } from "view/curve";
 import { makeDrive } from "view/drive";
 import { makePanel, middleOf } from "view/film";
-import { makeSliders } from "view/laws";
+import { makeSliders, written } from "view/laws";
 import { open } from "view/source";
 import { makeValley } from "view/valley";
 
@@ -37,11 +37,17 @@ by("metric").addEventListener("change", () => showCurve());
 document.addEventListener("keydown", press);
 addEventListener("resize", () => { if (drives()) { drive.chart(); return; } showCurve(); showValley(); });
 if (source.seeds) by("seed").max = source.seeds.length - 1;
+by("unlock").checked = false; // browsers restore what was chosen when one comes back; the page begins anew
+for (const name of ["seed", "sampling"]) by(name).value = 0;
 chooseWorld();
 
 function chooseWorld() {
   const world = about.worlds.find((one) => one.name === by("world").value);
   state.world = world;
+  state.truth = null;
+  state.imagined = new Map();
+  state.explained = new Map();
+  valley.show(null, [], 0, 0);
   clock.set(world);
   clock.limit(Infinity);
   showParts(world);
@@ -55,17 +61,17 @@ function chooseWorld() {
     box.type = "checkbox";
     box.value = model.name;
     box.checked = true;
-    box.addEventListener("change", () => { showStage(); ask(); });
+    box.addEventListener("change", () => { showBands(); showStage(); ask(); });
     dot.className = "dot";
     dot.style.setProperty("--colour", model.colour);
     label.append(box, dot, labelOf(model));
     return label;
   });
   by("models").replaceChildren(by("models").querySelector("legend"), ...boxes);
-  const training = Object.assign({}, ...world.models.map((model) => model.training).reverse());
-  const common = { training, steps: source.steps?.[world.name], onMove: move, onRest: rest };
+  const common = { steps: source.steps?.[world.name], onMove: move, onRest: rest };
   state.sliders = makeSliders(by("true"), world.laws, { ...common, prefix: "true", title: "True" });
   state.told = makeSliders(by("told"), world.laws, { ...common, prefix: "told", title: "Told" });
+  showBands();
   document.querySelector(".laws").hidden = world.laws.length === 0;
   const context = Math.max(0, ...world.models.map((model) => model.context ?? 0));
   by("context").textContent = context;
@@ -92,14 +98,20 @@ function chosen() {
   return state.world.models.filter((model) => names.has(model.name));
 }
 
+function showBands() {
+  const trained = chosen().filter((model) => !model.reference).map((model) => model.training);
+  for (const sliders of [state.sliders, state.told]) sliders.train(trained);
+}
+
 function showStage() {
   if (drives()) { drive.stage(state.world, chosen().map((model) => ({ model, label: labelOf(model) }))); return; }
   state.panels = new Map([["", makePanel("Truth", "var(--ink)")]]);
   for (const model of chosen()) state.panels.set(model.name, makePanel(labelOf(model), model.colour));
   by("stage").replaceChildren(...[...state.panels.values()].map((panel) => panel.root));
   by("stage").style.setProperty("--panels", state.panels.size);
-  showFrame();
+  showCurve();
   showNotes();
+  showValley();
 }
 
 function unlock() {
@@ -147,12 +159,12 @@ function ask() {
   state.settled = false;
   state.explained = new Map();
   if (drives()) drive.begin(state.question, state.law);
-  else for (const [name, panel] of state.panels) if (name) panel.busy(true);
+  else { for (const [name, panel] of state.panels) if (name) panel.busy(true); showValley(); }
   state.asked = source.ask(state.question);
 }
 
 function receive(message) {
-  if (message.kind === "error") { if (message.number === null || message.number === state.asked) { state.settled = true; trouble(message.message); } return; }
+  if (message.kind === "error") { if (message.number === null || message.number === state.asked) { state.settled = true; for (const panel of state.panels.values()) panel.busy(false); trouble(message.message); } return; }
   if (message.number !== state.asked) return;
   if (drives()) { driven(message); return; }
   if (message.kind === "truth") { trouble(""); state.truth = withMiddles(message); showFrame(); }
@@ -220,9 +232,9 @@ function showNotes() {
     sub.textContent = "law";
     if (found.coverage.L_law !== null) factor.append("L", sub, ` = ${Number(found.coverage.L_law.toPrecision(3))}`);
     factor.title = "Law coverage: 1 at the training mean. One step's error may be up to its root times that of training.";
-    if (state.world.laws.length) note.replaceChildren(chip, factor);
-    else note.replaceChildren("no law varies here");
-    if (model.blind) note.append(" told the mean law, whatever holds");
+    if (state.world.laws.length === 0) note.replaceChildren("no law varies here");
+    else if (model.blind) note.replaceChildren("told the mean law of its training, whatever holds");
+    else note.replaceChildren(chip, factor);
     if (!model.decodes) note.append(" no decoder: outlines only");
     if (!model.probes) note.append(" no probe: run `sgjepa probe` for outlines");
   }
@@ -244,10 +256,13 @@ function showCurve() {
 function showValley() {
   const axis = state.world.laws.find((one) => one.name === state.law) ?? state.world.laws[0];
   if (!axis) { valley.show(null, [], 0, 0); return; }
-  const found = chosen().map((model) => ({ model, one: state.explained.get(`${model.name} ${axis.name}`) })).filter(({ one }) => one);
-  if (found.length === 0) { by("valley").classList.add("busy"); return; }
-  by("valley").classList.remove("busy");
-  valley.show(axis, found.map(({ model, one }) => ({ label: labelOf(model), colour: model.colour, ...one })), state.question.law[axis.name], state.question.told[axis.name]);
+  const blind = chosen().filter((model) => model.blind).map((model) => ({ label: labelOf(model), colour: model.colour }));
+  const asked = chosen().filter((model) => !model.blind && model.training[axis.name]);
+  const found = asked.map((model) => ({ model, one: state.explained.get(`${model.name} ${axis.name}`) })).filter(({ one }) => one);
+  by("valley").classList.toggle("busy", asked.length > found.length);
+  if (asked.length && found.length === 0) return; // what stands there is of before, and dimmed
+  by("apart").textContent = found.length ? `; laws ${written(found[0].one.values[1] - found[0].one.values[0])} apart` : "";
+  valley.show(axis, found.map(({ model, one }) => ({ label: labelOf(model), colour: model.colour, ...one })), state.question?.law[axis.name] ?? axis.start, state.question?.told[axis.name] ?? axis.start, blind);
 }
 
 function another() {

@@ -20,8 +20,8 @@ export function makeSuccess(root, list) {
       const yTicks = [0, 0.5, 1].map((v) => [v, percent(v)]);
       const words = series.map((one) => summary(one.model)).filter(Boolean).join("; ");
       const svg = frame(root, box, `Success by ${axis.name}: ${words || "no trials"}`, xTicks, x, yTicks, y, `${axis.name.replaceAll("_", " ")} (${unitOf(axis.unit)})`);
-      const trained = series.map((one) => one.model.training[axis.name]).find(Boolean);
-      if (trained) {
+      const trainings = series.map((one) => one.model.training[axis.name]).filter(Boolean);
+      for (const trained of trainings.filter((one, i) => trainings.findIndex((other) => other.mean === one.mean && other.std === one.std) === i)) {
         const [from, to] = [-1, 1].map((side) => Math.max(axis.low, Math.min(axis.high, trained.mean + side * INSIDE * trained.std)));
         const band = draw(svg, "rect", { class: "band", x: x(from), width: Math.max(1, x(to) - x(from)), y: box.top, height: box.height - box.top - box.bottom });
         svg.prepend(band);

@@ -5,12 +5,22 @@ import { unitOf, written } from "view/laws";
 
 export function makeValley(root, list) {
   return {
-    show(axis, found, law, told) {
+    show(axis, found, law, told, blind = []) {
       // found: [{label, colour, values, errors, best}]; errors are shown relative to the lowest of each model
+      // blind: [{label, colour}], models that are not told the law
       const box = boxOf(root);
       root.replaceChildren();
       list.replaceChildren();
       if (!axis) return;
+      const item = (one, ...parts) => {
+        const row = document.createElement("li"), dot = document.createElement("span");
+        dot.className = "dot";
+        dot.style.setProperty("--colour", one.colour);
+        row.append(dot, `${one.label}: `, ...parts);
+        list.append(row);
+      };
+      for (const one of blind) item(one, "not told the law, so none explains the frames better.");
+      if (found.length === 0) return;
       const x = (v) => box.left + ((v - axis.low) / (axis.high - axis.low)) * (box.width - box.left - box.right);
       const most = Math.max(1.5, ...found.map((one) => Math.max(...one.errors) / Math.min(...one.errors)));
       const top = 2 ** Math.ceil(Math.log2(most));
@@ -31,12 +41,9 @@ export function makeValley(root, list) {
         const least = Math.min(...one.errors);
         draw(svg, "path", { class: "line", d: path(x, y, one.values, one.errors.map((v) => v / least)), stroke: one.colour });
         draw(svg, "circle", { class: "dot-mark", r: 6, cx: x(one.best), cy: y(1), fill: one.colour });
-        const item = document.createElement("li"), dot = document.createElement("span"), strong = document.createElement("b");
-        dot.className = "dot";
-        dot.style.setProperty("--colour", one.colour);
+        const strong = document.createElement("b");
         strong.textContent = `${axis.symbol} = ${written(one.best)}`;
-        item.append(dot, `${one.label}: `, strong, ` explains these frames best; true is ${written(law)}.`);
-        list.append(item);
+        item(one, strong, ` explains these frames best; true is ${written(law)}.`);
       }
     },
   };
