@@ -302,7 +302,7 @@ def test_who_comes_back_to_the_page_finds_it_as_it_begins(tab: Tab) -> None:
     tab.run("location.href = 'about:blank'")
     tab.wait("location.href === 'about:blank'")
     tab.run("history.back()")
-    tab.wait(READY)
+    tab.wait(f"document.body && {READY}")
     assert tab.run("unlock.checked") == (not tab.run("told.hidden"))
 
 
