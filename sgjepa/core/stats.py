@@ -218,7 +218,7 @@ def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
     """The 95 % interval of a share, right also at 0 and 1."""
     share, spread = successes / n, z * z / n
     middle, half = share + spread / 2, z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return (middle - half) / (1 + spread), (middle + half) / (1 + spread)
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:
