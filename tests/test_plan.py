@@ -296,6 +296,21 @@ def test_our_cost_is_the_distance_of_the_last_plain_rollout_and_sees_info_as_sol
         cost.get_cost({"pixels": expanded["pixels"]}, plans)
 
 
+def test_a_past_that_is_too_short_costs_as_if_the_world_had_held_still(run: Path) -> None:
+    cost = as_cost(run)
+    generator = torch.Generator().manual_seed(0)
+    frame = torch.randint(0, 256, (1, 1, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    plans, law = torch.randn(1, 5, 3, 2, generator=generator), torch.full((1, 1), 9.0)
+
+    def found(**past: torch.Tensor) -> torch.Tensor:
+        info = {"goal": frame.flip(2), "law": law, **past}
+        return cost.get_cost({key: value[:, None].expand(1, 5, *value.shape[1:]) for key, value in info.items()}, plans)
+
+    held = frame.expand(1, cost.history, -1, -1, -1)
+    still = torch.zeros(1, cost.history - 1, 2)
+    torch.testing.assert_close(found(pixels=frame), found(pixels=held, control=still), atol=1e-6, rtol=1e-5)
+
+
 def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
     cost = as_cost(run)
     frames = torch.randint(0, 256, (1, 1, 1, 32, 32, 3), dtype=torch.uint8)

@@ -67,7 +67,10 @@ def run(options: Namespace) -> None:
     from sgjepa.envs import find
     from sgjepa.evaluation.clips import latent_errors
 
-    dataset, *_ = (shared.dataset_of(_alone(options, folder)) for folder in options.runs)
+    first, *others = options.runs
+    dataset = shared.dataset_of(_alone(options, first))
+    for folder in others:  # all plan in the first one's world, on its episodes
+        shared.check_run(Path(folder), dataset, options.transfer)
     world = find(dataset.settings.world).world
     cfg = _planner(options, usual(world))
     if not world.goal:

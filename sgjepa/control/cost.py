@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.control.planner import Distance
+from sgjepa.control.planner import Distance, whole_past
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.envs import find
@@ -40,16 +40,21 @@ def as_cost(run: Path) -> Cost:
     worlds = run_folder.about(run).worlds
     if len(worlds) != 1:
         raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
-    return Cost(model, settings.history, find(worlds[0]).world.control_limit)
+    world = find(worlds[0]).world
+    return Cost(model, settings.history, world.control_limit, world.still)
 
 
 class Cost(nn.Module):
     """`get_cost` and `criterion`: what candidates cost by the distance of their last imagined latent to the goal's."""
 
     limit: Tensor
+    still: Tensor
 
-    def __init__(self, model: WorldModel, history: int, limit: float | tuple[float, ...]):
+    def __init__(
+        self, model: WorldModel, history: int, limit: float | tuple[float, ...], still: tuple[float, ...] | None = None
+    ):
         super().__init__()
+        self.register_buffer("still", torch.tensor(still or (0.0,) * model.controls, dtype=torch.float32))
         self.model, self.history = model.eval(), history
         self.register_buffer("limit", torch.tensor(np.broadcast_to(np.asarray(limit, np.float32), model.controls).copy()))
 
@@ -75,7 +80,8 @@ class Cost(nn.Module):
                 f"{self.model.laws} laws, got {tuple(control.shape[1:])} and {law.shape[1]}"
             )
         with torch.no_grad():
-            z = self.model.encode(frames)[:, -self.history :]
+            z, control = whole_past(self.model.encode(frames), control, self.still, self.history)
+            z = z[:, -self.history :]
             control = torch.cat([control, control.new_zeros(batch, 1, self.model.controls)], dim=1)
             past = self.model.condition(control, law)[:, -z.shape[1] : -1]
             ask = imagination(self.model, z, past, steps, self.history)

@@ -37,6 +37,18 @@ class Price(Protocol):
         -> (E, N)"""
 
 
+def whole_past(z: Tensor, given: Tensor, still: Tensor, frames: int) -> tuple[Tensor, Tensor]:
+    """Latents (N, t, ...) and controls (N, t - 1, A) of so many frames at least: a model knows no shorter past.
+
+    The first frame is repeated, as if the world had held still.
+    """
+    missing = frames - z.shape[1]
+    if missing <= 0:
+        return z, given
+    z = torch.cat([z[:, :1].expand(-1, missing, *z.shape[2:]), z], dim=1)
+    return z, torch.cat([still.expand(len(z), missing, -1), given], dim=1)
+
+
 class Distance:
     """The squared distance of the last imagined features to those of a goal."""
 
@@ -96,9 +108,7 @@ class Planner:
         given = self._still.expand(len(z), 0, -1)
         if self._z is not None and self._given is not None:
             z, given = torch.cat([self._z, z], dim=1), self._given
-        if (missing := self._kept - z.shape[1]) > 0:
-            z = torch.cat([z[:, :1].expand(-1, missing, *z.shape[2:]), z], dim=1)
-            given = torch.cat([self._still.expand(len(z), missing, -1), given], dim=1)
+        z, given = whole_past(z, given, self._still, self._kept)
         self._z, self._given = z[:, -self._kept :], given[:, given.shape[1] - self._kept + 1 :]
         control = self._agenda.next(self)
         self._given = torch.cat([self._given, torch.from_numpy(control).to(self._device)[:, None]], dim=1)
