@@ -43,6 +43,11 @@ def keep(study: Path, name: str | None = None) -> None:
             shutil.copyfile(table, place / table.name)
     for figure in sorted((report / "figures").glob(f"{found.study}*.png")):
         shutil.copyfile(figure, place / figure.name)
+    pages = sorted(study.glob("report-*"))  # of its worlds, where it has several or might
+    for page in pages:
+        head = f"{page.name.removeprefix('report-')}_" if len(pages) > 1 else ""
+        for one in sorted([*page.glob("figures/success_by_*.png"), *page.glob("tables/by_plan.csv")]):
+            shutil.copyfile(one, place / f"{head}{one.name}")
     print(f"{place}: {', '.join(path.name for path in sorted(place.iterdir()))}")
 
 

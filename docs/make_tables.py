@@ -29,6 +29,15 @@ def read(name: str) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def kept(study: str, table: str) -> list[tuple[str, Row]]:
+    """The rows of a table of all results of a study that were kept, each with the size it is of."""
+    found = []
+    for path in sorted((RESULTS / "studies").glob(f"{study}-*/{table}.csv")):
+        rows = read(path.relative_to(RESULTS).with_suffix("").as_posix())
+        found += [(path.parent.name.split("-")[1], row) for row in rows]
+    return found
+
+
 def errors(name: str, regions: Sequence[str], columns: Sequence[tuple[str, str]], paper: str = "") -> str:
     """Methods and references, region by region. columns: metric and horizon. paper: the metric of its column, all laws."""
     rows = read(name)
@@ -158,32 +167,40 @@ def control_worlds() -> str:
 def _success() -> dict[str, dict[str, dict[str, Row]]]:
     """By world, policy and region, from all studies of control that were kept."""
     found: dict[str, dict[str, dict[str, Row]]] = {}
-    for path in sorted((RESULTS / "studies").glob("control-mini*/control.csv")):
-        for row in read(path.relative_to(RESULTS).with_suffix("").as_posix()):
-            if row["measure"] == "success" and not row["given"]:
-                # at mini size that is always its encoder; earlier tables do not say so
-                policy = "DINO-WM, MobileNetV2" if row["policy"].startswith("DINO-WM") else row["policy"]
-                found.setdefault(row["world"], {}).setdefault(policy, {})[row["region"]] = row
+    for _, row in kept("control", "control"):
+        if row["measure"] == "success" and not row["given"]:
+            # at mini size that is always its encoder; earlier tables do not say so
+            policy = "DINO-WM, MobileNetV2" if row["policy"].startswith("DINO-WM") else row["policy"]
+            found.setdefault(row["world"], {}).setdefault(policy, {})[row["region"]] = row
     return found
 
 
 def worlds() -> str:
     """Where a size can decide: what the study of predictors says of each world, those with the most room first."""
-    found = []
-    for path in (RESULTS / "studies").glob("predictors-*/finding.csv"):
-        rows, size = read(path.relative_to(RESULTS).with_suffix("").as_posix()), path.parent.name.split("-")[1]
-        note = "" if size == "mini" else f", {size} size"
-        found += [{**row, "world": f"{row['world']}{note}"} for row in rows]
+    found = [
+        {**row, "world": row["world"] if size == "mini" else f"{row['world']}, {size} size"}
+        for size, row in kept("predictors", "finding")
+    ]
     found.sort(key=lambda row: (-float(row["room"].split()[0]), row["world"]))
-    heads = [head for head in found[0] if head != "episodes" and all(head in row for row in found)]
-    cells = [[row[head].replace("-", "\N{MINUS SIGN}") for head in heads] for row in found]
+    return _joined(found, leave_out=("episodes",))
+
+
+def planning() -> str:
+    """What the study of planning says of each world and predictor."""
+    return _joined([row for _, row in kept("planning", "finding")])
+
+
+def _joined(rows: Sequence[Row], leave_out: Sequence[str] = ()) -> str:
+    """Rows of several files, with the columns that all of them have."""
+    heads = [head for head in rows[0] if head not in leave_out and all(head in row for row in rows)]
+    cells = [[re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", row[head]) for head in heads] for row in rows]
     return "\n".join(map(_line, [heads, ["---"] * len(heads), *cells]))
 
 
 def _share(row: Row | None) -> str:
     if row is None:
         return ""
-    mean, low, high = (f"{100 * float(row[key]):.0f}" for key in _KEYS)
+    mean, low, high = (round(100 * float(row[key])) for key in _KEYS)
     return f"{mean} ({low}–{high})"
 
 
@@ -210,7 +227,7 @@ _KEYS = ("mean", "low", "high")
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+    return re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(cells)} |")
 
 
 _SHORT = [("position_l2", "mean"), ("position_l2", "44"), ("velocity_l2", "mean"), ("velocity_l2", "44")]
@@ -224,6 +241,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "control": control,
     "control_worlds": control_worlds,
+    "planning": planning,
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),

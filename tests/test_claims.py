@@ -11,7 +11,7 @@ from sgjepa import cli
 from sgjepa.core import files, output, records
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
-from sgjepa.report.claims import as_markdown, section
+from sgjepa.report.claims import as_markdown, brief, section
 from sgjepa.results.claims import CLAIMS
 from sgjepa.results.verdicts import FILE, ClaimsRecord, Measured, best, measure, read_claims, so_far, write_claims
 from sgjepa.studies import STUDIES
@@ -70,7 +70,8 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
     assert (
         f"{len(CLAIMS)} claims: 1 result “does not hold”, 1 result “holds” and {len(CLAIMS) - 1} without a result." in said
     )
-    lines = [line.split(" | ") for line in out.read_text().splitlines() if line.startswith("| ")][2:]
+    every = out.read_text().partition("## Every result")[2].splitlines()
+    lines = [line.split(" | ") for line in every if line.startswith("| ")][2:]
     assert len(lines) == len(CLAIMS) + 1
     first = lines[0]
     assert first[0] == f"| {CLAIMS['below_lewm'].statement}"
@@ -81,7 +82,7 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
         "`sgjepa study predictors --size mini --seeds 3` |",
     ]
     assert "house, h = 44, mini size" in out.read_text()
-    assert sum(" not run " in line and line.startswith("|") for line in out.read_text().splitlines()) == len(CLAIMS) - 1
+    assert sum(" not run " in line and line.startswith("|") for line in every) == len(CLAIMS) - 1
 
 
 def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not(tmp_path: Path) -> None:
@@ -118,6 +119,14 @@ def test_a_page_shows_the_claims_that_its_study_measures() -> None:
     shown = section([claim(LESS), claim(MORE, seeds=2)])
     assert "not decided (2 trainings: does not hold)" in shown
     assert "<td>holds</td>" in shown
+
+
+def test_in_short_a_claim_names_the_worlds_where_it_holds_and_how_many_results_say_so(tmp_path: Path) -> None:
+    places = ("square, h = 5", "square, h = 44", "house, h = 44")
+    measured = [claim(one, where=place) for place, one in zip(places, (LESS, ABOUT, MORE), strict=True)]
+    lines = {cells[0]: cells[1:] for cells in brief(best(read_claims([written(tmp_path, *measured)])))}
+    assert lines[CLAIMS["below_lewm"].statement] == ("square (1 of 2)", "house (1 of 1)", "square (1 of 2)")
+    assert lines[CLAIMS["control"].statement] == ("", "", "not run: `sgjepa study control`")
 
 
 def test_the_table_in_the_documents_is_made_from_the_results_that_are_kept() -> None:

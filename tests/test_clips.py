@@ -12,8 +12,9 @@ from conftest import small
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.clips import LatentErrors, errors_of_clips, latent_errors
+from sgjepa.data.store import open_dataset, split_episodes
+from sgjepa.evaluation.clips import errors_of_clips, latent_errors
+from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.models.rollout import rollout
 from sgjepa.recipes.training import recipe
 from sgjepa.training import checkpoint
@@ -52,14 +53,24 @@ def test_a_benchmark_goes_from_data_to_latent_errors(world: str, tmp_path: Path)
             clip = z[1:2, t : t + H + K]
             predicted = rollout(model, clip[:, :H], c[1:2, t : t + H + K], K, H)[:, H:]
             plain.append((predicted - clip[:, H:]).square().mean(dim=2)[0])
+    here = z[1]
+    still = [(here[t + H - 1] - here[t + H : t + H + K]).square().mean(dim=1) for t in range(64 - H - K + 1)]
+    np.testing.assert_allclose(found.unchanged[1], torch.stack(still).mean(dim=0).numpy(), rtol=1e-4)
+    assert found.variance == pytest.approx(z.flatten(0, 1).var(dim=0, correction=0).mean().item(), rel=1e-4)
     np.testing.assert_allclose(found.errors[1], torch.stack(plain).mean(dim=0).numpy(), rtol=1e-4)
+    apart = latent_errors(folder, data, held_out=True)
+    assert apart.clips == len(split_episodes(10)[1]) * (64 - H - K + 1)
     with pytest.raises(InputError, match="clips of 10 frames and 55 predictions do not fit into 64"):
-        errors_of_clips(model, data.test, z.numpy(), H, 55)
+        errors_of_clips(model, data.test, z.numpy(), range(3), H, 55)
 
 
 def test_the_last_step_and_the_mean_over_steps_are_of_episodes() -> None:
-    errors = LatentErrors(np.array([[1.0, 3.0], [2.0, 6.0], [0.0, 0.0]]), clips=30)
-    assert errors.at_last().mean == pytest.approx(3.0)
+    found = np.array([[1.0, 3.0], [2.0, 6.0], [0.0, 0.0]])
+    errors = LatentErrors(found, 2 * found, variance=4.0, clips=30)
+    assert errors.at(1).mean == pytest.approx(1.0)
+    assert errors.at(2).mean == pytest.approx(3.0)
     assert errors.mean().mean == pytest.approx(2.0)
-    assert 0 <= errors.at_last().low < 3 < errors.at_last().high <= 6
-    assert errors.at_last().count == 3
+    assert 0 <= errors.at(2).low < 3 < errors.at(2).high <= 6
+    assert errors.at(2).count == 3
+    row = errors.row()
+    assert (row["k1"], row["k2"], row["unchanged_k1"], row["unchanged_k2"]) == pytest.approx((1, 3, 2, 6))

@@ -16,7 +16,7 @@ from torch import Tensor
 from sgjepa import cli
 from sgjepa.control import as_cost
 from sgjepa.control.agenda import PlannerConfig
-from sgjepa.control.cases import Cases, cases_of, from_columns, goal_pictures
+from sgjepa.control.cases import Cases, cases_of, from_columns, goal_pictures, to_columns
 from sgjepa.control.meeting import Meeting, meeting_targets
 from sgjepa.control.planned import planned, simulated, usual
 from sgjepa.control.records import SECONDS, read_controls, read_trial
@@ -27,13 +27,15 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS, find, planar
 from sgjepa.envs.world import Measure
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig
 from sgjepa.models.imagine import imagine_plain
 from sgjepa.report import control_figures
+from sgjepa.report import control_tables as tables
+from sgjepa.results.control import gather_trials
 from sgjepa.results.published import PublishedPlans, published_plans
 from sgjepa.training import checkpoint
 
@@ -148,6 +150,31 @@ def test_a_case_begins_in_a_frame_of_its_episode_and_its_goal_is_that_episodes_l
     assert cases_of(goals, replace(CASES, count=1))[0] == cases_of(goals, CASES)[0], "one case does not depend on the others"
 
 
+def test_cases_can_be_of_episodes_that_were_held_out(goals: Dataset, run: Path, tmp_path: Path) -> None:
+    (number,) = split_episodes(goals.train.episodes)[1]
+    (start,) = cases_of(goals, replace(CASES, count=1), held_out=True)
+    names = [quantity.name for quantity in Placed.world.state]
+    assert start.number == number
+    assert start.state == dict(zip(names, goals.train.state[number, start.frame].tolist(), strict=True))
+    options = ["--cases", "1", "--offset", "3", "--candidates", "6", "--iterations", "2", "--elites", "2", "--workers", "1"]
+    assert cli.main(["plan", str(run), "--held-out", "--no-simulator", "--out", str(tmp_path / "out"), *options]) == 0
+    (place,) = run.glob("control/*held-out*")
+    about, rows = read_trial(place)
+    assert (about.settings.split, rows["episode"].tolist()) == ("train", [number])
+
+
+def test_a_case_tells_what_its_episode_was_made_for(tmp_path: Path) -> None:
+    settings = small("reacher", seed=1)
+    settings = replace(settings, train=replace(settings.train, episodes=4), test=replace(settings.test, episodes=6))
+    dataset = open_dataset(collect(replace(settings, image_size=32), tmp_path / "reacher", workers=1))
+    begun = cases_of(dataset, Cases(count=4))
+    assert [start.plan for start in begun] == [dataset.test.label("plan")[start.number] for start in begun]
+    assert len({start.plan for start in begun}) > 1
+    table = {"episode": np.array([start.number for start in begun]), **to_columns(begun)}
+    numbers = [start.number for start in begun]
+    assert from_columns(table, dataset.settings, "test", numbers) == begun, "rows hold all that films need"
+
+
 def test_the_picture_of_a_goal_is_that_episodes_own_picture(goals: Dataset) -> None:
     begun = cases_of(goals, CASES)
     shown = goals.test.pixels(np.array([start.number for start in begun]))
@@ -183,6 +210,25 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
     ]
     assert found[0] > found[1]
     assert found[0] == 1
+
+
+def test_success_is_told_by_what_the_episodes_were_made_for(goals: Dataset, tmp_path: Path) -> None:
+    begun = beginnings(goals, None, CASES)
+    begun = replace(begun, starts=tuple(replace(s, plan=p) for s, p in zip(begun.starts, ("sweep", "wander"), strict=True)))
+    played = gather_trials([trial(untrained("random", goals, tmp_path), goals, 0, begun)])
+    assert {plan: chosen.tolist() for plan, chosen in played.plans.items()} == {
+        "sweep": [True, False],
+        "wander": [False, True],
+    }
+    success = played.players[0].first.table["success"]
+    assert [(row["plan"], row["mean"], row["count"]) for row in tables.by_plan(played)] == [
+        ("sweep", success[0], 1),
+        ("wander", success[1], 1),
+    ]
+    shown = tables.by_plan_html(played)
+    assert "<th>sweep (1)</th><th>wander (1)</th>" in shown
+    plain = trial(untrained("random", goals, tmp_path / "plain"), goals, 0, beginnings(goals, None, CASES))
+    assert tables.by_plan_html(gather_trials([plain])) == "", "episodes of this world were made for nothing in particular"
 
 
 def test_the_papers_last_table_is_the_papers() -> None:
@@ -331,7 +377,9 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
         (["{run}", "--search", "gradient"], "unknown search 'gradient'"),
         (["{run}", "--cases", "5"], "has 4 planning cases; 5 were asked for"),
-        (["{run}", "--cases", "0"], "planning cases need a count of at least 1, got 0"),
+        (["{run}", "--cases", "0"], "cases must be at least 1 for planning, got 0 (--cases)"),
+        (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),
+        (["{run}", "--horizon", "64"], "takes at most 63 controls in an episode, a plan cannot be 64 long (--horizon)"),
         (["{run}", "--offset", "60"], "goals 60 frames on do not fit into episodes of 64 frames"),
         (["{run}", "--budget", "64"], "placed takes at most 63 controls in an episode, not 64"),
         (["{run}", "--dataset", "{balls}"], "arm_catcher_ball"),

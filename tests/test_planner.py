@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sgjepa.control.agenda import PlannerConfig
+from sgjepa.control.agenda import Agenda, PlannerConfig
 from sgjepa.control.planner import Distance, Planner
 from sgjepa.control.search import Search, _noise, search
 from sgjepa.core.errors import InputError
@@ -67,12 +67,59 @@ def test_more_iterations_never_cost_more() -> None:
     assert (lowest[1] >= lowest[2]).all()
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_every_search_finds_its_way_in_as_many_dimensions_as_a_benchmark_has(way: str) -> None:
+    """Five blocks of five actions of two torques, that turn once."""
+    torque = 0.6 * torch.cos(torch.arange(25) * torch.pi / 25)
+    target = torch.stack([torque, -torque], dim=1).view(1, 1, 5, 10)
+
+    def cost(plans: Tensor) -> Tensor:
+        return (plans - target).square().sum(dim=(2, 3))
+
+    start = torch.zeros(1, 5, 10)
+    found = search(Search(way), cost, start, torch.ones(10), rngs(0), actions=5)[1]
+    assert found.item() < 0.2 * cost(start[:, None]).item()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_mean_is_priced_too(way: str) -> None:
+    """One iteration around 0 of a bowl at 0.4: the mean of what is good lies nearer than anything drawn."""
+    asked: list[Tensor] = []
+
+    def cost(plans: Tensor) -> Tensor:
+        asked.append(plans)
+        return (plans - 0.4).square().sum(dim=(2, 3))
+
+    best, _ = search(Search(way, iterations=1), cost, torch.zeros(1, 5, 10), torch.ones(10), rngs(0))
+    assert asked[-1].shape == (1, 1, 5, 10)
+    torch.testing.assert_close(best, asked[-1][:, 0])
+
+
 def test_the_noise_of_icem_is_slow_and_has_unit_variance() -> None:
     slow, white = (_noise(Search(way), np.random.default_rng(0), 20_000, 8, 1)[..., 0] for way in ("icem", "cem"))
     for noise in (slow, white):
         assert noise.var() == pytest.approx(1.0, abs=0.02)
     beside = [np.mean(noise[:, 1:] * noise[:, :-1]) for noise in (slow, white)]
     assert beside[0] > 0.5 > abs(beside[1]) * 10
+
+
+def test_the_noise_of_icem_is_slow_along_the_actions_of_a_control() -> None:
+    noise = _noise(Search("icem"), np.random.default_rng(0), 20_000, 3, 10, actions=5)
+    by_action = noise.reshape(20_000, 15, 2)
+    assert by_action.var() == pytest.approx(1.0, abs=0.02)
+    assert np.mean(by_action[:, 1:] * by_action[:, :-1]) > 0.5
+    assert abs(np.mean(by_action[..., 0] * by_action[..., 1])) < 0.05, "two torques have nothing to do with each other"
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_costs_that_are_no_numbers_are_refused(bad: float) -> None:
+    def cost(plans: Tensor) -> Tensor:
+        found = plans.square().sum(dim=(2, 3))
+        found[:, 3] = bad
+        return found
+
+    with pytest.raises(InputError, match=r"of 300 plans cost (nan|inf): a search needs numbers"):
+        search(Search(), cost, torch.zeros(1, 2, 2), LIMIT, rngs(0))
 
 
 def test_icem_asks_for_fewer_and_fewer_candidates() -> None:
@@ -86,6 +133,11 @@ def test_icem_asks_for_fewer_and_fewer_candidates() -> None:
     ("settings", "words"),
     [
         ({"elites": 301}, "cannot choose 301 elites among 300 candidates"),
+        (
+            {"way": "icem", "candidates": 4, "elites": 4, "kept": 1.0},
+            "4 elites that are kept and the mean fill all 4 candidates",
+        ),
+        ({"way": "mppi", "candidates": 1, "elites": 1}, "at least 2 candidates"),
         ({"way": "gradient"}, "unknown search 'gradient'"),
     ],
 )
@@ -176,6 +228,14 @@ def test_an_episode_is_planned_the_same_alone_and_beside_others() -> None:
     both = drive(cfg, START, GOAL, WIND, [0, 1])
     alone = drive(cfg, START[1:], GOAL[1:], WIND[1:], [1])
     np.testing.assert_array_equal(both[1:], alone)
+
+
+def test_plans_can_stay_within_the_controls_that_a_model_has_seen() -> None:
+    world = replace(POINT, control_limit=(1.0, 0.5))
+    agenda = Agenda(world, PlannerConfig(within=2.0), familiar=np.array([0.2, 0.4]))
+    torch.testing.assert_close(agenda.limit, torch.tensor([0.4, 0.5]))
+    free = Agenda(world, PlannerConfig(), familiar=np.array([0.2, 0.4]))
+    torch.testing.assert_close(free.limit, torch.tensor([1.0, 0.5]))
 
 
 def test_worlds_may_limit_each_control_by_itself() -> None:

@@ -35,11 +35,7 @@ def flags(parser: ArgumentParser) -> None:
         "--seeds", type=int, default=1, metavar="K", help="tries at every episode, for policies with chance (default: 1)"
     )
     parser.add_argument("--episodes", type=int, metavar="N", help="only the first N test episodes (default: all)")
-    parser.add_argument(
-        "--held-out",
-        action="store_true",
-        help="drive training episodes that nothing learned from, instead of test episodes: to choose settings by",
-    )
+    held_out_flag(parser)
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes that simulate (default: one per core); nothing depends on it"
     )
@@ -74,6 +70,15 @@ def run(options: Namespace) -> None:
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]
     try_all(subjects, dataset, options, beginnings(dataset, options.episodes, held_out=options.held_out))
+
+
+def held_out_flag(parser: ArgumentParser) -> None:
+    """Other episodes than those of the test split."""
+    parser.add_argument(
+        "--held-out",
+        action="store_true",
+        help="drive training episodes that nothing learned from, instead of test episodes: to choose settings by",
+    )
 
 
 def check(options: Namespace, players: Sequence[Any]) -> None:

@@ -26,6 +26,7 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--cases", type=int, default=50, metavar="N", help="how many, from the test episodes (default: %(default)s)"
     )
+    control.held_out_flag(parser)
     parser.add_argument("--offset", type=int, metavar="N", help="frames from a start to its goal (default: 5)")
     parser.add_argument("--budget", type=int, metavar="N", help="controls to get there (default: twice the offset)")
     parser.add_argument("--search", metavar="WAY", help="cem (default), icem or mppi")
@@ -44,6 +45,12 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument("--horizon", type=int, metavar="P", help="controls of a plan (default: 5; without goals 16)")
     parser.add_argument(
         "--execute", type=int, metavar="E", help="controls of it that are carried out (default: 5; without goals 4)"
+    )
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="S",
+        help="no controls beyond S standard deviations of those that the model has seen (default: 0, any)",
     )
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="tries at every case (default: 1)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that simulate (default: one per core)")
@@ -73,15 +80,16 @@ def run(options: Namespace) -> None:
         shared.check_run(Path(folder), dataset, options.transfer)
     world = find(dataset.settings.world).world
     cfg = _planner(options, usual(world))
+    cfg.check(world)
     if not world.goal:
         _refuse_goals(options, world.name)
     cases = _cases(options) if world.goal else None
     episodes = None if world.goal else options.cases
-    begun = beginnings(dataset, episodes, cases)  # before the work
+    begun = beginnings(dataset, episodes, cases, options.held_out)  # before the work
     output.check(options.out, MADE_BY, (REFERENCES,))
-    subjects = [planned(folder, dataset, cfg, cases) for folder in options.runs]
-    astray = [latent_errors(folder, dataset) for folder in options.runs] if world.goal else []
-    latents = {subject.driver.weights: found.errors for subject, found in zip(subjects, astray, strict=False)}
+    subjects = [planned(folder, dataset, cfg, cases, options.held_out) for folder in options.runs]
+    astray = [latent_errors(folder, dataset, held_out=options.held_out) for folder in options.runs] if world.goal else []
+    latents = {subject.driver.weights: found for subject, found in zip(subjects, astray, strict=False)}
     control.try_all([*subjects, *_references(options, dataset, cfg)], dataset, options, begun, latents)
     if world.goal:
         _say_latents(options, astray)
@@ -102,11 +110,12 @@ def _say_latents(options: Namespace, astray: Sequence[Any]) -> None:
 
     rows = []
     for folder, found in zip(options.runs, astray, strict=True):
-        steps, last, mean = found.errors.shape[1], found.at_last(), found.mean()
-        rows.append({"run": folder.name, "clips": found.clips, f"k{steps}": last.mean, "low": last.low, "high": last.high})
-        rows[-1] |= {"mean": mean.mean, "mean_low": mean.low, "mean_high": mean.high}
-        print(f"{folder.name}: latent error after {steps} predictions {last.mean:.3g} ({last.low:.3g} to {last.high:.3g}),")
-        print(f"   mean of 1 to {steps} {mean.mean:.3g} ({mean.low:.3g} to {mean.high:.3g}), {found.clips} clips")
+        rows.append({"run": folder.name, **found.row()})
+        last, mean, still = found.at(found.steps), found.mean(), found.unchanged[:, -1].mean()
+        shares = [100 * one / found.variance for one in (last.mean, still)]
+        print(f"{folder.name}: latent error after {found.steps} predictions {last.mean:.3g}", end=" ")
+        print(f"({last.low:.3g} to {last.high:.3g}), {shares[0]:.3g} % of the variance;")
+        print(f"   if nothing changed {shares[1]:.3g} %; mean of 1 to {found.steps} {mean.mean:.3g}, {found.clips} clips")
     output.add(options.out, LATENTS, to_csv(rows).encode())
     print(options.out / LATENTS)
 
@@ -120,7 +129,7 @@ def _planner(options: Namespace, ordinary: Any) -> Any:
     """The usual planner with what was asked for."""
     asked = {"way": options.search, **{name: getattr(options, name) for name in ("candidates", "iterations", "elites")}}
     changed = replace(ordinary.search, **{key: value for key, value in asked.items() if value is not None})
-    lengths = {name: getattr(options, name) for name in ("horizon", "execute")}
+    lengths = {name: getattr(options, name) for name in ("horizon", "execute", "within")}
     given = {key: value for key, value in lengths.items() if value is not None}
     if "horizon" in given and "execute" not in given:  # a shorter plan is carried out to its end
         given["execute"] = max(1, min(given["horizon"], ordinary.execute))

@@ -17,9 +17,10 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table
 from sgjepa.data.config import DatasetConfig, make_env
 from sgjepa.data.seeds import episode_law, episode_seed
-from sgjepa.data.store import Dataset
+from sgjepa.data.store import Dataset, unseen
 from sgjepa.envs import find
 
+PLAN = "start_plan"  # a column: what the episode was made for that a case is taken from
 _FRAME, _FROM, _TO = "start_frame", "start.", "goal."
 
 
@@ -34,10 +35,14 @@ class Cases:
     lead: int = 10
 
     def __post_init__(self) -> None:
-        check_bounds(self, count=(-1, 1e8), offset=(-1, 1e6), budget=(-1, 1e6), lead=(1, 1e6))  # from below they follow
-        for name in ("count", "offset", "budget"):
+        for name, what, flag in (
+            ("count", "cases", "cases"),
+            ("offset", "frames to a goal", "offset"),
+            ("budget", "controls", "budget"),
+        ):
             if getattr(self, name) < 1:
-                raise InputError(f"planning cases need a {name} of at least 1, got {getattr(self, name)}")
+                raise InputError(f"{what} must be at least 1 for planning, got {getattr(self, name)} (--{flag})")
+        check_bounds(self, count=(1, 1e8), offset=(1, 1e6), budget=(1, 1e6), lead=(1, 1e6))
 
 
 def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
@@ -49,9 +54,9 @@ def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[
     ]
 
 
-def cases_of(dataset: Dataset, cfg: Cases) -> list[Start]:
-    """The first so many cases among the test episodes."""
-    world, split = find(dataset.settings.world).world, dataset.test
+def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start]:
+    """The first so many cases among these episodes."""
+    world, (split, numbers) = find(dataset.settings.world).world, unseen(dataset, held_out)
     if not world.goal:
         raise InputError(f"{world.name} has no goal to reach (World.goal)")
     last = split.frames - 1 - cfg.offset
@@ -64,12 +69,13 @@ def cases_of(dataset: Dataset, cfg: Cases) -> list[Start]:
             f"{world.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)"
         )
     names = [quantity.name for quantity in world.state]
+    made_for = split.label("plan") if world.plans else [""] * split.episodes
     env, found = make_env(dataset.settings), []
-    for launched in starts(dataset.settings, split.name, range(split.episodes)):
+    for launched in starts(dataset.settings, split.name, numbers):
         states = split.state[launched.number]
         for frame in np.random.default_rng([launched.seed, cfg.offset]).permutation(np.arange(cfg.lead - 1, last + 1)):
             here, there = (dict(zip(names, states[t].tolist(), strict=True)) for t in (frame, frame + cfg.offset))
-            start = replace(launched, frame=int(frame), state=here, reached=there)
+            start = replace(launched, frame=int(frame), state=here, reached=there, plan=str(made_for[launched.number]))
             env.begin(start.seed, start.options(world))
             if not env.success():
                 found.append(start)
@@ -96,6 +102,7 @@ def to_columns(begun: Sequence[Start]) -> Table:
     if begun[0].state is None or begun[0].reached is None:
         return {}
     table: Table = {_FRAME: np.array([start.frame for start in begun], np.int32)}
+    table |= {PLAN: np.array([start.plan for start in begun], object)} if begun[0].plan else {}
     for head, states in ((_FROM, [start.state for start in begun]), (_TO, [start.reached for start in begun])):
         table |= {f"{head}{name}": np.array([state[name] for state in states if state]) for name in begun[0].state}
     return table
@@ -111,7 +118,14 @@ def from_columns(table: Table, settings: DatasetConfig, split: str, numbers: Seq
     def named(head: str, row: int) -> dict[str, float]:
         return {name.removeprefix(head): float(table[name][row]) for name in table if name.startswith(head)}
 
+    made_for = table.get(PLAN, np.full(len(table["episode"]), "", object))
     return [
-        replace(start, frame=int(table[_FRAME][row]), state=named(_FROM, row), reached=named(_TO, row))
+        replace(
+            start,
+            frame=int(table[_FRAME][row]),
+            state=named(_FROM, row),
+            reached=named(_TO, row),
+            plan=str(made_for[row]),
+        )
         for start, row in zip(begun, rows, strict=True)
     ]

@@ -22,7 +22,7 @@ from sgjepa.control.start import Start
 from sgjepa.control.trial import REFERENCES, Subject
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.data.store import Dataset
+from sgjepa.data.store import Dataset, unseen
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
@@ -49,28 +49,35 @@ def usual(world: World) -> PlannerConfig:
 class ToGoals(Planner):
     """Plans towards pictures of goals. Before the first frame it is shown what the dataset has before it."""
 
-    def __init__(self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int):
+    def __init__(
+        self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int, held_out: bool = False
+    ):
         super().__init__(model, history, find(dataset.settings.world).world, _nothing, cfg)
-        self._dataset, self._lead = dataset, lead
+        self._dataset, self._split, self._lead = dataset, unseen(dataset, held_out)[0], lead
 
     def aim(self, starts: Sequence[Start]) -> None:
         goals = goal_pictures(self._dataset.settings, starts)
         self._price: Price = Distance(self._model, self._latents(goals[:, None])[:, 0])
-        split = self._dataset.test
         before = np.array([start.frame for start in starts])[:, None] - np.arange(self._lead - 1, 0, -1)  # (N, lead - 1)
         numbers = np.array([start.number for start in starts])
         rows = np.arange(len(starts))[:, None]
-        self.remember(split.pixels(numbers)[rows, before], split.control[numbers[:, None], before])
+        self.remember(self._split.pixels(numbers)[rows, before], self._split.control[numbers[:, None], before])
 
 
 def _nothing(past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
     raise InputError("a planner towards goals was not told any")
 
 
-def planned(folder: Path, dataset: Dataset, cfg: PlannerConfig | None = None, cases: Cases | None = None) -> Subject:
+def planned(
+    folder: Path,
+    dataset: Dataset,
+    cfg: PlannerConfig | None = None,
+    cases: Cases | None = None,
+    held_out: bool = False,
+) -> Subject:
     """The finished run in a folder as a planner; its trials go there. cfg: as is usual in its world if None.
 
-    cases: needed in a world with goals.
+    cases: needed in a world with goals. held_out: they are of training episodes that it did not learn from.
     """
     world = find(dataset.settings.world).world
     ordinary = usual(world)
@@ -82,7 +89,7 @@ def planned(folder: Path, dataset: Dataset, cfg: PlannerConfig | None = None, ca
     if world.goal:
         if cases is None:
             raise InputError(f"{world.name} has goals to reach: let {folder} plan with `sgjepa plan`")
-        planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead), "goal picture"
+        planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead, held_out), "goal picture"
     else:
         meets = meeting(folder, run, model, dataset)
         planner, price = Planner(model, run.history, world, meets, cfg, kept=meets.window), "probed distance"
@@ -93,9 +100,9 @@ def planned(folder: Path, dataset: Dataset, cfg: PlannerConfig | None = None, ca
 def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
     """The ceiling of planning; its trials go below `out`. cfg: horizon and execute; its search is its own."""
     ordinary = usual(find(dataset.settings.world).world)
-    own = PlannerConfig(cfg.horizon, cfg.execute, SEARCH)
+    own = PlannerConfig(cfg.horizon, cfg.execute, search=SEARCH)
     how = {"search": SEARCH.way, **_named(own), "price": "true distance"}
-    differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, SEARCH))
+    differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, search=SEARCH))
     policy = TrueSimulator(dataset.settings, own)
     return Subject(Driver(SIMULATOR, SIMULATOR), policy, out / REFERENCES / SIMULATOR, how, differs)
 
@@ -110,10 +117,11 @@ def _driver(folder: Path, run: Run) -> Driver:
 def _named(cfg: PlannerConfig) -> dict[str, int | float]:
     """What decides a plan, without the kind of search."""
     search = {key: value for key, value in asdict(cfg.search).items() if key != "way"}
-    return {"horizon": cfg.horizon, "execute": cfg.execute, **search}
+    near = {"within": cfg.within} if cfg.within else {}
+    return {"horizon": cfg.horizon, "execute": cfg.execute, **near, **search}
 
 
 def _differs(cfg: PlannerConfig, ordinary: PlannerConfig) -> str:
     mine, theirs = _named(cfg), _named(ordinary)
-    changed = [f"{key}{value:g}" for key, value in mine.items() if value != theirs[key]]
+    changed = [f"{key}{mine.get(key, 0):g}" for key in {**theirs, **mine} if mine.get(key) != theirs.get(key)]
     return "-".join(([cfg.search.way] if cfg.search.way != ordinary.search.way else []) + changed)

@@ -10,6 +10,7 @@ matrix product of always as many rows makes an episode's plan independent of the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,9 +19,8 @@ import torch
 from torch import Tensor
 
 from sgjepa.control.agenda import Agenda, PlannerConfig
-from sgjepa.control.features import in_blocks
+from sgjepa.control.features import ROWS, in_blocks
 from sgjepa.control.policy import View
-from sgjepa.control.search import search
 from sgjepa.control.start import Start
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
@@ -74,7 +74,9 @@ class Planner:
 
     def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig, kept: int = 0):
         """kept: latents that the price looks back on, if these are more than H."""
-        self._model, self._history, self._price, self._agenda = model.eval(), history, price, Agenda(world, cfg)
+        familiar = (model.control_mean.square() + model.control_std.square()).sqrt().cpu().numpy()
+        self._model, self._history, self._price = model.eval(), history, price
+        self._agenda = Agenda(world, cfg, familiar)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._kept = max(kept, history)
         self._still = torch.tensor(world.still or [0.0] * len(world.control), device=self._device)
@@ -104,13 +106,15 @@ class Planner:
     @torch.no_grad()
     def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
         self._law = torch.from_numpy(np.asarray(laws, np.float32)).to(self._device)
+        began = time.perf_counter()
         z = self._latents(seen[:, None])
+        seconds = (time.perf_counter() - began) / -(-len(seen) // ROWS)  # of one batch, which is as large for one frame
         given = self._still.expand(len(z), 0, -1)
         if self._z is not None and self._given is not None:
             z, given = torch.cat([self._z, z], dim=1), self._given
         z, given = whole_past(z, given, self._still, self._kept)
         self._z, self._given = z[:, -self._kept :], given[:, given.shape[1] - self._kept + 1 :]
-        control = self._agenda.next(self)
+        control = self._agenda.next(self, seconds)
         self._given = torch.cat([self._given, torch.from_numpy(control).to(self._device)[:, None]], dim=1)
         return control
 
@@ -137,5 +141,4 @@ class Planner:
             c = self._model.condition(plans.flatten(0, 1), laws)
             return self._price(z, ask(c.view(*plans.shape[:3], -1)), rows)
 
-        best, _ = search(self._agenda.cfg.search, cost, mean, self._agenda.limit.to(self._device), rngs)
-        return best.cpu()
+        return self._agenda.search(cost, mean, rngs)

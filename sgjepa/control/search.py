@@ -5,8 +5,9 @@ Every iteration draws candidates around a mean plan, asks what they cost, and mo
 cem    to the mean and spread of the elites
 icem   the same, with noise that changes slowly along the plan, fewer candidates from one iteration to the next, and some of
        the last elites among the next candidates (Pinneri et al., 2020)
-mppi   to the mean of all candidates, weighted by exp(-cost / temperature); the spread stays (Williams et al., 2017)
+mppi   to the mean of all drawn candidates, weighted by exp(-cost / temperature); the spread stays (Williams et al., 2017)
 
+The mean of every iteration is a candidate of the next, and the last one is priced too: what is found costs least of all.
 E searches run side by side; the noise of each comes from its own generator, so none depends on the others.
 """
 
@@ -38,7 +39,7 @@ class Search:
     elites: int = 30
     spread: float = 0.5
     momentum: float = 0.0  # share of the last mean and spread that stays
-    temperature: float = 0.1  # mppi: in standard deviations of the candidates' costs
+    temperature: float = 0.5  # mppi: in standard deviations of the candidates' costs
     colour: float = 2.0  # icem: noise with a power of 1 / frequency ** colour along the plan
     shrink: float = 1.25  # icem: so many times fewer candidates in each iteration, at least twice the elites
     kept: float = 0.3  # icem: share of the elites that are candidates again
@@ -52,6 +53,17 @@ class Search:
             raise InputError(
                 f"a search cannot choose {self.elites} elites among {self.candidates} candidates: ask for fewer (--elites)"
             )
+        if self.way == "mppi" and self.candidates < 2:
+            raise InputError("mppi weighs what it draws beside the mean: ask for at least 2 candidates (--candidates)")
+        if self.way == "icem" and self.again + 1 >= self.candidates:
+            raise InputError(
+                f"{self.again} elites that are kept and the mean fill all {self.candidates} candidates: ask for more of them"
+            )
+
+    @property
+    def again(self) -> int:
+        """icem: elites that are candidates of the next iteration too."""
+        return round(self.kept * self.elites)
 
     def count(self, iteration: int) -> int:
         """Candidates of an iteration."""
@@ -62,48 +74,72 @@ class Search:
 
 @torch.no_grad()
 def search(
-    cfg: Search, cost: Cost, mean: Tensor, limit: Tensor, rngs: Sequence[np.random.Generator]
+    cfg: Search, cost: Cost, mean: Tensor, limit: Tensor, rngs: Sequence[np.random.Generator], actions: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """The best plans and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,)."""
-    spread = (cfg.spread * limit).expand_as(mean)
+    """The best plans and their costs, (E, P, A) and (E,). mean: where to begin, (E, P, A). limit: of |control|, (A,).
+
+    actions: that a control is made of, one after the other; noise that changes slowly does so along them.
+    """
+    spread, (steps, controls) = (cfg.spread * limit).expand_as(mean), mean.shape[1:]
     best, lowest = mean.clamp(-limit, limit), mean.new_full((len(mean),), torch.inf)
     elite = mean[:, None][:, :0]  # of the last iteration, (E, k, P, A)
     for iteration in range(cfg.iterations):
-        kept = elite[:, : round(cfg.kept * cfg.elites)] if cfg.way == "icem" else elite[:, :0]
+        kept = elite[:, : cfg.again] if cfg.way == "icem" else elite[:, :0]
         fresh = cfg.count(iteration) - kept.shape[1] - 1
-        noise = torch.from_numpy(np.stack([_noise(cfg, rng, fresh, *mean.shape[1:]) for rng in rngs])).to(mean)
+        noise = torch.from_numpy(np.stack([_noise(cfg, rng, fresh, steps, controls, actions) for rng in rngs])).to(mean)
         drawn = mean[:, None] + spread[:, None] * noise
         plans = torch.cat([mean[:, None], kept, drawn], dim=1).clamp(-limit, limit)  # (E, N, P, A); the mean itself is one
-        costs = cost(plans)  # (E, N)
+        costs = _priced(cost, plans)
         order = costs.argsort(dim=1)
         elite = plans.take_along_dim(order[:, : cfg.elites, None, None], dim=1)
         first = costs.gather(1, order[:, :1])[:, 0]
         best = torch.where((first < lowest)[:, None, None], elite[:, 0], best)
         lowest = torch.minimum(first, lowest)
         if cfg.way == "mppi":
-            scale = cfg.temperature * costs.std(dim=1, keepdim=True).clamp(min=1e-12)
-            weight = torch.softmax(-(costs - first[:, None]) / scale, dim=1)
-            found = (weight[..., None, None] * plans).sum(dim=1)
-            width = spread
+            found, width = _weighted(plans[:, 1:], costs[:, 1:], cfg.temperature), spread
         else:
             found, width = elite.mean(dim=1), elite.std(dim=1, correction=0)
         mean = cfg.momentum * mean + (1 - cfg.momentum) * found
         spread = torch.maximum(cfg.momentum * spread + (1 - cfg.momentum) * width, _SMALLEST * limit)
-    return best, lowest
+    mean = mean.clamp(-limit, limit)
+    last = _priced(cost, mean[:, None])[:, 0]
+    return torch.where((last < lowest)[:, None, None], mean, best), torch.minimum(last, lowest)
 
 
-def _noise(cfg: Search, rng: np.random.Generator, count: int, steps: int, controls: int) -> np.ndarray:
-    """(count, P, A) with variance 1: white, or for icem with less of the fast changes along the plan."""
-    white = rng.standard_normal((count, steps, controls), dtype=np.float32)
-    if cfg.way != "icem" or steps < 2 or cfg.colour == 0:
-        return white
-    spectrum = np.fft.rfft(white, axis=1)
-    frequency = np.maximum(np.fft.rfftfreq(steps), 1 / steps)
-    scale = frequency ** (-cfg.colour / 2)
-    # of real noise of length P every frequency but the first (and the last, if P is even) stands for two
-    twice = np.full(len(scale), 2.0)
-    twice[0] = 1.0
-    twice[-1] = 1.0 if steps % 2 == 0 else 2.0
-    scale /= np.sqrt((twice * scale**2).sum() / steps)
-    coloured: np.ndarray = np.fft.irfft(spectrum * scale[:, None], n=steps, axis=1).astype(np.float32)
-    return coloured
+def _priced(cost: Cost, plans: Tensor) -> Tensor:
+    """Plans (E, N, P, A) -> (E, N)."""
+    costs = cost(plans)
+    if not costs.isfinite().all():
+        raise InputError(
+            f"{int((~costs.isfinite()).sum())} of {costs.numel()} plans cost {costs[~costs.isfinite()][0].item()}: "
+            "a search needs numbers; look at the model's predictions and the cost"
+        )
+    return costs
+
+
+def _weighted(plans: Tensor, costs: Tensor, temperature: float) -> Tensor:
+    """The mean of plans (E, N, P, A), each with the weight exp(-cost / temperature) -> (E, P, A).
+
+    Without the last mean: in many dimensions it is far cheaper than all that are drawn around it, and would have all the
+    weight.
+    """
+    scale = temperature * costs.std(dim=1, keepdim=True, correction=0).clamp(min=1e-12)
+    weight = torch.softmax(-costs / scale, dim=1)
+    return (weight[..., None, None] * plans).sum(dim=1)
+
+
+def _noise(cfg: Search, rng: np.random.Generator, count: int, steps: int, controls: int, actions: int = 1) -> np.ndarray:
+    """(count, P, A) with variance 1: white, or for icem with less of the fast changes along the plan's actions."""
+    long = steps * actions
+    white = rng.standard_normal((count, long, controls // actions), dtype=np.float32)
+    if cfg.way == "icem" and long > 1 and cfg.colour > 0:
+        spectrum = np.fft.rfft(white, axis=1)
+        frequency = np.maximum(np.fft.rfftfreq(long), 1 / long)
+        scale = frequency ** (-cfg.colour / 2)
+        # of real noise of that length every frequency but the first (and the last, if it is even) stands for two
+        twice = np.full(len(scale), 2.0)
+        twice[0] = 1.0
+        twice[-1] = 1.0 if long % 2 == 0 else 2.0
+        scale /= np.sqrt((twice * scale**2).sum() / long)
+        white = np.fft.irfft(spectrum * scale[:, None], n=long, axis=1).astype(np.float32)
+    return white.reshape(count, steps, controls)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sgjepa.control.agenda import Agenda, PlannerConfig
 from sgjepa.control.policy import View
-from sgjepa.control.search import Search, search
+from sgjepa.control.search import Search
 from sgjepa.control.start import Start
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig, make_env
@@ -76,4 +76,4 @@ class TrueSimulator:
                 found.append(float(np.square(self._env.state()[self._aim] - goal).sum()))
             return torch.tensor([found])
 
-        return search(self._agenda.cfg.search, cost, mean, self._agenda.limit, rngs)[0]
+        return self._agenda.search(cost, mean, rngs)

@@ -19,6 +19,7 @@ class Start:
     frame: int = 0  # of the dataset's episode, that it begins at
     state: dict[str, float] | None = None  # there
     reached: dict[str, float] | None = None  # a state in which the goal is reached
+    plan: str = ""  # what the dataset's episode was made for, where that is known and it begins in one of its frames
 
     def options(self, world: World) -> dict[str, Any]:
         """What `Env.reset` is told."""

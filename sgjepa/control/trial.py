@@ -30,7 +30,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.config import begin_episode, make_env, with_meshes
-from sgjepa.data.store import Dataset, split_episodes, training_samplers
+from sgjepa.data.store import Dataset, training_samplers, unseen
 from sgjepa.envs import find
 from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
@@ -110,15 +110,14 @@ def beginnings(
     held_out: of the training episodes that no model and no policy learned from, to choose settings by.
     """
     _check_world(dataset)
+    part, numbers = unseen(dataset, held_out)
     if cases is not None:
-        return Beginnings(tuple(cases_of(dataset, cases)), cases)
-    split = "train" if held_out else SPLIT
-    numbers = split_episodes(dataset.train.episodes)[1].tolist() if held_out else list(range(dataset.test.episodes))
+        return Beginnings(tuple(cases_of(dataset, cases, held_out)), cases, part.name)
     count = len(numbers) if episodes is None else episodes
     if not 1 <= count <= len(numbers):
         kind = "held-out" if held_out else "test"
         raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
-    return Beginnings(tuple(starts(dataset.settings, split, numbers[:count])), None, split, count == len(numbers))
+    return Beginnings(tuple(starts(dataset.settings, part.name, numbers[:count])), None, part.name, count == len(numbers))
 
 
 def _check_world(dataset: Dataset) -> None:

@@ -86,6 +86,10 @@ class Interval:
     high: float
     count: int  # episodes
 
+    def percent(self) -> Interval:
+        """Of a share, in per cent."""
+        return Interval(100 * self.mean, 100 * self.low, 100 * self.high, self.count)
+
 
 @lru_cache(maxsize=8)
 def resample(count: int, resamples: int, seed: int) -> np.ndarray:

@@ -239,3 +239,13 @@ def fit_normalisers(control: np.ndarray, law: np.ndarray) -> Normalisers:
     return Normalisers(
         control=fit_zscore(control.reshape(control.shape[0] * control.shape[1], control.shape[2])), law=fit_zscore(law)
     )
+
+
+def unseen(dataset: Dataset, held_out: bool = False) -> tuple[Split, list[int]]:
+    """Episodes that nothing learned from: all of the test split, and their numbers.
+
+    held_out: instead those of the training split that `split_episodes` keeps apart, to choose settings by.
+    """
+    if held_out:
+        return dataset.train, split_episodes(dataset.train.episodes)[1].tolist()
+    return dataset.test, list(range(dataset.test.episodes))

@@ -81,6 +81,7 @@ class World:
     laws: tuple[str, ...] = ()  # the only ones it takes; empty if it takes any
     succeeds: bool = False  # whether there is a task, so that success() can become True
     measures: tuple[Measure, ...] = ()  # of the task, "success" first, then in the order of their weight
+    actions: int = 1  # that a control is made of, one after the other: of benchmarks that act more often than they show
     still: tuple[float, ...] = ()  # the control under which a robot stays as it starts; zeros where it is empty
     goal: tuple[str, ...] = ()  # quantities of the state that make up a goal; empty where there is none to reach
     # two places that the task is to bring together, each by names of `seen`; empty where the task is another

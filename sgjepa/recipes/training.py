@@ -59,6 +59,14 @@ CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
     "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
 }
+# arms alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
+_ARMS = {"reacher", "cube"}
+CHOSEN_FOR_ARMS = {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}
+
+
+def chosen(world: str, size: str, family: str) -> Chosen:
+    """Settings of a method (sg_jepa, lewm) in a world, at a size for a CPU."""
+    return CHOSEN_FOR_ARMS[family] if world in _ARMS else CHOSEN[size][family]
 
 
 def gru(world: str, size: str) -> Run:
@@ -87,7 +95,7 @@ def lewm(world: str, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size in _ON_CPU:
-        loss = OneStepLoss(sigreg=CHOSEN[size]["lewm"].sigreg, windows="dense", flatten=True)
+        loss = OneStepLoss(sigreg=chosen(world, size, "lewm").sigreg, windows="dense", flatten=True)
     return _run(world, size, "lewm", _model(world, size, "lewm", _transformer(size), _encoder(world, size)), loss)
 
 
@@ -121,7 +129,7 @@ def _sg_jepa(world: str, size: str, method: str, predictor: GRU | SSM | Transfor
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
     loss = RolloutLoss(sigreg=usual(world).sigreg)
     if size in _ON_CPU:
-        loss = RolloutLoss(sigreg=CHOSEN[size]["sg_jepa"].sigreg, windows="dense", flatten=True)
+        loss = RolloutLoss(sigreg=chosen(world, size, "sg_jepa").sigreg, windows="dense", flatten=True)
     return _run(world, size, method, _model(world, size, "sg_jepa", predictor, encoder), loss)
 
 
@@ -138,17 +146,17 @@ def _model(
 ) -> JEPAConfig:
     if size not in _ON_CPU:
         return JEPAConfig(encoder, predictor, _controls(world), laws=_laws(world), history=usual(world).history)
-    chosen = CHOSEN[size][family]
+    settings = chosen(world, size, family)
     return JEPAConfig(
         encoder,
-        replace(predictor, dropout=chosen.dropout),
+        replace(predictor, dropout=settings.dropout),
         _controls(world),
         laws=_laws(world),
         latent=_LATENT,
         projector_width=256,
         condition_width=128,
         history=_HISTORY,
-        residual=chosen.residual,
+        residual=settings.residual,
     )
 
 
@@ -162,9 +170,9 @@ def _laws(world: str) -> int:
 
 
 def _encoder(world: str, size: str) -> ViT | Convolutions:
-    """small: convolutions where a body turns; a ViT reads a ball's height better (docs/log.md)."""
+    """On a CPU convolutions for arms, and in the small size where a body turns; a ViT reads a ball's height better."""
     settings, probed = usual(world), find(world).world.probed
-    if size == "small" and probed and probed.angle:
+    if (size in _ON_CPU and world in _ARMS) or (size == "small" and probed and probed.angle):
         return Convolutions(settings.sizes[size].pixels)
     return vit.mini() if size in _ON_CPU else vit.tiny(settings.sizes[size].pixels, settings.patch)
 

@@ -9,10 +9,11 @@ from html import escape
 from sgjepa.report import parts
 from sgjepa.report.words import fixed, join
 from sgjepa.results.claims import CLAIMS
-from sgjepa.results.verdicts import MISSING, ClaimsRecord, Measured, so_far
+from sgjepa.results.verdicts import FAILS, HOLDS, MISSING, OPEN, ClaimsRecord, Measured, so_far
 
 TITLE = "# What holds"
 PLACE, OURS = "where, and what is measured", "ours (95 % interval)"
+BRIEF = ("claim of the paper", HOLDS, FAILS, OPEN)
 HEAD = ("claim of the paper", "the paper's number", PLACE, OURS, "trainings", "verdict", "command")
 CAPTION = (
     "A claim holds where all of the interval lies on the side that the paper says, does not hold where all of it lies on "
@@ -47,9 +48,32 @@ def rows(found: Found) -> list[tuple[str, ...]]:
     return lines
 
 
+def brief(found: Found) -> list[tuple[str, ...]]:
+    """A line for each claim: in which worlds it holds, does not, or is not decided, by how many of their results."""
+    lines: list[tuple[str, ...]] = []
+    for name, claim in CLAIMS.items():
+        pairs = found.get(name, ())
+        counts = Counter((_world(record, one), one.verdict) for record, one in pairs)
+        whole = Counter(_world(record, one) for record, one in pairs)
+        cells = (
+            ", ".join(f"{world} ({counts[world, verdict]} of {whole[world]})" for world in whole if counts[world, verdict])
+            for verdict in (HOLDS, FAILS, OPEN)
+        )
+        lines.append(
+            (claim.statement, *cells) if pairs else (claim.statement, "", "", f"{MISSING}: `sgjepa study {claim.study}`")
+        )
+    return lines
+
+
+def _world(record: ClaimsRecord, one: Measured) -> str:
+    """A place begins with its world."""
+    return one.where.partition(",")[0] + ("" if record.size == "mini" else f" at {record.size} size")
+
+
 def as_markdown(found: Found) -> str:
     """docs/claims.md."""
-    body = [_line(HEAD), _line(("---",) * len(HEAD)), *map(_line, rows(found))]
+    shown = ((BRIEF, brief(found)), (HEAD, rows(found)))
+    short, body = ([_line(head), _line(("---",) * len(head)), *map(_line, lines)] for head, lines in shown)
     return "\n".join(
         [
             TITLE,
@@ -61,6 +85,14 @@ def as_markdown(found: Found) -> str:
             tally(found),
             "",
             CAPTION,
+            "",
+            "## In short",
+            "",
+            "Worlds, with how many of their results (horizons, in and out of distribution) say so. Mini size, unless said.",
+            "",
+            *short,
+            "",
+            "## Every result",
             "",
             *body,
             "",

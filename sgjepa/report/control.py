@@ -38,6 +38,7 @@ def write_control(
     records = {
         "measures": tables.measures(played),
         **{f"by_{axis.name}": tables.by_law(played, axis.name, axis.values) for axis in played.axes},
+        "by_plan": tables.by_plan(played),
         "differences": tables.differences(played),
         "outcomes": tables.outcomes(played),
         "latency": tables.latencies(played),
@@ -78,6 +79,7 @@ def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film], laten
         Section("says", "What the numbers say", _says(played)),
         Section("law", f"Success by {law}", _law(played, drawn)),
         Section("measures", "All measures", _measures(played)),
+        Section("plans", "Success by what the episode was made for", tables.by_plan_html(played)),
         Section("pairs", "On the same episodes", tables.differences_html(played)),
         Section("latency", "How long a plan takes", tables.latencies_html(played)),
         Section("paper", "Beside the paper", beside_html(played, latents)),

@@ -10,7 +10,6 @@ from matplotlib.patches import Patch
 from sgjepa.control.cases import from_columns, goal_pictures
 from sgjepa.control.records import read_controls
 from sgjepa.control.replay import replay
-from sgjepa.core.stats import Interval
 from sgjepa.data.preview import film_of, law_text, webp_of
 from sgjepa.envs import find
 from sgjepa.report.colours import GREY, styles
@@ -53,7 +52,7 @@ def success_by_law(played: Played, law: Axis) -> list[Picture]:
         shade(axis, law, low, high, 104)
         for player in played.players:
             found_ = [player.estimate(success, played.at(law.name, value)).interval for value in law.values]
-            shown = [_percent(one) for one in found_]
+            shown = [one.percent() for one in found_]
             if player.reference:
                 means = [one.mean for one in shown]
                 dash = _DASHES.get(player.reference, "--")
@@ -65,10 +64,6 @@ def success_by_law(played: Played, law: Axis) -> list[Picture]:
         patch = Patch(color=TRAINING, alpha=0.55, label=f"training {law.several}")
         legend(axis, [*axis.get_legend_handles_labels()[0], patch])
     return found
-
-
-def _percent(one: Interval) -> Interval:
-    return Interval(100 * one.mean, 100 * one.low, 100 * one.high, one.count)
 
 
 def film(played: Played, player: Player) -> Film:

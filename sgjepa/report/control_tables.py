@@ -73,6 +73,32 @@ def by_law(played: Played, law: str, values: tuple[float, ...]) -> list[dict[str
     return found
 
 
+def by_plan(played: Played) -> list[dict[str, Any]]:
+    """Success in the cases of episodes that were made for the same thing; nothing where they are all alike."""
+    found = []
+    for player in played.players:
+        for plan, chosen in played.plans.items():
+            one = player.estimate(played.about.measures[0], chosen)
+            found.append({"policy": player.label, "plan": plan, **asdict(one.interval), "interval": one.how})
+    return found
+
+
+def by_plan_html(played: Played) -> str:
+    """A line per policy, a column per plan."""
+    if not played.plans:
+        return ""
+    success, rows = played.about.measures[0], []
+    for player in played.players:
+        cells = (_cell(player.estimate(success, chosen), success) for chosen in played.plans.values())
+        rows.append(f"<tr><td>{dot(played, player)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    head = "".join(f"<th>{escape(plan)} ({int(chosen.sum())})</th>" for plan, chosen in played.plans.items())
+    caption = (
+        "Success in per cent, by what the episode was made for that a case is taken from, with the number of cases: a goal "
+        f"that chance comes near to decides little. {DAGGER} Wilson's interval."
+    )
+    return parts.table(caption, f"<tr><th>Policy</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
+
+
 def pairs(played: Played) -> Iterator[tuple[Player, Player]]:
     """Trained policies with each other and with those that learn nothing; the latter alone if there are no others."""
     learned = [player for player in played.players if not player.reference]

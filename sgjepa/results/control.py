@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sgjepa.control.cases import PLAN
 from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, wilson
@@ -89,6 +90,11 @@ class Player:
     @property
     def first(self) -> Trial:
         return self.trainings[0][0]
+
+    @property
+    def method(self) -> str:
+        """Its label without what follows: how it plans, whose encoder it has."""
+        return self.label.partition(",")[0]
 
     @property
     def how(self) -> dict[str, Any]:
@@ -191,6 +197,13 @@ class Played:
         """Those with episodes; if all lie on one side there is nothing to tell apart."""
         found = tuple(name for name in REGIONS if self.region(name).any())
         return found if len(found) == len(REGIONS) else ("all",)
+
+    @cached_property
+    def plans(self) -> dict[str, np.ndarray]:
+        """(E,) which cases come from episodes that were made for each thing; empty where all were for one, or none says."""
+        made_for = self.first.table.get(PLAN, np.empty(0, object))
+        words = sorted(set(made_for.tolist()))
+        return {word: made_for == word for word in words} if len(words) > 1 else {}
 
     def at(self, law: str, value: float) -> np.ndarray:
         """(E,) which episodes have that value."""

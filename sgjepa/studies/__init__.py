@@ -21,6 +21,7 @@ from sgjepa.studies import (
     linear_surrogate,
     local_gap,
     optimiser,
+    planning,
     post_training,
     predictors,
     shapes,
@@ -63,6 +64,7 @@ _ALL: tuple[Answers, ...] = (
     coverage.STUDY,
     linear_surrogate.STUDY,
     control.STUDY,
+    planning.STUDY,
     tuning.STUDY,
     tuning.REACHER,
     tuning_policy.STUDY,
@@ -89,6 +91,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "coverage": (),
     "linear_surrogate": (),
     "control": (),
+    "planning": (),
 }
 
 

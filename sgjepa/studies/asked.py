@@ -1,4 +1,4 @@
-"""What one asks of a study: how large, where to, how often, which part of it."""
+"""What a study asks, and what one asks of it: how large, where to, how often, which part of it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ class Asked:
         more = ["--updates", str(self.updates)] if self.updates is not None else []
         only = ["--only", *self.only] if self.only else []
         return shlex.join(["sgjepa", "study", study, "--size", self.size, "--seeds", str(seeds), *more, *only])
+
+
+@dataclass(frozen=True)
+class Question:
+    """A study that is no comparison of predictions: how it is called, what it asks, and what the paper says."""
+
+    name: str
+    question: str
+    claim: str
+
+    @property
+    def command(self) -> str:
+        return f"sgjepa study {self.name}"

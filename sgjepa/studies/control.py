@@ -9,7 +9,7 @@ A seed is a whole pipeline: the world model with that seed, and the policy on it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from sgjepa.report.control import write_control
 from sgjepa.report.overview import overview
 from sgjepa.results.control import gather_trials
 from sgjepa.results.verdicts import LEAST, write_claims
-from sgjepa.studies.asked import Asked
+from sgjepa.studies.asked import Asked, Question
 from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.control_findings import summary
@@ -35,17 +35,8 @@ REFERENCES = ("expert", "still", "random")
 TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
 
 
-@dataclass(frozen=True)
-class ControlStudy:
+class ControlStudy(Question):
     """As `Study`, for policies."""
-
-    name: str = "control"
-    question: str = "Does a representation carry the dynamics that a policy needs?"
-    claim: str = "On SG-JEPA's features a policy succeeds more often than on DINO-WM's and LeWM's, and across gravities."
-
-    @property
-    def command(self) -> str:
-        return f"sgjepa study {self.name}"
 
     def run(self, asked: Asked) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
@@ -119,4 +110,8 @@ def _references(data: Path, out: Path) -> list[Path]:
     ]
 
 
-STUDY = ControlStudy()
+STUDY = ControlStudy(
+    "control",
+    "Does a representation carry the dynamics that a policy needs?",
+    "On SG-JEPA's features a policy succeeds more often than on DINO-WM's and LeWM's, and across gravities.",
+)

@@ -37,9 +37,9 @@ def summary(played: Mapping[str, Played]) -> Finding:
             cells = {region: _percent(interval) for region, interval in shown.items()}
             trainings = "" if player.reference else str(len(player.trainings))
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
-            said = paper.get(f"{world} {player.label.partition(',')[0]}") if "not told" not in player.label else None
+            said = paper.get(f"{world} {player.method}") if "not told" not in player.label else None
             rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
-            curves.setdefault(player.label, []).append((place, _points(shown["all"])))
+            curves.setdefault(player.label, []).append((place, shown["all"].percent()))
         words += _said(world, one)
         claims += _claims(world, one)
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
@@ -77,7 +77,7 @@ def _claims(world: str, played: Played) -> Claims:
         if ours is None or other is None:
             continue
         gap = played.difference(ours, other, SUCCESS, played.region("all"))
-        points = _points(gap)
+        points = gap.percent()
         says = [paper.get(f"{world} {name}") for name in (OURS, label)]
         said = f"{says[0] - says[1]:+.1f} points" if says[0] is not None and says[1] is not None else ""
         trainings = min(len(ours.trainings), len(other.trainings))
@@ -89,17 +89,12 @@ def _claims(world: str, played: Played) -> Claims:
 
 def _compared(played: Played, ours: Player, other: Player) -> str:
     gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    points = _points(gap)
+    points = gap.percent()
     # a larger share is better, a larger error worse
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
     trainings = min(len(ours.trainings), len(other.trainings))
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
     return f"{said[verdict(gap)]} ({points.mean:+.1f} points, {points.low:+.1f} to {points.high:+.1f}{few})"
-
-
-def _points(one: Interval) -> Interval:
-    """In per cent."""
-    return Interval(100 * one.mean, 100 * one.low, 100 * one.high, one.count)
 
 
 def _percent(one: Interval) -> str:

@@ -1,18 +1,22 @@
-"""Policies trained and tried side by side, one process per core."""
+"""Policies trained and tried side by side, and other work of studies, one process per core."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sgjepa.control.config import PolicyConfig
 from sgjepa.core import machine
 from sgjepa.core.progress import progress
 from sgjepa.core.workers import end, pool, submit
 from sgjepa.data.store import open_dataset
+
+Job = TypeVar("Job")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,24 @@ class Pupil:
 
 def teach(pupils: Sequence[Pupil], processes: int | None) -> dict[Path, list[Path]]:
     """Train and try policies; returns the trials of each by its folder."""
-    found: dict[Path, list[Path]] = {}
-    with pool(min(len(pupils), processes or machine.cores())) as school:
-        calls = submit(school, _teach, *((pupil,) for pupil in pupils))
+    return dict(side_by_side(_teach, pupils, processes, "policies", "trainings"))
+
+
+def side_by_side(
+    work: Callable[[Job], Found], jobs: Sequence[Job], processes: int | None, label: str, unit: str
+) -> list[Found]:
+    """work(job) for each, in processes of their own; what they return, in the order of the jobs."""
+    with pool(min(len(jobs), processes or machine.cores())) as school:
+        calls = submit(school, work, *((job,) for job in jobs))
         try:
-            with progress(len(pupils), 0, "policies", "trainings and trials") as bar:
+            with progress(len(jobs), 0, label, unit) as bar:
                 for call in as_completed(calls):
-                    folder, places = call.result()
-                    found[folder] = places
+                    call.result()
                     bar.update(1)
         except BaseException:
             end(school)
             raise
-    return found
+        return [call.result() for call in calls]
 
 
 def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sgjepa.report.control import write_control
 from sgjepa.report.overview import overview
 from sgjepa.report.words import count, fixed
 from sgjepa.results.control import Played, gather_trials
-from sgjepa.studies.asked import Asked
+from sgjepa.studies.asked import Asked, Question
 from sgjepa.studies.cells import make_datasets
 from sgjepa.studies.control import STATE, TRIES, worlds
 from sgjepa.studies.school import Pupil, teach
@@ -52,17 +52,8 @@ def grid(size: str) -> dict[str, PolicyConfig]:
     }
 
 
-@dataclass(frozen=True)
-class PolicyTuning:
+class PolicyTuning(Question):
     """As `Study`, for the settings of policies."""
-
-    name: str = "tuning_policy"
-    question: str = "Which settings does the small policy get? (true state, held-out episodes)"
-    claim: str = "None of the paper's: it fixes what the study of control compares, on none of the compared methods."
-
-    @property
-    def command(self) -> str:
-        return f"sgjepa study {self.name}"
 
     def run(self, asked: Asked) -> Path:
         """Train every setting in every world, try all on held-out episodes. only: patterns of WORLD_state_SETTING."""
@@ -140,4 +131,8 @@ def summary(played: Mapping[str, Played], scores: Mapping[str, Scores | None]) -
     return Finding("Which settings?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
 
 
-STUDY = PolicyTuning()
+STUDY = PolicyTuning(
+    "tuning_policy",
+    "Which settings does the small policy get? (true state, held-out episodes)",
+    "None of the paper's: it fixes what the study of control compares, on none of the compared methods.",
+)

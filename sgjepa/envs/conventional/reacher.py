@@ -59,6 +59,7 @@ class Reacher(Blocks):
         control_limit=1.0,
         phys=(Quantity("gravity", "m/s^2"), Quantity("radius", "m")),
         nominal_law={},
+        actions=BLOCK,
         succeeds=True,
         measures=reaching("the finger touched the target"),
         goal=_PLACE,

@@ -19,7 +19,7 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.envs import spatial
 from sgjepa.envs.base import Env
-from sgjepa.envs.conventional.blocks import Blocks, goal_record, in_blocks, reaching
+from sgjepa.envs.conventional.blocks import BLOCK, Blocks, goal_record, in_blocks, reaching
 from sgjepa.envs.conventional.cube.demonstrator import CUBES, HANDS, Player
 from sgjepa.envs.conventional.cube.hand import HOME, SUBSTEPS, Hand
 from sgjepa.envs.conventional.cube.scene import ARM, CAMERA, FINGERS, FLOOR, HALF, build
@@ -62,6 +62,7 @@ class Cube(Blocks):
         control_limit=1.0,
         phys=(Quantity("gravity", "m/s^2"), Quantity("mass", "kg"), Quantity("half", "m")),
         nominal_law={},
+        actions=BLOCK,
         succeeds=True,
         measures=reaching("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),

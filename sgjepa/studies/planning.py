@@ -1,0 +1,135 @@
+"""Does the predictor matter where no law changes? Conventional benchmarks, planned by CEM on the latent (the paper's table).
+
+Models that differ in the predictor alone, the same cases and the same search for all. References: random controls below, and
+above them the search in the true simulator, which knows state and dynamics. Beside success stand the errors of the latents
+on held-out clips, as a share of their variance too, and what a plan takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sgjepa.control.cases import Cases
+from sgjepa.core import machine, output
+from sgjepa.data.store import open_dataset
+from sgjepa.envs import ENVS
+from sgjepa.evaluation.latent_errors import LatentErrors
+from sgjepa.recipes.training import recipe
+from sgjepa.report.control import write_control
+from sgjepa.report.overview import overview
+from sgjepa.results.control import gather_trials
+from sgjepa.results.verdicts import LEAST, write_claims
+from sgjepa.studies.asked import Asked, Question
+from sgjepa.studies.cells import Cell, chosen
+from sgjepa.studies.chains import run_chains
+from sgjepa.studies.planning_findings import summary
+from sgjepa.studies.school import side_by_side
+from sgjepa.studies.study import Study, planned
+
+if TYPE_CHECKING:  # a process says first how many threads torch may have
+    from sgjepa.control.agenda import PlannerConfig
+
+METHODS = ("transformer", "gru", "ssm")
+REFERENCES = ("random", "simulator")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that plans, or one of the references by its name. out: where references go."""
+
+    data: Path
+    out: Path
+    cases: Cases
+    cfg: PlannerConfig | None
+    run: Path | None = None
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of it. latents: of a run with these weights."""
+
+    place: Path
+    weights: str
+    latents: LatentErrors | None
+
+
+@dataclass(frozen=True)
+class PlanningStudy(Question):
+    """As `Study`, for runs that plan. cfg: of the planner; as is usual in a world if None."""
+
+    cases: Cases = field(default_factory=Cases)
+    cfg: PlannerConfig | None = None
+
+    def run(self, asked: Asked) -> Path:
+        """Train the models, let all plan the same cases, and write a page for each world and one over all.
+
+        updates: of the models. only: patterns of the runs' names.
+        """
+        size, out = asked.size, asked.out
+        output.check(out / "report", self.command)
+        seeds = {"mini": LEAST}.get(size, 1) if asked.seeds is None else asked.seeds
+        cells = chosen(models(size), asked.only)
+        chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
+        if asked.runs is not None:
+            print(f"  each plans {self.cases.count} cases in closed loop then; that time is not counted", flush=True)
+        run_chains([replace(chain, evaluated=False) for chain in chains], asked.datasets, asked.workers)
+        jobs: dict[str, list[Job]] = {}
+        for chain in chains:
+            world, data = chain.run.data[0].rpartition("-")[0], asked.datasets / chain.run.data[0]
+            how = (data, out / f"report-{world}", self.cases, self.cfg)
+            jobs.setdefault(world, [Job(*how, reference=name) for name in REFERENCES])
+            jobs[world].append(Job(*how, chain.folder))
+        tried = side_by_side(_try, [job for some in jobs.values() for job in some], asked.workers, "planning", "trials")
+        pages, played, latents, done = {}, {}, dict[str, LatentErrors](), iter(tried)
+        for world, some in jobs.items():
+            here = [next(done) for _ in some]
+            latents |= {one.weights: one.latents for one in here if one.latents is not None}
+            played[world] = gather_trials([one.place for one in here])
+            pages[world] = write_control(played[world], some[0].out, self.command, ("references",), latents)
+        found = summary(played, latents)
+        page = overview(found, self.question, self.claim, pages, out / "report", self.command)
+        write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
+        return page
+
+
+def models(size: str) -> list[Cell]:
+    """Of every world with a goal, one for each predictor."""
+    made = []
+    for name, env in ENVS.items():
+        if env.world.goal and env.world.usual and size in env.world.usual.sizes:
+            for method in METHODS:
+                run = recipe(f"{name}_{method}", size)
+                made.append(Cell(replace(run, train=replace(run.train, decoder=False))))
+    return made
+
+
+def _try(job: Job) -> Tried:
+    """In a process of its own."""
+    machine.prepare()
+    import torch
+
+    from sgjepa.control.planned import planned, simulated, usual
+    from sgjepa.control.trial import beginnings, trial, untrained
+    from sgjepa.envs import find
+    from sgjepa.evaluation.clips import latent_errors
+
+    torch.set_num_threads(1)
+    dataset = open_dataset(job.data)
+    if job.run is not None:
+        subject = planned(job.run, dataset, job.cfg, job.cases)
+    elif job.reference == "simulator":
+        subject = simulated(dataset, job.out, job.cfg or usual(find(dataset.settings.world).world))
+    else:
+        subject = untrained(job.reference, dataset, job.out)
+    place = trial(subject, dataset, 0, beginnings(dataset, cases=job.cases))
+    return Tried(place, subject.driver.weights, None if job.run is None else latent_errors(job.run, dataset))
+
+
+STUDY = PlanningStudy(
+    "planning",
+    "Does the predictor matter where no law changes? (Reacher and Cube, planned)",
+    "On conventional tasks a GRU or an SSM plans as well as the Transformer, and the GRU's plans take the shortest.",
+)
