@@ -23,6 +23,11 @@ from sgjepa.cli.install import browser
 
 BROWSER = browser()
 _COMMAND = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
+_LEFT = ("Inspected target navigated or closed", "Cannot find context", "Execution context was destroyed")
+
+
+class Gone(RuntimeError):
+    """The page that was asked has been left for another one."""
 
 
 class Browser:
@@ -79,6 +84,10 @@ class Tab:
         self.resize(width, height)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
+        self.go(address)
+
+    def go(self, address: str) -> None:
+        """Leave the page for another one."""
         self.call("Page.navigate", url=address)
         self.wait("document.readyState !== 'loading' && document.body !== null")
 
@@ -92,7 +101,8 @@ class Tab:
             message = json.loads(self._socket.recv(timeout=60))
             if message.get("id") == self._count:
                 if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']}")
+                    left = any(words in message["error"]["message"] for words in _LEFT)
+                    raise (Gone if left else RuntimeError)(f"{method}: {message['error']}")
                 return dict(message["result"])
             self._note(message)
 
@@ -104,13 +114,20 @@ class Tab:
         return found["result"].get("value")
 
     def wait(self, script: str, seconds: float = 30.0) -> Any:
-        """Until an expression is true; returns its value."""
+        """Until an expression is true, also on the page that follows; returns its value."""
         deadline = time.monotonic() + seconds
-        while not (found := self.run(script)):
+        while not (found := self._ask(script)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never true: {script}; the page said {self.complaints}")
             time.sleep(0.05)
         return found
+
+    def _ask(self, script: str) -> Any:
+        """As `run`; None if the page was left while it was asked."""
+        try:
+            return self.run(script)
+        except Gone:
+            return None
 
     def key(self, name: str) -> None:
         """Press and release a key."""
