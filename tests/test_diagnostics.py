@@ -185,6 +185,10 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
     assert "translation transfers better than rotation" in finding.words[0]
     assert "Pentagons besides make no difference that shows" in finding.words[0]
     assert drawn(finding) == [f"shapes_{width}" for width in shapes.WIDTHS]
+    narrow = {name: seeds for name, seeds in cells.items() if name.endswith("_gru")}
+    assert drawn(shapes.answer(done("house", narrow))) == ["shapes_gru"]
+    with pytest.raises(InputError, match="needs its cell house_gru"):
+        shapes.answer(done("house", {"triangle_square_gru": narrow["triangle_square_gru"]}))
 
 
 def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
