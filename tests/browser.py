@@ -26,7 +26,7 @@ _COMMAND = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background
 _LEFT = ("Inspected target navigated or closed", "Cannot find context", "Execution context was destroyed")
 
 
-class Gone(RuntimeError):
+class PageLeftError(RuntimeError):
     """The page that was asked has been left for another one."""
 
 
@@ -102,7 +102,7 @@ class Tab:
             if message.get("id") == self._count:
                 if "error" in message:
                     left = any(words in message["error"]["message"] for words in _LEFT)
-                    raise (Gone if left else RuntimeError)(f"{method}: {message['error']}")
+                    raise (PageLeftError if left else RuntimeError)(f"{method}: {message['error']}")
                 return dict(message["result"])
             self._note(message)
 
@@ -126,7 +126,7 @@ class Tab:
         """As `run`; None if the page was left while it was asked."""
         try:
             return self.run(script)
-        except Gone:
+        except PageLeftError:
             return None
 
     def key(self, name: str) -> None:

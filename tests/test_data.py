@@ -17,6 +17,7 @@ import lance
 import numpy as np
 import pytest
 from conftest import small
+from processes import wait_for_the_end_of
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError
@@ -226,6 +227,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from conftest import small
+from processes import wait_for_the_end_of
 from sgjepa.data.collect import collect
 if __name__ == "__main__":
     collect(small(), Path(sys.argv[1]), workers=int(sys.argv[3]))
@@ -237,7 +239,7 @@ def test_killed_at_random_moments_the_same_command_goes_on(finished: Path, tmp_p
     out, script = tmp_path / "killed", tmp_path / "make.py"
     script.write_text(MAKE)
     command = [sys.executable, str(script), str(out), str(Path(__file__).parent), str(workers)]
-    moments, partial = random.Random(workers), out.with_name("killed.partial")
+    moments, partial, killed = random.Random(workers), out.with_name("killed.partial"), list[int]()
     for _ in range(6):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
         while process.poll() is None and not (partial / ".lock").exists():
@@ -245,31 +247,16 @@ def test_killed_at_random_moments_the_same_command_goes_on(finished: Path, tmp_p
         time.sleep(moments.uniform(0.0, 1.5))
         process.send_signal(signal.SIGKILL)  # the parent only: its workers must end by themselves
         process.wait()
+        killed.append(process.pid)
         if not out.exists():
             with pytest.raises(InputError, match=r"half made|does not exist"):
                 open_dataset(out)
-    deadline = time.time() + 10
-    while time.time() < deadline and _processes_with(str(script)):
-        time.sleep(0.1)
-    assert not _processes_with(str(script)), "workers outlived their parent"
+    for number in killed:
+        wait_for_the_end_of(number)
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     assert data_bytes(out) == data_bytes(finished)
     assert not partial.exists()
     assert sorted(p.name for p in out.iterdir()) == ["manifest.json", "test.lance", "train.lance"]
-
-
-def _processes_with(text: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                alive = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-            except OSError:
-                continue
-            if text in line and alive:
-                found.append(line)
-    return found
 
 
 def test_a_finished_dataset_is_not_made_again(copied: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from processes import wait_for_the_end_of
 from test_train import RUN
 
 from sgjepa import cli
@@ -53,8 +52,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             break
         time.sleep(0.1)
     assert first.poll() is None, first.communicate()[0]
-    os.killpg(first.pid, signal.SIGKILL)
+    first.kill()  # the parent only: its workers must end by themselves
     first.wait()
+    wait_for_the_end_of(first.pid)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (folder / "out.txt").write_text(done.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,12 +15,14 @@ from typing import Any
 
 from sgjepa.core.errors import MachineError
 
+_GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is gone
+
 
 @contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
     # spawn: neither Lance nor an OpenGL context survives a fork
-    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_watch_parent)
+    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=watch_parent)
     try:
         yield made
     except BrokenProcessPool as error:
@@ -46,13 +49,15 @@ def end(of: ProcessPoolExecutor) -> None:
         process.terminate()
 
 
-def _watch_parent() -> None:
-    """In a worker: end with the parent, also when the parent is killed outright."""
+def watch_parent() -> None:
+    """In a worker: end with the parent, also when the parent is killed outright. A training saves its last update first."""
     parent = parent_process()
 
     def watch() -> None:
         if parent is not None:
             parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_GRACE)
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
-from sgjepa.core.workers import end
+from sgjepa.core.workers import end, watch_parent
 from sgjepa.training.run import Run
 
 if TYPE_CHECKING:  # a process says first how many threads torch may have
@@ -65,7 +65,7 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(max(1, machine.cores() // workers))  # what the processes start with
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=watch_parent)
     total = sum(chain.updates for chain in chains)
     try:
         left, working = list(chains), _submit(chains, chains, pool, datasets)
