@@ -14,6 +14,7 @@ from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
 from sgjepa.studies import control
 from sgjepa.studies.asked import Asked
+from sgjepa.studies.chains import Chain
 
 DATA = "arm_catcher_ball-mini"
 
@@ -61,3 +62,17 @@ def test_every_world_with_a_task_is_asked() -> None:
     names = {cell.run.name for cell in control.models("mini")}
     worlds = [world for world, env in ENVS.items() if env.world.succeeds and env.world.nominal_law]
     assert names == {f"{world}_{method}" for world in worlds for method in control.METHODS}
+
+
+def test_a_foreign_encoder_is_looked_through_by_policies_of_all_seeds() -> None:
+    """Its features do not depend on what its world model learned; each of ours has one of its own."""
+    cells = [cell for cell in control.models("mini") if cell.run.name.startswith("arm_catcher_ball_")]
+    chains = [
+        Chain(replace(cell.run, seed=seed), Path(f"{cell.run.name}-{seed}"), 1, cell=cell.run.name)
+        for seed in range(3)
+        for cell in cells
+    ]
+    eyes = {chain.folder.name: eye.folder.name for chain, eye in control.eyes_of(chains).items()}
+    for method in ("gru", "lewm"):
+        assert all(eyes[f"arm_catcher_ball_{method}-{seed}"] == f"arm_catcher_ball_{method}-{seed}" for seed in range(3))
+    assert {eyes[f"arm_catcher_ball_dino-{seed}"] for seed in range(3)} == {"arm_catcher_ball_dino-0"}

@@ -4,11 +4,13 @@ All policies are equal in everything but what they look at: data, windows, netwo
 episodes. References: the demonstrator above, holding still and random controls below, and the policy that sees the true
 state, which says what a representation costs. One policy is not told the law: is the difference in the features, or there?
 
-A seed is a whole pipeline: the world model with that seed, and the policy on it with the same.
+A seed is a whole pipeline: the world model with that seed, and the policy on it with the same. Features of a foreign encoder
+are the same whatever its world model has learned: that one is trained once, and policies of all seeds look through it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,11 +51,13 @@ class ControlStudy(Question):
         chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
         if asked.runs is not None:
             print("  policies follow, each trained and tried in closed loop; their time is not counted", flush=True)
-        run_chains([replace(chain, evaluated=False) for chain in chains], datasets, asked.workers)
+        eyes = eyes_of(chains)
+        trained = dict.fromkeys(eyes.values())
+        run_chains([replace(chain, evaluated=False) for chain in trained], datasets, asked.workers)
         by_world: dict[str, list[Pupil]] = {}
-        for chain in chains:
+        for chain, eye in eyes.items():
             world = chain.run.data[0].rpartition("-")[0]  # a dataset's usual name is WORLD-SIZE
-            by_world.setdefault(world, []).extend(pupils(chain, asked))
+            by_world.setdefault(world, []).extend(pupils(chain, eye.folder, asked))
         places = teach([pupil for some in by_world.values() for pupil in some], asked.workers)
         pages, played = {}, {}
         for world, taught in by_world.items():
@@ -83,14 +87,23 @@ def _without_decoder(name: str, size: str) -> Any:
     return replace(run, train=replace(run.train, decoder=False))
 
 
-def pupils(chain: Chain, asked: Asked) -> list[Pupil]:
-    """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's."""
+def eyes_of(chains: Sequence[Chain]) -> dict[Chain, Chain]:
+    """For each training that is asked for the one whose features its policies see: with a foreign encoder, the first."""
+    first = {chain.name: chain for chain in reversed(chains)}
+    return {chain: chain if chain.run.model.foreign_encoder is None else first[chain.name] for chain in chains}
+
+
+def pupils(chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:
+    """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's.
+
+    eye: the run whose features they see.
+    """
     name, data, seed = chain.name, asked.datasets / chain.run.data[0], chain.run.seed
     settings = replace(policy(asked.size), seed=seed)
     settings = settings if asked.updates is None else replace(settings, updates=asked.updates)
-    eyes: list[tuple[Path | None, bool, str]] = [(chain.folder, True, name)]
+    eyes: list[tuple[Path | None, bool, str]] = [(eye, True, name)]
     if name.endswith("_gru"):
-        eyes += [(chain.folder, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
+        eyes += [(eye, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
     made, tries = asked.out / "policies", TRIES.get(asked.size, 1)
     return [
         Pupil(run, replace(settings, law=law), made / f"{named}-{asked.size}-seed{seed}", data, tries)
