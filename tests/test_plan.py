@@ -387,7 +387,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
             ["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"],
             "another world: 3 controls and 1 laws, the model in",
         ),
-        (["{run}", "--dataset", "{square}", "--transfer"], "square has no goal to reach"),
+        (["{run}", "--dataset", "{square}", "--transfer"], "nothing can be planned in square: it takes no controls"),
         (["{catcher}", "--cases", "9"], "has 4 test episodes; 9 were asked for"),
         (["{run}", "{run}"], "is given twice"),
         (["{run}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
@@ -418,4 +418,4 @@ def test_a_goal_of_another_world_is_refused(goals: Dataset) -> None:
     with pytest.raises(InputError, match="unknown reset option 'goal'"):
         ENVS["square"](image_size=32).begin(0, start.options(Placed.world))
     with pytest.raises(InputError, match="has no goal to reach"):
-        usual(ENVS["approach_ball"].world)
+        usual(ENVS["franka_basket"].world)
