@@ -387,7 +387,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
             ["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"],
             "another world: 3 controls and 1 laws, the model in",
         ),
-        (["{run}", "--dataset", "{square}", "--transfer"], "nothing can be planned in square: it takes no controls"),
+        (["{run}", "--dataset", "{square}", "--transfer"], "nothing can be planned in square: it has no task"),
         (["{catcher}", "--cases", "9"], "has 4 test episodes; 9 were asked for"),
         (["{run}", "{run}"], "is given twice"),
         (["{run}", "--seeds", "0"], "--seeds must be at least 1, got 0"),

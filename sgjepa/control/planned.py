@@ -38,9 +38,9 @@ TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iter
 
 def usual(world: World) -> PlannerConfig:
     """How to plan in a world; an InputError if it has nothing to plan for."""
-    if not world.control:
-        raise InputError(f"nothing can be planned in {world.name}: it takes no controls")
-    if not world.succeeds or not (world.goal or world.meets):
+    if not world.succeeds:
+        raise InputError(f"nothing can be planned in {world.name}: it has no task to succeed in")
+    if not (world.goal or world.meets):
         raise InputError(
             f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together; "
             "train a policy for it instead: `sgjepa policy RUN`"
