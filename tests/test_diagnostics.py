@@ -102,6 +102,8 @@ def test_the_penalty_of_a_short_history_is_found_by_encoder(extra: float, verdic
     assert holds(claim.ours, extra)
     assert len(finding.rows) == len(history.SHORT) * 7
     assert drawn(finding) == ["history_penalty_first", "history_penalty_all"]
+    few = {name: seeds for name, seeds in cells.items() if not name.endswith(("_m2", "_m8"))}
+    assert history.answer(done("square", few)).claims == finding.claims, "the paper's comparison alone"
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])
