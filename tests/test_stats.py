@@ -80,10 +80,18 @@ def test_a_share_of_a_share_is_drawn_with_its_own_trainings() -> None:
     rng = np.random.default_rng(0)
     happened = np.stack([rng.uniform(size=250) < 0.9, rng.uniform(size=250) < 0.5]).astype(float)[..., None]
     both = happened * (rng.uniform(size=happened.shape) < 0.45)
-    (share,), (apart,) = bootstrap_share(both, happened), bootstrap_ratio(both, happened)
-    assert share.mean == apart.mean
-    assert share.high - share.low < 0.5 * (apart.high - apart.low)
+    (share,), (apart,) = bootstrap_share(both, happened), bootstrap_ratio(both, happened[[0, 1, 1]])
+    assert share.high - share.low < 0.5 * (apart.high - apart.low), "unequal numbers of trainings are drawn apart"
     assert share.low < 0.45 < share.high
+    assert bootstrap_ratio(both, happened) == [share]
+
+
+def test_a_ratio_of_paired_trainings_is_as_sure_as_their_ratios() -> None:
+    """Three pairs of trainings that stray together by half, always in the ratio of 0.95: no draw divides by nothing."""
+    strays = np.array([0.5, 1.0, 1.5])[:, None, None]
+    other = strays * (1 + 0.1 * np.random.default_rng(0).normal(size=(1, 200, 1)))
+    (found,) = bootstrap_ratio(0.95 * other, other)
+    assert (found.low, found.high) == pytest.approx((0.95, 0.95))
 
 
 def test_values_that_some_episodes_lack_have_an_interval_that_covers() -> None:

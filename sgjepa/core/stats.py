@@ -128,8 +128,13 @@ def bootstrap_difference(
 def bootstrap_ratio(
     one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> list[Interval]:
-    """The same for mean(one) / mean(other) on the same episodes: both see the same resample."""
+    """The same for mean(one) / mean(other) on the same episodes: both see the same resample.
+
+    With equally many seeds these are paired: a few trainings drawn on each side by itself would divide by next to nothing.
+    """
     one, other = _with_seeds(one), _with_seeds(other)
+    if len(one) == len(other):
+        return bootstrap_share(one, other, resamples, seed, level)
     ratios = _means(one, resamples, seed) / _means(other, resamples, seed, side=1)
     return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
 
@@ -184,7 +189,8 @@ def simultaneous(values: np.ndarray, resamples: int = 2000, seed: int = 0, level
     """As `bootstrap`, but in 95 of 100 repetitions all columns hold their means at once: for statements about a curve.
 
     The max-t bootstrap: every column's interval is its own standard error times one factor, wide enough for the column
-    that strays most. Pointwise intervals of 44 horizons miss somewhere far more often than in 5 of 100 repetitions.
+    that strays most. Pointwise intervals of 44 horizons miss somewhere far more often than in 5 of 100 repetitions. Several
+    trainings are taken to stray along the whole curve: over trainings that stray here and there it holds at each column.
     """
     values = _with_seeds(values)
     center, means = values.mean(axis=(0, 1)), _means(values, resamples, seed)

@@ -3,7 +3,7 @@
 Sources:
   predicted   the rollout
   true        encoded true frames: the probe's floor
-  one_step    each prediction from true latents (teacher forced)
+  one_step    each prediction from true latents (teacher forced), in windows of such predictions as the rollout's
   stay        the true state at the last context frame, for ever
   constant_velocity   the probed state there, moving on without a force
   simulator   the probed state there, in the simulator with the true law: what a perfect model could get from this probe
@@ -44,7 +44,7 @@ MADE_BY = "sgjepa predict"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
-_MEANING = 2  # raise it when the rows come to mean something else: evaluations made before are then done anew
+_MEANING = 3  # raise it when the rows come to mean something else: evaluations made before are then done anew
 
 
 @dataclass(frozen=True)

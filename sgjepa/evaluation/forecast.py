@@ -13,7 +13,6 @@ from torch import Tensor
 from sgjepa.evaluation.probe import Fitted
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step, rollout
-from sgjepa.training.readable import stack
 
 _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
 
@@ -38,17 +37,14 @@ def forecast(
     true = z[:, : context + steps]
     seen = slice(context - history, context + steps)
     stepped = one_step(model, z[:, seen], c[:, seen], history)
-    features = model.features(true[:, context - fitted.config.window :])
-    found: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
+    given = context - fitted.config.window
+    # the same windows for all: what differs is what a prediction was made from, not how many predictions a probe sees
+    local = torch.cat([true[:, given:context], stepped], dim=1)
+    return {
         "predicted": (predicted, latent_error(rolled, true, context)),
-        "true": (fitted.read(features), None),
+        "true": (fitted.read(model.features(true[:, given:])), None),
+        "one_step": (fitted.read(model.features(local)), latent_error(stepped, true[:, context:], 0)),
     }
-    # the newest frame of each probe window is the prediction, the older ones are true
-    windows = stack(features, fitted.config.window).clone()  # windows overlap: without it, so would what is written
-    newest = model.features(stepped)
-    windows[:, 1:, -newest.shape[2] :] = newest
-    found["one_step"] = (fitted.read_windows(windows), latent_error(stepped, true[:, context:], 0))
-    return found
 
 
 @torch.no_grad()

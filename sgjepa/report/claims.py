@@ -23,11 +23,15 @@ Found = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
 
 
 def number(one: Measured) -> str:
-    """The mean with its interval: "−0.12 m (−0.20 to −0.05)"."""
-    width = one.ours.high - one.ours.low
+    """The mean with its interval: "−0.12 m (−0.20 to −0.05)"; a single training of a number has none."""
+    ends = (one.ours.low, one.ours.high)
+    width = ends[1] - ends[0]
     decimals = 1 if abs(one.ours.mean) >= 10 or width >= 10 else 2 if width >= 0.5 else 3
-    mean, low, high = (fixed(value, decimals) for value in (one.ours.mean, one.ours.low, one.ours.high))
-    return f"{mean}{f' {one.unit}' if one.unit else ''} ({low} to {high})"
+    while decimals < 4 and any(end != one.bound and abs(end - one.bound) < 0.5 * 10**-decimals for end in ends):
+        decimals += 1  # an end beside the bound must not look as if it lay on it
+    mean, low, high = (fixed(value, decimals) for value in (one.ours.mean, *ends))
+    named = f"{mean}{f' {one.unit}' if one.unit else ''}"
+    return f"{named} ({low} to {high})" if width > 0 else named
 
 
 def rows(found: Found) -> list[tuple[str, ...]]:
@@ -85,6 +89,10 @@ def as_markdown(found: Found) -> str:
             tally(found),
             "",
             CAPTION,
+            "",
+            "Little room: the simulator, started from what SG-JEPA's probe sees, is hardly better at the last horizon than",
+            "an object that stays put, so that nobody could tell there which dynamics are right. At mini and small size",
+            "DINO-WM looks through MobileNetV2 (ImageNet) instead of DINOv2.",
             "",
             "## In short",
             "",

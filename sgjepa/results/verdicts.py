@@ -28,7 +28,7 @@ Side: TypeAlias = Literal["below", "above"]
 class Measured:
     """One claim somewhere. measured: which number. bound, side: where the paper says it lies. paper: its own number there.
 
-    unit: of the number; "" for a pure one. seeds: trainings of each cell.
+    unit: of the number; "" for a pure one. seeds: trainings of each cell. note: what a reader of the verdict should know.
     """
 
     claim: str
@@ -41,6 +41,7 @@ class Measured:
     paper: str
     seeds: int
     verdict: str
+    note: str = ""
 
     def __post_init__(self) -> None:
         if self.claim not in CLAIMS:
@@ -65,12 +66,13 @@ def measure(
     bound: float = 0.0,
     unit: str = "",
     paper: str = "",
+    note: str = "",
 ) -> Claims:
     """The verdict on a claim; none where there is no number, as for a region without episodes."""
     if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
         return ()
     verdict = _verdict(ours, bound, side, seeds)
-    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict),)
+    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, note),)
 
 
 def _verdict(ours: Interval, bound: float, side: Side, seeds: int) -> str:
@@ -87,12 +89,12 @@ def _of(ours: Interval, bound: float, side: Side) -> str:
 
 
 def so_far(one: Measured) -> str:
-    """The verdict, and what too few trainings say."""
+    """The verdict, what too few trainings say, and what there is to know about it. A bare number says nothing."""
     said = _of(one.ours, one.bound, one.side)
-    few = one.seeds < LEAST and said != OPEN
-    return (
-        f"{one.verdict} ({'one training' if one.seeds == 1 else f'{one.seeds} trainings'}: {said})" if few else one.verdict
-    )
+    few = one.seeds < LEAST and said != OPEN and one.ours.low < one.ours.high
+    trainings = "one training" if one.seeds == 1 else f"{one.seeds} trainings"
+    parts = [f"{one.verdict} ({trainings}: {said})" if few else one.verdict, one.note]
+    return "; ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sgjepa.core import machine
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.recipes.policies import policy
-from sgjepa.recipes.training import recipe
 from sgjepa.report.control import write_control
-from sgjepa.report.overview import overview
 from sgjepa.results.control import gather_trials
-from sgjepa.results.verdicts import LEAST, write_claims
-from sgjepa.studies.asked import Asked, Question
-from sgjepa.studies.cells import Cell, chosen
+from sgjepa.studies.acting import ActingStudy, model, world_of
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.control_findings import summary
 from sgjepa.studies.school import Pupil, teach
-from sgjepa.studies.study import Study, planned
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 STATE = "state"
@@ -37,7 +33,7 @@ REFERENCES = ("expert", "still", "random")
 TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
 
 
-class ControlStudy(Question):
+class ControlStudy(ActingStudy):
     """As `Study`, for policies."""
 
     def run(self, asked: Asked) -> Path:
@@ -45,30 +41,19 @@ class ControlStudy(Question):
 
         updates: of world models and policies. only: patterns of the runs' names.
         """
-        size, out, datasets = asked.size, asked.out, asked.datasets
-        seeds = {"mini": LEAST}.get(size, 1) if asked.seeds is None else asked.seeds
-        cells = chosen(models(size), asked.only)
-        chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
-        if asked.runs is not None:
-            print("  policies follow, each trained and tried in closed loop; their time is not counted", flush=True)
-        eyes = eyes_of(chains)
-        trained = dict.fromkeys(eyes.values())
-        run_chains([replace(chain, evaluated=False) for chain in trained], datasets, asked.workers)
+        eyes = eyes_of(self.models(models(asked.size), asked, "policies follow, each trained and tried in closed loop"))
+        run_chains(list(dict.fromkeys(eyes.values())), asked.datasets, asked.workers)
         by_world: dict[str, list[Pupil]] = {}
         for chain, eye in eyes.items():
-            world = chain.run.data[0].rpartition("-")[0]  # a dataset's usual name is WORLD-SIZE
-            by_world.setdefault(world, []).extend(pupils(chain, eye.folder, asked))
+            by_world.setdefault(world_of(chain), []).extend(pupils(chain, eye.folder, asked))
         places = teach([pupil for some in by_world.values() for pupil in some], asked.workers)
         pages, played = {}, {}
         for world, taught in by_world.items():
-            place_ = out / f"report-{world}"
+            place_ = asked.out / f"report-{world}"
             tried = [*_references(taught[0].data, place_), *(place for pupil in taught for place in places[pupil.folder])]
             played[world] = gather_trials(tried)
             pages[world] = write_control(played[world], place_, self.command, ("references",))
-        found = summary(played)
-        page = overview(found, self.question, self.claim, pages, out / "report", self.command)
-        write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
-        return page
+        return self.page(summary(played), pages, asked)
 
 
 def worlds(size: str) -> list[str]:
@@ -79,12 +64,7 @@ def worlds(size: str) -> list[str]:
 
 def models(size: str) -> list[Cell]:
     """The world models whose features are compared."""
-    return [Cell(_without_decoder(f"{world}_{method}", size)) for world in worlds(size) for method in METHODS]
-
-
-def _without_decoder(name: str, size: str) -> Any:
-    run = recipe(name, size)
-    return replace(run, train=replace(run.train, decoder=False))
+    return [model(f"{world}_{method}", size) for world in worlds(size) for method in METHODS]
 
 
 def eyes_of(chains: Sequence[Chain]) -> dict[Chain, Chain]:

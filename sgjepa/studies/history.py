@@ -97,20 +97,14 @@ def answer(done: Done) -> Finding:
     differences = bootstrap(means["transformer"] - means["gru"])
     words = tuple(_said(span, one) for span, one in zip(spans, differences, strict=True))
     paper = ablation("history")["penalty"]
-    claims = sum(
-        (
-            measure(
-                "short_history",
-                f"{done.results.world.replace('_', ' ')}, {span}",
-                f"penalty in excess NMSE of {MAIN_SHORT} visible latents, Transformer's encoder minus GRU's",
-                one,
-                "above",
-                done.seeds,
-                paper=fixed(said, 3),
-            )
-            for span, one, said in zip(spans, differences, (paper["5"], paper["44"]), strict=True)
-        ),
-        (),
+    claims = measure(
+        "short_history",
+        f"{done.results.world.replace('_', ' ')}, {spans[1]}",
+        f"penalty in excess NMSE of {MAIN_SHORT} visible latents instead of all, Transformer's encoder minus GRU's",
+        differences[1],
+        "above",
+        done.seeds,
+        paper=fixed(paper["44"], 3),
     )
     caption = (
         "What a short history adds to the excess NMSE, with 95 % intervals over the same episodes: above zero it costs. "

@@ -1,10 +1,12 @@
 """Is the difference there before anything is fed back? Fresh GRUs of one size on frozen SG-JEPA, LeWM and DINO features.
 
 Each predictor is trained alike on features that stay as they are. It is then asked twice for the same frames: one step from
-true latents ("local"), and on its own predictions ("fed back"). Both are read by the features' own probe and compared with
-what the same probe reads from the true latent, in units of the targets' spread: so what a probe cannot read counts for none
-of them. DINO's patch grids do not fit a GRU: its features are the mean patch, the vector that probes and policies read of
-it. Width, depth and training are the same; maps from and to the features are as wide as these.
+true latents ("local"), and on its own predictions ("fed back"). Both are read by the features' own probe, in windows of
+predictions, and compared with what the same probe reads from the true latents, in units of the targets' spread: so what a
+probe reads wrongly of true latents counts for none of them. One that reads next to nothing moves little, whatever is
+predicted: each probe's own error stands in the caption. DINO's patch grids do not fit a GRU: its features are the mean
+patch, the vector that probes and policies read of it. Width, depth and training are the same; maps from and to the features
+are as wide as these.
 
 A seed is a whole pipeline, the encoder's training too, but for DINO's, which is given. The paper counts transitions without
 a collision; here all count. Gaps over horizons have simultaneous intervals: they hold for the whole curve.
@@ -22,7 +24,7 @@ from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
 from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import fixed, with_interval
+from sgjepa.report.words import fixed, join, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
@@ -81,25 +83,26 @@ def answer(done: Done) -> Finding:
             for h, one in enumerate(curve, start=1):
                 numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
                 records.append({"features": label, "error": title, "region": region, "horizon": h, **numbers})
-        widening = bootstrap((gaps[FED_BACK] - gaps[LOCAL])[..., 1:].mean(axis=-1, keepdims=True))[0]
+        widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
         less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None
         words.append(_said(label, curves, widening, less))
         where = results.world.replace("_", " ")
         if label == DINO:
+            seen = done.method(names[label]).first.about.encoder or label
             if less is not None:
-                what = f"local error on {OURS}'s features relative to that on {label}'s, minus 1"
+                what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
                 said = f"{fixed(paper['far'][label], 2)}"
                 claims += measure(
                     "local_gap", f"{where}, laws {FAR} deviations away", what, less, "below", done.seeds, paper=said
                 )
-            what = f"gap to {label} when fed back minus the local one, mean over h = 2..{results.last}"
+            what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.last}"
             claims += measure("rollout_gap", f"{where}, {region}", what, widening, "above", done.seeds)
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
-        "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once (95 %). "
-        f"Above zero: SG-JEPA's features are better. The paper's gap to DINO: below {local} one step at a time, near "
-        f"{fed_back} at its largest when fed back (square)."
+        "deviations of the targets. Local: one step from true latents. Intervals (95 %) hold for all horizons at once as to "
+        f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {_floors(done)}. "
+        f"The paper's gap to DINO: below {local} one step at a time, near {fed_back} at its largest when fed back (square)."
     )
     head = ("gap", *(f"h = {h}" for h in results.horizons))
     top = max(one.high for curves_ in each.values() for curve in curves_.values() for one in curve)
@@ -115,6 +118,15 @@ def answer(done: Done) -> Finding:
     more = {TABLE: to_csv(records)}
     title = "Before anything is fed back"
     return Finding(title, tuple(words), caption, head, tuple(rows), more, tuple(pictures), shown, claims)
+
+
+def beyond(fed_back: np.ndarray, local: np.ndarray) -> Interval:
+    """By how much the gap when fed back exceeds the local one, whichever side that is on; gaps (seeds, episodes, horizons).
+
+    Above zero only where SG-JEPA's features are ahead once predictions are fed back, and by more than before.
+    """
+    means = (gap.mean(axis=-1, keepdims=True) for gap in (fed_back, local))
+    return bootstrap_of(lambda a, b: a - np.abs(b), *means)[0]
 
 
 def _relative(one: np.ndarray, other: np.ndarray) -> Interval:
@@ -133,11 +145,21 @@ def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, les
             f"{title}, {OURS}'s features are better at {better} of {len(curve)} horizons and worse at {worse} "
             f"(largest gap {fixed(largest.mean, 3)})"
         )
-    grows = {(True, False): "widens the gap", (False, True): "narrows the gap"}.get(
-        (widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell"
-    )
+    grows = {
+        (True, False): f"puts {OURS}'s features ahead by more",
+        (False, True): f"does not put {OURS}'s features ahead by more",
+    }.get((widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell")
     away = "" if less is None else f"; far outside, {OURS}'s local error lies {_percent(less)} from {label}'s"
     return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
+
+
+def _floors(done: Done) -> str:
+    """Mean over trainings of each probe's own error on validation frames."""
+    found = []
+    for label, name in _names(done.results.world).items():
+        errors_ = [one.about.scores.probe["validation_nmse"] for one in done.method(name).seeds]
+        found.append(f"{label} {fixed(float(np.mean(errors_)), 3)}")
+    return join(found)
 
 
 def _where(region: str) -> str:

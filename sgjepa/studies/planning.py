@@ -7,26 +7,23 @@ on held-out clips, as a share of their variance too, and what a plan takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sgjepa.control.cases import Cases
-from sgjepa.core import machine, output
+from sgjepa.core import machine
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.latent_errors import LatentErrors
-from sgjepa.recipes.training import recipe
 from sgjepa.report.control import write_control
-from sgjepa.report.overview import overview
 from sgjepa.results.control import gather_trials
-from sgjepa.results.verdicts import LEAST, write_claims
-from sgjepa.studies.asked import Asked, Question
-from sgjepa.studies.cells import Cell, chosen
+from sgjepa.studies.acting import ActingStudy, model, world_of
+from sgjepa.studies.asked import Asked
+from sgjepa.studies.cells import Cell
 from sgjepa.studies.chains import run_chains
 from sgjepa.studies.planning_findings import summary
 from sgjepa.studies.school import side_by_side
-from sgjepa.studies.study import Study, planned
 
 if TYPE_CHECKING:  # a process says first how many threads torch may have
     from sgjepa.control.agenda import PlannerConfig
@@ -57,7 +54,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class PlanningStudy(Question):
+class PlanningStudy(ActingStudy):
     """As `Study`, for runs that plan. cfg: of the planner; as is usual in a world if None."""
 
     cases: Cases = field(default_factory=Cases)
@@ -68,18 +65,12 @@ class PlanningStudy(Question):
 
         updates: of the models. only: patterns of the runs' names.
         """
-        size, out = asked.size, asked.out
-        output.check(out / "report", self.command)
-        seeds = {"mini": LEAST}.get(size, 1) if asked.seeds is None else asked.seeds
-        cells = chosen(models(size), asked.only)
-        chains = planned(Study(self.name, self.question, self.claim, lambda _: cells), cells, asked, seeds)
-        if asked.runs is not None:
-            print(f"  each plans {self.cases.count} cases in closed loop then; that time is not counted", flush=True)
-        run_chains([replace(chain, evaluated=False) for chain in chains], asked.datasets, asked.workers)
+        chains = self.models(models(asked.size), asked, f"each plans {self.cases.count} cases in closed loop then")
+        run_chains(chains, asked.datasets, asked.workers)
         jobs: dict[str, list[Job]] = {}
         for chain in chains:
-            world, data = chain.run.data[0].rpartition("-")[0], asked.datasets / chain.run.data[0]
-            how = (data, out / f"report-{world}", self.cases, self.cfg)
+            world, data = world_of(chain), asked.datasets / chain.run.data[0]
+            how = (data, asked.out / f"report-{world}", self.cases, self.cfg)
             jobs.setdefault(world, [Job(*how, reference=name) for name in REFERENCES])
             jobs[world].append(Job(*how, chain.folder))
         tried = side_by_side(_try, [job for some in jobs.values() for job in some], asked.workers, "planning", "trials")
@@ -89,21 +80,14 @@ class PlanningStudy(Question):
             latents |= {one.weights: one.latents for one in here if one.latents is not None}
             played[world] = gather_trials([one.place for one in here])
             pages[world] = write_control(played[world], some[0].out, self.command, ("references",), latents)
-        found = summary(played, latents)
-        page = overview(found, self.question, self.claim, pages, out / "report", self.command)
-        write_claims(page.parent, self.name, size, asked.updates, asked.command(self.name, seeds), found.claims)
-        return page
+        return self.page(summary(played, latents), pages, asked)
 
 
 def models(size: str) -> list[Cell]:
     """Of every world with a goal, one for each predictor."""
-    made = []
-    for name, env in ENVS.items():
-        if env.world.goal and env.world.usual and size in env.world.usual.sizes:
-            for method in METHODS:
-                run = recipe(f"{name}_{method}", size)
-                made.append(Cell(replace(run, train=replace(run.train, decoder=False))))
-    return made
+    worlds = {name: env.world for name, env in ENVS.items() if env.world.goal and env.world.usual}
+    there = [name for name, world in worlds.items() if world.usual and size in world.usual.sizes]
+    return [model(f"{name}_{method}", size) for name in there for method in METHODS]
 
 
 def _try(job: Job) -> Tried:

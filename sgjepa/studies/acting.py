@@ -1,0 +1,51 @@
+"""What studies of policies and of planners share: world models trained first, then pages by world and one over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.overview import overview
+from sgjepa.results.verdicts import LEAST, write_claims
+from sgjepa.studies.asked import Asked, Question
+from sgjepa.studies.cells import Cell, chosen
+from sgjepa.studies.chains import Chain
+from sgjepa.studies.study import Study, planned
+
+
+def model(name: str, size: str) -> Cell:
+    """A recipe whose latents alone are wanted: nothing is decoded."""
+    run = recipe(name, size)
+    return Cell(replace(run, train=replace(run.train, decoder=False)))
+
+
+def world_of(chain: Chain) -> str:
+    """A dataset's usual name is WORLD-SIZE."""
+    return chain.run.data[0].rpartition("-")[0]
+
+
+@dataclass(frozen=True)
+class ActingStudy(Question):
+    """A study in which world models drive: they are trained, and not evaluated as predictors."""
+
+    def seeds(self, asked: Asked) -> int:
+        """Trainings of each world model: at mini size as many as a verdict takes."""
+        return {"mini": LEAST}.get(asked.size, 1) if asked.seeds is None else asked.seeds
+
+    def models(self, cells: Sequence[Cell], asked: Asked, follows: str) -> list[Chain]:
+        """The trainings that are asked for; says what it takes, and what follows without being counted."""
+        few = chosen(cells, asked.only)
+        chains = planned(Study(self.name, self.question, self.claim, lambda _: few), few, asked, self.seeds(asked))
+        if asked.runs is not None:
+            print(f"  {follows}; that time is not counted", flush=True)
+        return [replace(chain, evaluated=False) for chain in chains]
+
+    def page(self, found: Finding, pages: Mapping[str, Path], asked: Asked) -> Path:
+        """The page over all worlds, and its claims."""
+        page = overview(found, self.question, self.claim, pages, asked.out / asked.page, self.command)
+        command = asked.command(self.name, self.seeds(asked))
+        write_claims(page.parent, self.name, asked.size, asked.updates, command, found.claims)
+        return page
