@@ -86,7 +86,7 @@ def said(results: Results, by_way: dict[str, Method]) -> tuple[str, ...]:
     laws = len(results.axes[0].values) if results.axes else 0
     if laws:
         several = results.axes[0].several
-        words.append(f"{ways[best].label} is worse than the GRU at {len(worse)} of {laws} {several}.")
+        words.append(f"{ways[best].label} is certainly worse than the GRU at {len(worse)} of {laws} {several}.")
     return tuple(words)
 
 
@@ -97,11 +97,10 @@ def _share(best: Method, usual: Method, gru: Method, last: int) -> str:
     mine, theirs, ours = (method.stack(EXCESS)[:, :, [last - 1]] for method in (best, usual, gru))
     if not len(mine) == len(theirs) == len(ours):
         return ""
-    one = bootstrap_ratio(theirs - mine, theirs - ours)[0]
-    low, high = 100 * min(one.low, one.high), 100 * max(one.low, one.high)
+    one = bootstrap_ratio(theirs - mine, theirs - ours)[0].percent()
     return (
-        f"{best.label} closes {fixed(100 * one.mean, 0)} % of the gap between the usual Transformer and the GRU "
-        f"({fixed(low, 0)} to {fixed(high, 0)})."
+        f"{best.label}, the best on these very episodes, closes {fixed(one.mean, 0)} % of the gap between the usual "
+        f"Transformer and the GRU ({fixed(one.low, 0)} to {fixed(one.high, 0)})."
     )
 
 
