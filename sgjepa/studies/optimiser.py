@@ -91,10 +91,11 @@ def lower(done: Done, predictor: str, muon: Method, adamw: Method) -> Claims:
     """The lowest validation loss with Muon relative to that with AdamW, minus 1, seed by seed."""
     what = "lowest validation loss with Muon relative to AdamW's, minus 1"
     where = f"{done.results.world.replace('_', ' ')}, {predictor}"
-    says = {row[:2]: float(row[2]) for row in published_study("optimiser").rows}
-    paper = fixed(says[predictor, "Muon"] / says[predictor, "AdamW"] - 1, 3)
+    paper = published_study("optimiser")
+    says = {row[1]: float(row[2] or "nan") for row in (paper.rows if paper else ()) if row[0] == predictor}
+    said = fixed(says["Muon"] / says["AdamW"] - 1, 3) if says else ""
     found = relative(muon, adamw)
-    return measure("muon", where, what, sweep.over_trainings(found), "below", len(found), paper=paper)
+    return measure("muon", where, what, sweep.over_trainings(found), "below", len(found), paper=said)
 
 
 def relative(muon: Method, adamw: Method) -> list[float]:
@@ -105,7 +106,7 @@ def relative(muon: Method, adamw: Method) -> list[float]:
 
 def losses(predictor: str, muon: Method, adamw: Method) -> str:
     """Seed by seed; with one training each there is no interval, and none is claimed."""
-    mine, theirs = (np.mean(sweep.validation_losses(method)) for method in (muon, adamw))
+    mine, theirs = (float(np.mean(sweep.validation_losses(method))) for method in (muon, adamw))
     change = [100 * one for one in relative(muon, adamw)]
     said = f"{predictor}: Muon reaches a validation loss of {fixed(mine, 3)}, AdamW {fixed(theirs, 3)}"
     one = sweep.over_trainings(change)
