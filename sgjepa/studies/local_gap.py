@@ -71,24 +71,24 @@ def answer(done: Done) -> Finding:
     apart: dict[str, list[Interval]] = {}
     records: list[dict[str, Any]] = []
     claims: Claims = ()
+    called = _called(done)
     for label in (LEWM, DINO):
-        theirs = {source: errors(done.method(names[label]), source) for source in mine}
+        theirs, seen = {source: errors(done.method(names[label]), source) for source in mine}, called[label]
         gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}
         curves = {source: simultaneous(gap) for source, gap in gaps.items()}
         for source, curve in curves.items():
             title = _TITLES[source]
-            each[source][label] = bootstrap(theirs[source][:, chosen])
-            apart[f"{label}, {title}"] = curve
-            rows.append((f"{label} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
+            each[source][seen] = bootstrap(theirs[source][:, chosen])
+            apart[f"{seen}, {title}"] = curve
+            rows.append((f"{seen} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
             for h, one in enumerate(curve, start=1):
                 numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
-                records.append({"features": label, "error": title, "region": region, "horizon": h, **numbers})
+                records.append({"features": seen, "error": title, "region": region, "horizon": h, **numbers})
         widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
         less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None
-        words.append(_said(label, curves, widening, less))
+        words.append(_said(seen, curves, widening, less))
         where = results.world.replace("_", " ")
         if label == DINO:
-            seen = done.method(names[label]).first.about.encoder or label
             if less is not None:
                 what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
                 said = f"{fixed(paper['far'][label], 2)}"
@@ -153,12 +153,18 @@ def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, les
     return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
 
 
+def _called(done: Done) -> dict[str, str]:
+    """What the features are called: a foreign encoder by its own name, since at the sizes for a CPU it is not DINOv2."""
+    encoders = {label: done.method(name).first.about.encoder for label, name in _names(done.results.world).items()}
+    return {label: (encoder or label).partition(" (")[0] for label, encoder in encoders.items()}
+
+
 def _floors(done: Done) -> str:
     """Mean over trainings of each probe's own error on validation frames."""
-    found = []
+    found, called = [], _called(done)
     for label, name in _names(done.results.world).items():
         errors_ = [one.about.scores.probe["validation_nmse"] for one in done.method(name).seeds]
-        found.append(f"{label} {fixed(float(np.mean(errors_)), 3)}")
+        found.append(f"{called[label]} {fixed(float(np.mean(errors_)), 3)}")
     return join(found)
 
 
