@@ -185,9 +185,9 @@ def worlds() -> str:
     return _joined(found, leave_out=("episodes",))
 
 
-def planning() -> str:
-    """What the study of planning says of each world and predictor."""
-    return _joined([row for _, row in kept("planning", "finding")])
+def finding(study: str) -> str:
+    """The table of a study's own section."""
+    return _joined([row for _, row in kept(study, "finding")])
 
 
 def _joined(rows: Sequence[Row], leave_out: Sequence[str] = ()) -> str:
@@ -241,7 +241,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "factorial": lambda: factorial("studies/factorial-mini/errors"),
     "control": control,
     "control_worlds": control_worlds,
-    "planning": planning,
+    "crossover": lambda: finding("crossover"),
+    "local_gap": lambda: finding("local_gap"),
+    "planning": lambda: finding("planning"),
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
     "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
