@@ -154,7 +154,9 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
         for seed in SEEDS:
             stray = 1 + 0.1 * np.random.default_rng([cell, seed]).normal(size=(len(LAWS), 1))
             states = read({"one_step": local * stray + 0 * grows, "predicted": fed_back * stray + 0 * grows})
-            cells[name].append(evaluation(name, "square", seed, {"predicted": {"nmse": noise(0)}}, states))
+            metres = {"square_dino_gru": 0.5}.get(name, 0.7) + noise(1)
+            errors = {"predicted": {"nmse": noise(0), "position_l2": metres}}
+            cells[name].append(evaluation(name, "square", seed, errors, states))
     results = done("square", cells)
     found = local_gap.errors(results.method("square_gru_on_gru"), "one_step")
     assert found.shape == (3, len(LAWS), HORIZONS)
@@ -165,8 +167,9 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     assert holds(local.ours, 0.04 / 0.09 - 1)
     assert local.ours.count == np.sum(np.abs(LAWS - 4) >= 2)
     assert holds(rollout.ours, float(np.mean(np.square(grows)[1:] - 0.09)) - 0.05)
-    lewm, dino = finding.words
+    lewm, _, dino, metres = finding.words
     assert "better at 0 of 44 horizons and worse at 0" in lewm
+    assert "a fresh GRU on DINO's features is closer to the truth than one on SG-JEPA's by 0.2000 m" in metres
     assert "one step at a time, SG-JEPA's features are better at 44 of 44 horizons" in dino
     assert "Feeding back puts SG-JEPA's features ahead by more" in dino
     assert "SG-JEPA 0.020, LeWM 0.020 and DINO 0.020" in finding.caption

@@ -24,8 +24,9 @@ from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
 from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import fixed, join, with_interval
-from sgjepa.results.compare import Method
+from sgjepa.report.words import compare, fixed, join, with_interval
+from sgjepa.results.compare import MEAN, Method, paired
+from sgjepa.results.gather import MAIN
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell
@@ -87,6 +88,8 @@ def answer(done: Done) -> Finding:
         widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
         less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None
         words.append(_said(seen, curves, widening, less))
+        if MAIN in results.metrics:
+            words.append(_in_metres(done.method(names[label]), ours, seen, region))
         where = results.world.replace("_", " ")
         if label == DINO:
             if less is not None:
@@ -151,6 +154,13 @@ def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, les
     }.get((widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell")
     away = "" if less is None else f"; far outside, {OURS}'s local error lies {_percent(less)} from {label}'s"
     return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
+
+
+def _in_metres(other: Method, ours: Method, seen: str, region: str) -> str:
+    """The position error of the rollouts: it does not depend on what else a probe can read."""
+    gap = paired(other, ours, MAIN, [MEAN], region)[MEAN]
+    said = compare(f"a fresh GRU on {seen}'s features", f"one on {OURS}'s", gap)
+    return f"In position, fed back, {_where(region)}, on average over the horizons, {said}."
 
 
 def _called(done: Done) -> dict[str, str]:
