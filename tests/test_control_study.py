@@ -76,3 +76,4 @@ def test_a_foreign_encoder_is_looked_through_by_policies_of_all_seeds() -> None:
     for method in ("gru", "lewm"):
         assert all(eyes[f"arm_catcher_ball_{method}-{seed}"] == f"arm_catcher_ball_{method}-{seed}" for seed in range(3))
     assert {eyes[f"arm_catcher_ball_dino-{seed}"] for seed in range(3)} == {"arm_catcher_ball_dino-0"}
+    assert len(control.looked_through(chains)) == 3 + 3 + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,10 +35,16 @@ class ActingStudy(Question):
         """Trainings of each world model: at mini size as many as a verdict takes."""
         return {"mini": LEAST}.get(asked.size, 1) if asked.seeds is None else asked.seeds
 
-    def models(self, cells: Sequence[Cell], asked: Asked, follows: str) -> list[Chain]:
-        """The trainings that are asked for; says what it takes, and what follows without being counted."""
+    def models(
+        self, cells: Sequence[Cell], asked: Asked, follows: str, needed: Callable[[list[Chain]], list[Chain]] = list
+    ) -> list[Chain]:
+        """The trainings that are asked for; says what it takes, and what follows without being counted.
+
+        needed: those that will be trained, where not all are.
+        """
         few = chosen(cells, asked.only)
-        chains = planned(Study(self.name, self.question, self.claim, lambda _: few), few, asked, self.seeds(asked))
+        study = Study(self.name, self.question, self.claim, lambda _: few)
+        chains = planned(study, few, asked, self.seeds(asked), needed)
         if asked.runs is not None:
             print(f"  {follows}; that time is not counted", flush=True)
         return [replace(chain, evaluated=False) for chain in chains]

@@ -41,10 +41,11 @@ class ControlStudy(ActingStudy):
 
         updates: of world models and policies. only: patterns of the runs' names.
         """
-        eyes = eyes_of(self.models(models(asked.size), asked, "policies follow, each trained and tried in closed loop"))
-        run_chains(list(dict.fromkeys(eyes.values())), asked.datasets, asked.workers)
+        follows = "policies follow, each trained and tried in closed loop"
+        chains = self.models(models(asked.size), asked, follows, looked_through)
+        run_chains(looked_through(chains), asked.datasets, asked.workers)
         by_world: dict[str, list[Pupil]] = {}
-        for chain, eye in eyes.items():
+        for chain, eye in eyes_of(chains).items():
             by_world.setdefault(world_of(chain), []).extend(pupils(chain, eye.folder, asked))
         places = teach([pupil for some in by_world.values() for pupil in some], asked.workers)
         pages, played = {}, {}
@@ -71,6 +72,11 @@ def eyes_of(chains: Sequence[Chain]) -> dict[Chain, Chain]:
     """For each training that is asked for the one whose features its policies see: with a foreign encoder, the first."""
     first = {chain.name: chain for chain in reversed(chains)}
     return {chain: chain if chain.run.model.foreign_encoder is None else first[chain.name] for chain in chains}
+
+
+def looked_through(chains: Sequence[Chain]) -> list[Chain]:
+    """Those that are trained."""
+    return list(dict.fromkeys(eyes_of(chains).values()))
 
 
 def pupils(chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:

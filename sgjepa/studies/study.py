@@ -134,8 +134,13 @@ def run_study(study: Study, asked: Asked) -> Path:
     return written
 
 
-def planned(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> list[Chain]:
-    """All before the first training: what cannot be is refused, datasets are made, and what it will take is said."""
+def planned(
+    study: Study, cells: Sequence[Cell], asked: Asked, seeds: int, needed: Callable[[list[Chain]], list[Chain]] = list
+) -> list[Chain]:
+    """All before the first training: what cannot be is refused, datasets are made, and what it will take is said.
+
+    needed: those that will be trained, where not all are.
+    """
     if not cells:
         raise InputError(f"study {study.name} has nothing to train at size {asked.size}; choose another --size")
     if seeds < 1:
@@ -146,7 +151,7 @@ def planned(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> li
     make_datasets(names_of(cells), asked.datasets, asked.workers, study.datasets(asked.size))
     chains = chains_of(study, cells, asked, seeds)
     if asked.runs is not None:
-        words = budget(study.name, chains, asked.workers).words(asked.runs, asked.out / asked.page / PAGE)
+        words = budget(study.name, needed(chains), asked.workers).words(asked.runs, asked.out / asked.page / PAGE)
         print(words, flush=True)
     return chains
 
