@@ -75,6 +75,24 @@ def test_an_interval_of_a_ratio_covers_it_over_trainings() -> None:
     assert 0.91 <= np.mean(covered) <= 0.99
 
 
+def test_a_mean_of_ratios_of_few_episodes_is_covered_from_the_other_side() -> None:
+    """Twenty ratios of ten episodes each, all 0.9 in truth: noise pushes them up, and resamples of them up again."""
+    rng, found = np.random.default_rng(0), {False: [], True: []}
+    here = np.kron(np.eye(20), np.ones((10, 1)))  # (200 episodes, 20 columns)
+
+    def mean(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):  # a resample may lack all episodes of a column
+            return np.nanmean(one / other, axis=-1, keepdims=True)
+
+    for _ in range(60):
+        one, other = (np.exp(0.8 * rng.normal(size=(1, 200, 1))) * here for _ in range(2))
+        for mirrored, some in found.items():
+            some += bootstrap_of(mean, 0.9 * one, other, mirrored=mirrored)
+    middles = {mirrored: np.mean([(one.low + one.high) / 2 for one in some]) for mirrored, some in found.items()}
+    assert abs(middles[True] - 0.9) < 0.3 * abs(middles[False] - 0.9)
+    assert np.mean([one.low <= 0.9 <= one.high for one in found[True]]) >= 0.93
+
+
 def test_a_share_of_a_share_is_drawn_with_its_own_trainings() -> None:
     """Two trainings whose ratios agree although both numbers differ."""
     rng = np.random.default_rng(0)

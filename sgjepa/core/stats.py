@@ -168,12 +168,18 @@ def bootstrap_known(values: np.ndarray, resamples: int = 2000, seed: int = 0, le
 
 
 def bootstrap_of(
-    statistic: Callable[..., np.ndarray], *values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+    statistic: Callable[..., np.ndarray],
+    *values: np.ndarray,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+    mirrored: bool = False,
 ) -> list[Interval]:
     """The same for any function of means: statistic((..., columns), ...) -> (..., answers), an interval for each answer.
 
     It is taken of every training on its own, whose number all values must share, and then averaged over trainings; all
-    see the same resamples of episodes.
+    see the same resamples of episodes. mirrored: the interval lies on the other side of the estimate, for statistics that
+    noise pushes to one side, such as means of ratios of few episodes each: resamples are pushed there once more.
     """
     stacks = [_with_seeds(one) for one in values]
     if len({one.shape[:2] for one in stacks}) > 1:
@@ -182,7 +188,8 @@ def bootstrap_of(
     shares = resample(episodes, resamples, seed)
     each = np.stack([statistic(*(one[s].mean(axis=0) for one in stacks)) for s in range(seeds)])  # (seeds, answers)
     drawn = np.mean([statistic(*(shares @ one[s] for one in stacks)) for s in range(seeds)], axis=0)
-    return _intervals(each.mean(axis=0), drawn + _spread(each, resamples, seed), episodes, level)
+    center, drawn = each.mean(axis=0), drawn + _spread(each, resamples, seed)
+    return _intervals(center, 2 * center - drawn if mirrored else drawn, episodes, level)
 
 
 def simultaneous(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:

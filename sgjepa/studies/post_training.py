@@ -101,7 +101,7 @@ def by_law(method: Method, chosen: np.ndarray) -> np.ndarray:
 def gain(after: Method, before: Method, other: Method | None = None) -> Interval:
     """In percent; of `after`, or of `after` minus that of `other`, each relative to the model before."""
     stacks = [by_law(method, between(before)) for method in (after, before, *([other] if other else []))]
-    return bootstrap_of(_gain if other is None else _lead, *stacks)[0]
+    return bootstrap_of(_gain if other is None else _lead, *stacks, mirrored=True)[0]
 
 
 def _gain(after: np.ndarray, before: np.ndarray) -> np.ndarray:
