@@ -243,6 +243,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "control_worlds": control_worlds,
     "crossover": lambda: finding("crossover"),
     "local_gap": lambda: finding("local_gap"),
+    "history": lambda: finding("history"),
+    "post_training": lambda: finding("post_training"),
     "planning": lambda: finding("planning"),
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
