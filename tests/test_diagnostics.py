@@ -162,7 +162,8 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     assert found.shape == (3, len(LAWS), HORIZONS)
     assert found.mean() == pytest.approx(0.04, rel=0.05)
     finding = local_gap.answer(results)
-    local, rollout = finding.claims
+    lewm_too, local, rollout = finding.claims
+    assert (lewm_too.claim, lewm_too.verdict) == ("rollout_gap", "not decided")
     assert (local.claim, local.verdict, rollout.claim, rollout.verdict) == ("local_gap", "holds", "rollout_gap", "holds")
     assert holds(local.ours, 0.04 / 0.09 - 1)
     assert local.ours.count == np.sum(np.abs(LAWS - 4) >= 2)

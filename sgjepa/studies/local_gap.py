@@ -91,15 +91,12 @@ def answer(done: Done) -> Finding:
         if MAIN in results.metrics:
             words.append(_in_metres(done.method(names[label]), ours, seen, region))
         where = results.world.replace("_", " ")
-        if label == DINO:
-            if less is not None:
-                what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
-                said = f"{fixed(paper['far'][label], 2)}"
-                claims += measure(
-                    "local_gap", f"{where}, laws {FAR} deviations away", what, less, "below", done.seeds, paper=said
-                )
-            what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.last}"
-            claims += measure("rollout_gap", f"{where}, {region}", what, widening, "above", done.seeds)
+        if label == DINO and less is not None:  # the paper's comparison
+            what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
+            place, said = f"{where}, laws {FAR} deviations away", fixed(paper["far"][label], 2)
+            claims += measure("local_gap", place, what, less, "below", done.seeds, paper=said)
+        what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.last}"
+        claims += measure("rollout_gap", f"{where}, {_where(region)}", what, widening, "above", done.seeds)
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
