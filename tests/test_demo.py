@@ -126,10 +126,12 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     page = (tmp_path / "study/report/index.html").read_text()
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
-    assert "Is it the law or the rollout?" in page
+    assert "<h1>Is it the law or the rollout?</h1>" in page
+    assert page.index('<section id="finding">') < page.index('<section id="says">'), "the study's own answer comes first"
     assert (tmp_path / "study/report/figures/factorial_interaction.png").is_file()
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3
+    assert "interaction" in said.splitlines()[0]
     about = files.read_json(tmp_path / "study/report/study.json")
     assert about["question"] == "Is it the law or the rollout?"
     assert about["answer"] == said.splitlines()

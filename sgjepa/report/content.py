@@ -45,3 +45,4 @@ class Content:
     pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
     note: str = ""  # what a reader must know about these runs
     finding: Finding | None = None  # what a study computes from its runs
+    question: str = ""  # of the study; without one, whether the methods stay right

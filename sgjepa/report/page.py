@@ -23,7 +23,8 @@ def page(content: Content) -> str:
     """The whole page of a comparison of world models."""
     results = content.results
     change = "changes" if len(results.axes) == 1 else "change"
-    question = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
+    usual = f"Does it stay right when {results.changed} {change}?" if results.axes else "Does it stay right for long?"
+    question = content.question or usual
     title = f"{question} {results.world.replace('_', ' ')}"
     return document(title, question, _facts(content), sections.sections(content), origin.origin(content))
 

@@ -32,8 +32,8 @@ def sections(content: Content) -> list[Section]:
     """All of them."""
     results = content.results
     return [
-        Section("says", "What the numbers say", _says(content)),
         *([Section("finding", content.finding.title, finding(content.finding))] if content.finding else []),
+        Section("says", "What the numbers say", _says(content)),
         Section("horizon", "Error by horizon", _horizon(content)),
         Section("law", f"Error by {results.changed}", _law(content)),
         Section("relative", f"Relative to {results.baseline.label}", _relative(content)),

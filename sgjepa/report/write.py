@@ -33,12 +33,17 @@ def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: s
 
 
 def write_report(
-    results: Results, out: Path, note: str = "", finding: Finding | None = None, made_by: str = MADE_BY
+    results: Results,
+    out: Path,
+    note: str = "",
+    finding: Finding | None = None,
+    made_by: str = MADE_BY,
+    question: str = "",
 ) -> Path:
     """The same of results that were gathered before.
 
-    note: what a reader must know about these runs. finding: what a study computed from them has a section of its own.
-    made_by: the command, for a folder's marker.
+    note: what a reader must know about these runs. finding: what a study computed from them; it comes first, below the
+    study's question. made_by: the command, for a folder's marker.
     """
     output.check(out, made_by)
     compared = tables.comparisons(results)
@@ -46,7 +51,7 @@ def write_report(
     shown = {region: tables.groups(results, region) for region in results.regions}
     costs = [cost(one) for method in results.methods for one in method.seeds]
     drawn = _pictures(results, changed)
-    content = Content(results, shown, compared, changed, costs, files.provenance(), drawn, note, finding)
+    content = Content(results, shown, compared, changed, costs, files.provenance(), drawn, note, finding, question)
     records = {
         "errors": tables.table_records([group for groups in shown.values() for group in groups]),
         "by_horizon": tables.by_horizon(results),
@@ -56,7 +61,7 @@ def write_report(
         "counterfactual": tables.counterfactual_records(changed),
         "finding": [dict(zip(finding.head, row, strict=True)) for row in finding.rows] if finding else [],
     }
-    said = [*words.answer(results), *(finding.words if finding else ())]
+    said = [*(finding.words if finding else ()), *words.answer(results)]
     written = {
         PAGE: page(content).encode(),
         ANSWER: "".join(f"{line}\n" for line in said).encode(),

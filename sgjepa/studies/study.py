@@ -160,7 +160,8 @@ def _report(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path, 
     """One page for all runs, which are of one world."""
     results = _gathered(study, chains, asked)
     finding = study.analyse(Done(chains, results, asked.datasets)) if study.analyse else None
-    written = write_report(results, asked.out / asked.page, asked.note, finding, study.command)
+    question = study.question if finding else ""
+    written = write_report(results, asked.out / asked.page, asked.note, finding, study.command, question)
     return written, finding.claims if finding else ()
 
 
