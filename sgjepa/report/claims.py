@@ -131,7 +131,10 @@ def section(measured: Sequence[Measured]) -> str:
     for one in measured:
         claim = CLAIMS[one.claim]
         paper = one.paper or claim.paper
-        cells = (claim.statement, paper, f"{one.where}: {one.measured}", number(one), str(one.seeds), so_far(one))
-        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+        told = (claim.statement, paper, f"{one.where}: {one.measured}")
+        said = "".join(f'<td class="text">{escape(cell)}</td>' for cell in told)
+        cells = (number(one), str(one.seeds), so_far(one))
+        lines.append(f"<tr>{said}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    titles = "".join(f'<th class="text">{escape(title)}</th>' for title in head[:3])
+    titles += "".join(f"<th>{escape(title)}</th>" for title in head[3:])
     return parts.table(f"Claims of the paper. {CAPTION}", f"<tr>{titles}</tr>", f"<tbody>{''.join(lines)}</tbody>")
