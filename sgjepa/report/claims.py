@@ -132,7 +132,7 @@ def section(measured: Sequence[Measured]) -> str:
         claim = CLAIMS[one.claim]
         paper = one.paper or claim.paper
         told = (claim.statement, paper, f"{one.where}: {one.measured}")
-        said = "".join(f'<td class="text">{escape(cell)}</td>' for cell in told)
+        said = "".join(f'<td class="words">{escape(cell)}</td>' for cell in told)
         cells = (number(one), str(one.seeds), so_far(one))
         lines.append(f"<tr>{said}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
     titles = "".join(f'<th class="text">{escape(title)}</th>' for title in head[:3])
