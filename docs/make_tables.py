@@ -245,6 +245,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "local_gap": lambda: finding("local_gap"),
     "history": lambda: finding("history"),
     "post_training": lambda: finding("post_training"),
+    "optimiser": lambda: finding("optimiser"),
     "planning": lambda: finding("planning"),
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
