@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sgjepa.core import machine
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
@@ -17,6 +18,8 @@ from sgjepa.envs.conventional.files import PACKAGES, installed
 from sgjepa.envs.render import gl
 from sgjepa.envs.spatial import Spatial
 from sgjepa.recipes.datasets import dataset
+
+machine.without_amx()
 
 
 def small(world: str = "square", **changes: object) -> DatasetConfig:

@@ -13,11 +13,12 @@ import pytest
 
 from sgjepa.core import machine
 
+OURS = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT", "ONEDNN_MAX_CPU_ISA")
 SHOW = "import json; from sgjepa.core import machine; found = machine.prepare(); "
 
 
 def run(code: str, **environment: str) -> dict[str, Any]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")}
+    kept = {key: value for key, value in os.environ.items() if key not in OURS}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**kept, **environment}, capture_output=True, text=True, check=True
     )
@@ -51,6 +52,16 @@ def test_threads_wait_briefly_unless_the_user_says_how() -> None:
     found = run(show, OMP_WAIT_POLICY="ACTIVE")
     assert (found["set"], found["waiting"]) == (None, {"OMP_WAIT_POLICY": "ACTIVE"})
     assert run("import torch; " + show)["set"] is None, "too late: the threads have started"
+
+
+def test_products_in_bfloat16_do_not_take_instructions_that_a_machine_only_announces() -> None:
+    """A virtual machine may name AMX and refuse it; what a user says of instructions stays."""
+    product = (
+        "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); y = float(torch.nn.functional.linear(x, x)[0, 0]); "
+    )
+    show = "import os; print(json.dumps({'y': y, 'set': os.environ['ONEDNN_MAX_CPU_ISA']}))"
+    assert run(SHOW + product + show) == {"y": 64.0, "set": "AVX512_CORE_FP16"}
+    assert run(SHOW + product + show, ONEDNN_MAX_CPU_ISA="AVX2") == {"y": 64.0, "set": "AVX2"}
 
 
 def test_preparing_does_not_start_torch() -> None:

@@ -28,6 +28,7 @@ _MALLOC = {
 }
 _SPIN = "1000"  # turns of libgomp's waiting loop, some 20 microseconds, before a thread sleeps; it has 300,000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")  # if a user set one of them, it stays
+_INSTRUCTIONS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # the same
 
 
 def prepare() -> dict[str, Any]:
@@ -38,6 +39,7 @@ def prepare() -> dict[str, Any]:
         os.environ["OMP_NUM_THREADS"] = str(cores())
     if not late and not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = _SPIN
+    without_amx()
     return {
         "threads": sys.modules["torch"].get_num_threads() if late else _number(os.environ["OMP_NUM_THREADS"]),
         "threads_from": "OMP_NUM_THREADS" if from_user else "torch" if late else "cores",
@@ -45,6 +47,13 @@ def prepare() -> dict[str, Any]:
         "waiting": {name: os.environ[name] for name in _WAITING if name in os.environ},
         "malloc": _keep_memory(),
     }
+
+
+def without_amx() -> None:
+    """All of AVX-512 for torch's oneDNN, but no AMX, before its first product: virtual machines there are that announce it
+    and then die of an illegal instruction at the first product in bfloat16. In float32 it is of no use."""
+    if not any(name in os.environ for name in _INSTRUCTIONS):
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
 
 def cores() -> int:
