@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,21 +207,41 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
             cells[name].append(evaluation(name, "house", seed, {"predicted": errors, "true": true, "stay": stay}))
     results = done("house", cells)
     for width in shapes.WIDTHS:
-        found = shapes.ratios(results, width, "triangle_square")
+        found = shapes.ratios(results, width, "triangle_square", 44)
         assert all(holds(found[metric], factor) for metric, factor in times.items())
-        assert shapes.ratios(results, width, "triangle_square", "true")["position_l2"].mean == pytest.approx(1.0)
-    inside = shapes.last(results.method("house_gru"), "position_l2")
+        assert shapes.ratios(results, width, "triangle_square", 16, "true")["position_l2"].mean == pytest.approx(1.0)
+    inside = shapes.errors(results.method("house_gru"), "position_l2", 16)
     assert inside.shape == (3, 7 * 4, 1), "seven gravities from 2.5 to 5.5"
     finding = shapes.answer(results)
-    assert [(claim.verdict, claim.note) for claim in finding.claims] == [("holds", "")] * 2
-    assert finding.claims[1].paper == "\N{MINUS SIGN}1.97"
+    assert [(claim.verdict, claim.note) for claim in finding.claims] == [("holds", "")] * 4
+    assert [claim.where.rpartition("h = ")[2] for claim in finding.claims] == ["16", "44"] * 2
+    assert [claim.paper for claim in finding.claims[2:]] == ["", "\N{MINUS SIGN}1.97"], "the paper looks at h = 44"
     assert "translation transfers better than rotation" in finding.words[0]
     assert "Pentagons besides make no difference that shows" in finding.words[0]
-    assert drawn(finding) == [f"shapes_{width}" for width in shapes.WIDTHS]
-    narrow = {name: seeds for name, seeds in cells.items() if name.endswith("_gru")}
-    assert drawn(shapes.answer(done("house", narrow))) == ["shapes_gru"]
-    with pytest.raises(InputError, match="needs its cell house_gru"):
-        shapes.answer(done("house", {"triangle_square_gru": narrow["triangle_square_gru"]}))
+    assert drawn(finding) == [f"shapes_{width}_h{h}" for width in shapes.WIDTHS for h in (16, 44)]
+    assert all(1.9 < float(row[3]) < 2.1 for row in finding.rows if row[2] == "stays where it was")
+
+
+def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
+    """Without pentagons and with one encoder it can still compare; without houses it cannot. What it is compared with has
+    to foretell houses itself."""
+
+    def cell(name: str, level: float) -> list[Any]:
+        levels = {"predicted": level, "true": 0.1, "stay": 1.5}
+        errors = {source: dict.fromkeys(shapes.SHOWN, one * (1 + noise(1))) for source, one in levels.items()}
+        return [evaluation(name, "house", seed, errors) for seed in SEEDS]
+
+    parts, house = cell("triangle_square_gru", 2.4), cell("house_gru", 1.2)
+    finding = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": house}))
+    assert drawn(finding) == ["shapes_gru_h16", "shapes_gru_h44"]
+    assert {row[2] for row in finding.rows} == {"triangle + square", "house", "stays where it was"}
+    assert "Pentagons" not in " ".join(finding.words)
+    assert [claim.note for claim in finding.claims] == ["", ""]
+    lost = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": cell("house_gru", 1.8)}))
+    assert [claim.note for claim in lost.claims] == ["houses themselves are not foretold"] * 2
+    assert "houses themselves are not foretold so far" in lost.words[0]
+    with pytest.raises(InputError, match="needs its cells house_gru and triangle_square_gru"):
+        shapes.answer(done("house", {"triangle_square_gru": parts}))
 
 
 def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:

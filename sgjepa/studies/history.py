@@ -52,9 +52,8 @@ def shortened(cell: Cell, visible: int) -> Cell:
 
 def shorts(done: Done) -> list[int]:
     """The histories that were asked for. The paper's comparison needs its own."""
-    there = {method.name for method in done.results.methods}
-    wanted = {m: [f"{name_of(done.results.world, *pair)}_m{m}" for pair in product(PREDICTORS, PREDICTORS)] for m in SHORT}
-    return [m for m in SHORT if m == MAIN_SHORT or there.issuperset(wanted[m])]
+    pairs = [name_of(done.results.world, *pair) for pair in product(PREDICTORS, PREDICTORS)]
+    return [m for m in SHORT if m == MAIN_SHORT or done.has(*(f"{pair}_m{m}" for pair in pairs))]
 
 
 def penalties(done: Done, visible: int) -> dict[tuple[str, str], np.ndarray]:

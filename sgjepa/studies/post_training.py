@@ -180,8 +180,7 @@ def answer(done: Done) -> Finding:
 
 def _methods(done: Done) -> Sequence[str]:
     """Those that were asked for."""
-    there = {method.name for method in done.results.methods}
-    return [name for name in LABELS if f"{done.results.world}_{name}" in there]
+    return [name for name in LABELS if done.has(f"{done.results.world}_{name}")]
 
 
 def _said(label: str, mixed: Interval, lead: Interval) -> str:

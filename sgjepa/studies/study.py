@@ -49,6 +49,10 @@ class Done:
             raise InputError(f"the study needs its cell {cell}; leave out --only, or add it")
         return found[cell]
 
+    def has(self, *cells: str) -> bool:
+        """Whether all these were asked for."""
+        return {method.name for method in self.results.methods}.issuperset(cells)
+
     @property
     def seeds(self) -> int:
         """Trainings of each cell."""
