@@ -90,6 +90,11 @@ class Interval:
         """Of a share, in per cent."""
         return Interval(100 * self.mean, 100 * self.low, 100 * self.high, self.count)
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """As a table's columns."""
+        return {"mean": self.mean, "low": self.low, "high": self.high}
+
 
 @lru_cache(maxsize=8)
 def resample(count: int, resamples: int, seed: int) -> np.ndarray:

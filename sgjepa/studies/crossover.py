@@ -26,7 +26,7 @@ from sgjepa.results.gather import METRICS, unit
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import measure
 from sgjepa.studies.cells import Cell
-from sgjepa.studies.fresh import PREDICTORS, fresh, joint, name_of
+from sgjepa.studies.fresh import PREDICTORS, fresh, joint, label_of, name_of
 from sgjepa.studies.study import WORLDS, Done, Study
 
 ENDPOINT = "excess_nmse"  # at the last horizon: the mean over all of them
@@ -69,25 +69,24 @@ def answer(done: Done) -> Finding:
     shown += [(metric, results.last) for metric in ("position_l2", "velocity_l2", "angle_deg") if metric in results.metrics]
     paper = ablation("crossover")
     rows, records = [], list[dict[str, Any]]()
-    names = {"joint": [(f"{results.world}_{source}", f"{label}, joint", "") for source, label in PREDICTORS.items()]}
-    names["fresh"] = [
-        (name_of(results.world, predictor, source), _label(predictor, source), f"{predictor} on {source}")
-        for source, predictor in product(PREDICTORS, PREDICTORS)
-    ]
-    for name, label, key in [*names["joint"], *names["fresh"]]:
-        found = [done.method(name).at(metric, [horizon])[horizon] for metric, horizon in shown]
+
+    def add(label: str, found: list[Interval], key: str = "") -> None:
         says = [paper[metric].get(key) for metric, _ in shown]
-        cells_ = (_cell(one, said) for one, said in zip(found, says, strict=True))
-        rows.append((label, *cells_))
+        rows.append((label, *(_cell(one, said) for one, said in zip(found, says, strict=True))))
         for (metric, horizon), one, said in zip(shown, found, says, strict=True):
-            numbers = {"mean": one.mean, "low": one.low, "high": one.high, "paper": "" if said is None else said}
+            numbers = {**one.numbers, "paper": "" if said is None else said}
             records.append({"what": label, "metric": metric, "horizon": horizon, **numbers})
-    for effect in _EFFECTS:
-        found = [effects(done, metric, horizon)[effect] for metric, horizon in shown]
-        rows.append((_EFFECTS[effect], *(_cell(one, None) for one in found)))
-        for (metric, horizon), one in zip(shown, found, strict=True):
-            numbers = {"mean": one.mean, "low": one.low, "high": one.high, "paper": ""}
-            records.append({"what": _EFFECTS[effect], "metric": metric, "horizon": horizon, **numbers})
+
+    def measured(name: str) -> list[Interval]:
+        return [done.method(name).at(metric, [horizon])[horizon] for metric, horizon in shown]
+
+    for source, label in PREDICTORS.items():
+        add(f"{label}, joint", measured(f"{results.world}_{source}"))
+    for source, predictor in product(PREDICTORS, PREDICTORS):
+        named = name_of(results.world, predictor, source)
+        add(label_of(predictor, source), measured(named), f"{predictor} on {source}")
+    for effect, label in _EFFECTS.items():
+        add(label, [effects(done, metric, horizon)[effect] for metric, horizon in shown])
     words = _said(done)
     caption = (
         f"Excess NMSE over h = 1..{results.last}, latent error over the same, physical errors at h = {results.last}, with "
@@ -158,10 +157,6 @@ def _said(done: Done) -> tuple[str, ...]:
     return f"{answer_}, in the excess NMSE over h = 1..{done.results.last}.", *sentences
 
 
-def _label(predictor: str, source: str) -> str:
-    return f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}"
-
-
 def _title(metric: str) -> str:
     name = "latent error" if metric == "latent_mse" else METRICS[metric]
     return f"{name} ({unit(metric)})" if metric != "latent_mse" and unit(metric) else name
@@ -179,7 +174,7 @@ STUDY = Study(
     cells=cells,
     analyse=answer,
     labels={
-        name_of(world, predictor, source): _label(predictor, source)
+        name_of(world, predictor, source): label_of(predictor, source)
         for world in WORLDS.values()
         for predictor, source in PAIRS
     },

@@ -30,3 +30,8 @@ def fresh(predictor: str, source: str, size: str) -> Cell:
 def name_of(world: str, predictor: str, source: str) -> str:
     """Of such a cell."""
     return f"{world}_{predictor}_on_{source}"
+
+
+def label_of(predictor: str, source: str) -> str:
+    """What pages call it."""
+    return f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}"

@@ -23,7 +23,7 @@ from sgjepa.results.compare import verdict
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import measure
 from sgjepa.studies.cells import Cell
-from sgjepa.studies.fresh import PREDICTORS, fresh, joint, name_of
+from sgjepa.studies.fresh import PREDICTORS, fresh, joint, label_of, name_of
 from sgjepa.studies.study import WORLDS, Done, Study
 
 SHORT = (2, 4, 8)  # latents that are visible, beside the whole history
@@ -81,13 +81,11 @@ def answer(done: Done) -> Finding:
     def add(label: str, visible: int, found: list[Interval]) -> None:
         rows.append((label, str(visible), *(with_interval(one) for one in found)))
         for span, one in zip(spans, found, strict=True):
-            records.append(
-                {"what": label, "visible": visible, "over": span, "mean": one.mean, "low": one.low, "high": one.high}
-            )
+            records.append({"what": label, "visible": visible, "over": span, **one.numbers})
 
     for visible in shorts(done):
         for (predictor, source), values in penalties(done, visible).items():
-            add(f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}", visible, bootstrap(values))
+            add(label_of(predictor, source), visible, bootstrap(values))
         means = by_encoder(done, visible)
         for source, values in means.items():
             add(f"{PREDICTORS[source]}'s encoder, both predictors", visible, bootstrap(values))
@@ -140,7 +138,7 @@ STUDY = Study(
     cells=cells,
     analyse=answer,
     labels={
-        f"{name_of(world, predictor, source)}{end}": f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}{words}"
+        f"{name_of(world, predictor, source)}{end}": f"{label_of(predictor, source)}{words}"
         for world in WORLDS.values()
         for predictor, source in product(PREDICTORS, PREDICTORS)
         for end, words in [("", ""), *((f"_m{visible}", f", {visible} latents") for visible in SHORT)]

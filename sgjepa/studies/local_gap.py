@@ -83,7 +83,7 @@ def answer(done: Done) -> Finding:
             apart[f"{seen}, {title}"] = curve
             rows.append((f"{seen} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
             for h, one in enumerate(curve, start=1):
-                numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
+                numbers = {**one.numbers, "episodes": one.count}
                 records.append({"features": seen, "error": title, "region": region, "horizon": h, **numbers})
         widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
         less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None

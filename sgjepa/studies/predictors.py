@@ -160,7 +160,7 @@ def _records(results: Results, horizon: int | str) -> list[dict[str, Any]]:
                     one = method.at(metric, [horizon], source, region)[horizon]
                     if one.mean == one.mean:
                         head = {"method": method.label, "source": source, "metric": metric, "region": region}
-                        numbers = {"mean": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
+                        numbers = {**one.numbers, "episodes": one.count}
                         found.append({**head, **numbers, "seeds": len(method.seeds)})
     return found
 

@@ -167,7 +167,7 @@ def table(
         rows.append(("ours", *point.setting, str(len(method.seeds)), *shown, *("" for _ in extra)))
         setting = {"cell": point.name, **dict(zip(heads, point.setting, strict=True)), "seeds": len(method.seeds)}
         for column, value in zip(columns, values, strict=True):
-            numbers = {"measured": column.head, "mean": value.mean, "low": value.low, "high": value.high}
+            numbers = {"measured": column.head, **value.numbers}
             records.append({**setting, **numbers, "episodes": value.count})
     for row in paper.rows if paper else ():
         theirs = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
