@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,10 @@ TARGETS = Targets(("x", "z", "vx", "vz"), ("x", "z"), ("vx", "vz"), "", "", 1, 1
 
 @dataclass(frozen=True)
 class Made:
-    """What a cell came to. error: law (E,) and horizon (H,) -> (E, H) for a rollout. floor: of the probe on true frames."""
+    """What a cell came to. error: law (E,) and horizon (H,) -> (E, H) for a rollout. floor: of the probe on true frames.
+
+    stray: by what share of themselves all its numbers differ from training to training.
+    """
 
     error: Callable[[np.ndarray, np.ndarray], np.ndarray]
     floor: float = 0.01
@@ -39,6 +42,14 @@ class Made:
     sigreg: tuple[float, ...] = (2.0, 1.0)
     seconds: float = 10.0
     memory: float = 1.0
+    stray: float = 0.0
+
+    def of(self, name: str, seed: int) -> Made:
+        """One training of it."""
+        times = 1 + self.stray * float(np.random.default_rng([*name.encode(), seed]).normal())
+        lists = {key: tuple(times * one for one in getattr(self, key)) for key in ("losses", "sigreg")}
+        numbers = {key: times * getattr(self, key) for key in ("rank", "probe", "seconds")}
+        return replace(self, error=lambda law, horizon: times * self.error(law, horizon), **lists, **numbers)
 
 
 def flat(error: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -53,8 +64,9 @@ def done(folder: Path, runs: Sequence[Run], made: dict[str, Made], labels: Any, 
         found = []
         for seed in range(seeds):
             place = folder / f"{run.name}-seed{seed}"
-            _write_run(place, made[run.name])
-            found.append(_evaluation(place, run.name, seed, made[run.name]))
+            one = made[run.name].of(run.name, seed)
+            _write_run(place, one)
+            found.append(_evaluation(place, run.name, seed, one))
             chains.append(Chain(run, place, 2, cell=run.name))
         methods.append(Method(labels[run.name], tuple(found)))
     return Done(chains, Results(tuple(methods), methods[0]), folder)

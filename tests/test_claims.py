@@ -46,6 +46,16 @@ def test_fewer_than_three_trainings_decide_nothing_and_say_what_they_saw() -> No
     assert so_far(claim(ABOUT, seeds=1)) == "not decided"
 
 
+def test_nothing_is_decided_where_nobody_could_tell_or_without_an_interval() -> None:
+    (found,) = measure("below_lewm", "square", "error", LESS, "below", 3, void="little room", note="and a note")
+    assert (found.verdict, so_far(found)) == ("not decided", "not decided; little room; and a note")
+    (few,) = measure("below_lewm", "square", "error", LESS, "below", 1, void="little room")
+    assert so_far(few) == "not decided; little room", "what one training saw there says nothing"
+    assert claim(Interval(-0.2, -0.2, -0.2, 250)).verdict == "not decided"
+    with pytest.raises(InputError, match="should say why nobody could tell"):
+        Measured("below_lewm", "", "", LESS, "", 0.0, "below", "", 3, "not decided", void=True)
+
+
 def test_what_was_not_measured_is_no_claim() -> None:
     assert measure("below_lewm", "nowhere", "", Interval(float("nan"), 0.0, 0.0, 0), "below", 3) == ()
 
@@ -72,7 +82,8 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
     )
     every = out.read_text().partition("## Every result")[2].splitlines()
     lines = [line.split(" | ") for line in every if line.startswith("| ")][2:]
-    assert len(lines) == len(CLAIMS) + 1
+    others = ("approach ball", "right triangle")  # that the paper has this claim of, too
+    assert len(lines) == len(CLAIMS) + 1 + len(others)
     first = lines[0]
     assert first[0] == f"| {CLAIMS['below_lewm'].statement}"
     assert first[3:] == [
@@ -82,7 +93,7 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
         "`sgjepa study predictors --size mini --seeds 3` |",
     ]
     assert "house, h = 44, mini size" in out.read_text()
-    assert sum(" not run " in line and line.startswith("|") for line in every) == len(CLAIMS) - 1
+    assert sum(" not run " in line and line.startswith("|") for line in every) == len(CLAIMS) - 1 + len(others)
 
 
 def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not(tmp_path: Path) -> None:
@@ -125,7 +136,11 @@ def test_in_short_a_claim_names_the_worlds_where_it_holds_and_how_many_results_s
     places = ("square, h = 5", "square, h = 44", "house, h = 44")
     measured = [claim(one, where=place) for place, one in zip(places, (LESS, ABOUT, MORE), strict=True)]
     lines = {cells[0]: cells[1:] for cells in brief(best(read_claims([written(tmp_path, *measured)])))}
-    assert lines[CLAIMS["below_lewm"].statement] == ("square (1 of 2)", "house (1 of 1)", "square (1 of 2)")
+    assert lines[CLAIMS["below_lewm"].statement] == (
+        "square (1 of 2)",
+        "house (1 of 1)",
+        "square (1 of 2); not run: approach ball, right triangle",
+    )
     assert lines[CLAIMS["control"].statement] == ("", "", "not run: `sgjepa study control`")
 
 

@@ -231,17 +231,34 @@ def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
         errors = {source: dict.fromkeys(shapes.SHOWN, one * (1 + noise(1))) for source, one in levels.items()}
         return [evaluation(name, "house", seed, errors) for seed in SEEDS]
 
-    parts, house = cell("triangle_square_gru", 2.4), cell("house_gru", 1.2)
+    parts, house = cell("triangle_square_gru", 1.4), cell("house_gru", 1.2)
     finding = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": house}))
     assert drawn(finding) == ["shapes_gru_h16", "shapes_gru_h44"]
     assert {row[2] for row in finding.rows} == {"triangle + square", "house", "stays where it was"}
     assert "Pentagons" not in " ".join(finding.words)
     assert [claim.note for claim in finding.claims] == ["", ""]
     lost = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": cell("house_gru", 1.8)}))
-    assert [claim.note for claim in lost.claims] == ["houses themselves are not foretold"] * 2
-    assert "houses themselves are not foretold so far" in lost.words[0]
+    why = "houses themselves are not certainly foretold"
+    assert [(claim.note, claim.verdict) for claim in lost.claims] == [(why, "not decided")] * 2
+    assert f"nobody could tell, since {why}." in lost.words[0]
     with pytest.raises(InputError, match="needs its cells house_gru and triangle_square_gru"):
         shapes.answer(done("house", {"triangle_square_gru": parts}))
+
+
+def test_nothing_transfers_where_triangle_and_square_are_no_better_than_a_house_that_stays_put() -> None:
+    """The house's own model is ahead of staying put by more in rotation, so that the ratios alone would say "holds"."""
+
+    def cell(name: str, position: float, rotation: float) -> list[Any]:
+        levels = dict.fromkeys(shapes.TRANSLATION, position) | {shapes.ROTATION: rotation}
+        predicted = {metric: level * (1 + noise(1)) for metric, level in levels.items()}
+        stay = dict.fromkeys(shapes.SHOWN, 1 + noise(1))
+        return [evaluation(name, "house", seed, {"predicted": predicted, "true": stay, "stay": stay}) for seed in SEEDS]
+
+    cells = {"triangle_square_gru": cell("triangle_square_gru", 1.01, 1.0), "house_gru": cell("house_gru", 0.7, 0.4)}
+    finding = shapes.answer(done("house", cells))
+    assert all(claim.ours.high < 0 for claim in finding.claims)
+    why = "triangle + square alone do not certainly foretell a house"
+    assert [(claim.verdict, claim.note) for claim in finding.claims] == [("not decided", why)] * 2
 
 
 def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
@@ -275,7 +292,7 @@ def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
     finding = post_training.answer(results)
     assert [row[-1] for row in finding.rows] == ["no", "yes"], "the new laws alone forget the source"
     (claim,) = finding.claims
-    assert (claim.verdict, claim.unit, claim.paper) == ("holds", "points", "8.21 points (square)")
+    assert (claim.verdict, claim.unit, claim.paper) == ("holds", "points", "8.21 points")
     assert drawn(finding) == ["post_training_gain"]
 
 

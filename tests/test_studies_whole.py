@@ -20,7 +20,7 @@ from sgjepa.data.collect import collect
 from sgjepa.studies import ORDER, STUDIES
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.budget import budget
-from sgjepa.studies.cells import Cell
+from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.study import Study, run_study
 
@@ -30,7 +30,7 @@ FEW = {
     "optimiser": ("*_gru_*",),
     "sigreg": ("*_w0.02", "*_w0.045"),
     "history_depth": ("*_h3_depth1", "*_h10_depth1"),
-    "history_rollout": ("*_h10_k5_w0.045", "*_h15_k9_w0.045"),
+    "history_rollout": ("*_h10_k5_w0.09", "*_h15_k5_w0.09"),
     "discount": ("*_discount0.9", "*_discount0.95"),
     "conditioning": ("*_gru", "*_transformer"),
     "counterfactual": ("*_gru",),
@@ -38,6 +38,13 @@ FEW = {
 }
 QUICK = {"discount"}
 PARAMETERS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FEW]
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_few_cells_are_cells_of_their_study(name: str) -> None:
+    study = STUDIES[name]
+    assert isinstance(study, Study)
+    assert len(chosen(study.cells("mini"), FEW[name])) >= len(FEW[name])
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,11 @@ def published(world: str) -> Published | None:
     return Published(found["source"], values)
 
 
+def of_the_square(number: str, world: str) -> str:
+    """A number that the paper has for the square, beside one of ours: in another world it says so."""
+    return number if world == "square" else f"{number} (square)"
+
+
 def ablation(study: str) -> dict[str, dict[str, float]]:
     """The numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
     found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})

@@ -2,7 +2,8 @@
 
 A study's analysis measures a claim somewhere (a world, a horizon) and leaves it in `claims.json` beside its report; from
 such files `sgjepa claims` makes the table. The verdict follows from the interval: it holds if all of the interval lies where
-the paper says, does not if all lies on the other side, and is not decided otherwise, or with fewer than three trainings.
+the paper says, does not if all lies on the other side, and is not decided otherwise, with fewer than three trainings, with
+an interval of no width, or where nobody could tell.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Measured:
     """One claim somewhere. measured: which number. bound, side: where the paper says it lies. paper: its own number there.
 
     unit: of the number; "" for a pure one. seeds: trainings of each cell. note: what a reader of the verdict should know.
+    void: nobody could tell there, for the reason in the note; nothing is decided then, whatever the interval.
     """
 
     claim: str
@@ -42,13 +44,16 @@ class Measured:
     seeds: int
     verdict: str
     note: str = ""
+    void: bool = False
 
     def __post_init__(self) -> None:
         if self.claim not in CLAIMS:
             raise unknown("claim", self.claim, CLAIMS)
         if not all(math.isfinite(value) for value in (self.ours.mean, self.ours.low, self.ours.high, self.bound)):
             raise InputError(f"the claim {self.claim} needs numbers, got {self.ours}")
-        if self.verdict != _verdict(self.ours, self.bound, self.side, self.seeds):
+        if self.void and not self.note:
+            raise InputError(f"the claim {self.claim} should say why nobody could tell")
+        if self.verdict != _verdict(self.ours, self.bound, self.side, self.seeds, self.void):
             raise InputError(f"the verdict on {self.claim} does not follow from its interval")
 
 
@@ -67,17 +72,21 @@ def measure(
     unit: str = "",
     paper: str = "",
     note: str = "",
+    void: str = "",
 ) -> Claims:
-    """The verdict on a claim; none where there is no number, as for a region without episodes."""
+    """The verdict on a claim; none where there is no number, as for a region without episodes.
+
+    void: why nobody could tell there; "" where somebody could.
+    """
     if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
         return ()
-    verdict = _verdict(ours, bound, side, seeds)
-    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, note),)
+    verdict, told = _verdict(ours, bound, side, seeds, bool(void)), "; ".join(part for part in (void, note) if part)
+    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, told, bool(void)),)
 
 
-def _verdict(ours: Interval, bound: float, side: Side, seeds: int) -> str:
-    said = _of(ours, bound, side)
-    return said if seeds >= LEAST else OPEN
+def _verdict(ours: Interval, bound: float, side: Side, seeds: int, void: bool) -> str:
+    known = seeds >= LEAST and ours.low < ours.high and not void
+    return _of(ours, bound, side) if known else OPEN
 
 
 def _of(ours: Interval, bound: float, side: Side) -> str:
@@ -91,7 +100,7 @@ def _of(ours: Interval, bound: float, side: Side) -> str:
 def so_far(one: Measured) -> str:
     """The verdict, what too few trainings say, and what there is to know about it. A bare number says nothing."""
     said = _of(one.ours, one.bound, one.side)
-    few = one.seeds < LEAST and said != OPEN and one.ours.low < one.ours.high
+    few = one.seeds < LEAST and said != OPEN and one.ours.low < one.ours.high and not one.void
     trainings = "one training" if one.seeds == 1 else f"{one.seeds} trainings"
     parts = [f"{one.verdict} ({trainings}: {said})" if few else one.verdict, one.note]
     return "; ".join(part for part in parts if part)

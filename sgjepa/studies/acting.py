@@ -33,7 +33,7 @@ class ActingStudy(Question):
 
     def seeds(self, asked: Asked) -> int:
         """Trainings of each world model: at mini size as many as a verdict takes."""
-        return {"mini": LEAST}.get(asked.size, 1) if asked.seeds is None else asked.seeds
+        return {"mini": LEAST, "small": LEAST}.get(asked.size, 1) if asked.seeds is None else asked.seeds
 
     def models(
         self, cells: Sequence[Cell], asked: Asked, follows: str, needed: Callable[[list[Chain]], list[Chain]] = list

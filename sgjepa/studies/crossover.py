@@ -23,7 +23,7 @@ from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
 from sgjepa.results.gather import METRICS, unit
-from sgjepa.results.published import ablation
+from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import PREDICTORS, fresh, joint, label_of, name_of
@@ -104,7 +104,10 @@ def answer(done: Done) -> Finding:
                 found_[f"encoder, {predictor}"],
                 "below",
                 done.seeds,
-                paper=fixed(paper[ENDPOINT][f"{predictor} on gru"] - paper[ENDPOINT][f"{predictor} on transformer"], 3),
+                paper=of_the_square(
+                    fixed(paper[ENDPOINT][f"{predictor} on gru"] - paper[ENDPOINT][f"{predictor} on transformer"], 3),
+                    results.world,
+                ),
             )
             for predictor, label in PREDICTORS.items()
         ),

@@ -20,7 +20,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import verdict
-from sgjepa.results.published import ablation
+from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import PREDICTORS, fresh, joint, label_of, name_of
@@ -101,7 +101,7 @@ def answer(done: Done) -> Finding:
         differences[1],
         "above",
         done.seeds,
-        paper=fixed(paper["44"], 3),
+        paper=of_the_square(fixed(paper["44"], 3), done.results.world),
     )
     caption = (
         "What a short history adds to the excess NMSE, with 95 % intervals over the same episodes: above zero it costs. "

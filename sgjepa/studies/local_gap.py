@@ -25,9 +25,9 @@ from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
 from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import compare, fixed, join, with_interval
-from sgjepa.results.compare import MEAN, Method, paired
+from sgjepa.results.compare import MEAN, Method, paired, verdict
 from sgjepa.results.gather import MAIN
-from sgjepa.results.published import ablation
+from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.fresh import fresh, joint, name_of
@@ -93,10 +93,14 @@ def answer(done: Done) -> Finding:
         where = results.world.replace("_", " ")
         if label == DINO and less is not None:  # the paper's comparison
             what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
-            place, said = f"{where}, laws {FAR} deviations away", fixed(paper["far"][label], 2)
+            said = of_the_square(fixed(paper["far"][label], 2), results.world)
+            place = f"{where}, laws {FAR} deviations away"
             claims += measure("local_gap", place, what, less, "below", done.seeds, paper=said)
         what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.last}"
-        claims += measure("rollout_gap", f"{where}, {_where(region)}", what, widening, "above", done.seeds)
+        note = "" if label == DINO else "the paper's gap is to DINO"
+        if MAIN in results.metrics and verdict(_metres(done.method(names[label]), ours, region)) != "worse":
+            note = "; ".join(part for part in (note, f"in metres {OURS}'s features are not certainly ahead") if part)
+        claims += measure("rollout_gap", f"{where}, {_where(region)}", what, widening, "above", done.seeds, note=note)
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
@@ -153,10 +157,13 @@ def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, les
     return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
 
 
+def _metres(other: Method, ours: Method, region: str) -> Interval:
+    """The position error of the rollouts minus ours, over all horizons: it does not depend on what else a probe can read."""
+    return paired(other, ours, MAIN, [MEAN], region)[MEAN]
+
+
 def _in_metres(other: Method, ours: Method, seen: str, region: str) -> str:
-    """The position error of the rollouts: it does not depend on what else a probe can read."""
-    gap = paired(other, ours, MAIN, [MEAN], region)[MEAN]
-    said = compare(f"a fresh GRU on {seen}'s features", f"one on {OURS}'s", gap)
+    said = compare(f"a fresh GRU on {seen}'s features", f"one on {OURS}'s", _metres(other, ours, region))
     return f"In position, fed back, {_where(region)}, on average over the horizons, {said}."
 
 

@@ -31,7 +31,7 @@ from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import METRICS
 from sgjepa.results.load import LABELS
-from sgjepa.results.published import ablation
+from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import WORLDS, Done, Study
@@ -160,7 +160,7 @@ def answer(done: Done) -> Finding:
             "above",
             done.seeds,
             unit="points",
-            paper=f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points (square)",
+            paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", done.results.world),
         )
     laws = ", ".join(f"{value:g}" for value in TARGETS[world])
     grown = " / ".join(METRICS[metric] for metric in KEPT if metric in done.results.metrics)

@@ -79,12 +79,17 @@ def ratios(done: Done, width: str, shapes: str, h: int, source: str = "predicted
     }
 
 
-def informed(house: Method, h: int) -> bool:
-    """Whether the model that was trained on houses errs less than a house that stays put: ratios to it else mean nothing."""
-    return all(
-        bootstrap(errors(house, metric, h) - errors(house, metric, h, "stay"))[0].high < 0
-        for metric in (TRANSLATION[0], ROTATION)
-    )
+def void(done: Done, width: str, h: int) -> str:
+    """Why nobody could tell what transfers; "" where the model that was trained on houses certainly errs less than a house
+    that stays put, in position and rotation, and the one that never saw a house does in position."""
+    house, parts = done.method(f"{HOUSE}_{width}"), done.method(f"{PARTS}_{width}")
+    if not (_foretold(house, TRANSLATION[0], h) and _foretold(house, ROTATION, h)):
+        return "houses themselves are not certainly foretold"
+    return "" if _foretold(parts, TRANSLATION[0], h) else f"{SETS[PARTS]} alone do not certainly foretell a house"
+
+
+def _foretold(method: Method, metric: str, h: int) -> bool:
+    return bootstrap(errors(method, metric, h) - errors(method, metric, h, "stay"))[0].high < 0
 
 
 def lead(done: Done, width: str, shapes: str, h: int) -> Interval:
@@ -180,7 +185,7 @@ def _claims(done: Done, width: str, h: int) -> Claims:
         "below",
         done.seeds,
         paper=fixed(papers[TRANSLATION[0]] - papers[ROTATION], 2) if papers else "",
-        note="" if informed(done.method(f"{HOUSE}_{width}"), h) else "houses themselves are not foretold",
+        void=void(done, width, h),
     )
 
 
@@ -211,8 +216,8 @@ def _said(done: Done, width: str, h: int) -> str:
         if more.low > 0
         else "which of the two transfers better is not decided"
     )
-    if not informed(done.method(f"{HOUSE}_{width}"), h):
-        better += ", and little is to be learned from it: houses themselves are not foretold so far"
+    if why := void(done, width, h):
+        better += f", and nobody could tell, since {why}"
     where = f"With the {WIDTHS[width]}, at h = {h}"
     said = f"{where}, a model that never saw a house has {parts} of one trained on houses: {better}."
     if MORE not in sets(done, width):

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from sgjepa.core.stats import Interval, spearman
+from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting, by_law
-from sgjepa.report.words import fixed
+from sgjepa.report.words import fixed, join
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import MAIN
 from sgjepa.results.training import curve
@@ -115,42 +115,43 @@ def finding(done: Done, linear: Mapping[str, Sequence[float]]) -> Finding:
 
 
 def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
-    """Rank correlation between weight and effective rank up to the recipe's weight, in each training seed."""
+    """What a doubling of the weight adds to the effective rank, up to the recipe's weight, over trainings."""
     world, _, size = found[0][0].run.data[0].rpartition("-")  # a dataset's usual name is WORLD-SIZE
     chosen = recipe(f"{world}_gru", size).loss.sigreg
-    along = _correlations([(point, method) for point, method in found if point.x <= chosen * (1 + 1e-6)])
-    one = sweep.over_trainings(along)
-    inside = replace(one, low=max(one.low, -1.0), high=min(one.high, 1.0))  # a correlation has ends
-    what = "rank correlation of the effective rank with the weight, up to the recipe's"
-    return measure("rank", done.results.world.replace("_", " "), what, inside, "above", len(along))
+    along = per_doubling([(point, method) for point, method in found if point.x <= chosen * (1 + 1e-6)])
+    if not along:
+        return ()
+    what = "what a doubling of the weight adds to the effective rank, up to the recipe's weight"
+    return measure("rank", done.results.world.replace("_", " "), what, sweep.over_trainings(along), "above", len(along))
 
 
-def _correlations(found: list[tuple[Point, Method]]) -> list[float]:
-    """Of the effective rank with the weight, by training seed."""
-    weights = np.array([point.x for point, _ in found])
+def per_doubling(found: list[tuple[Point, Method]]) -> list[float]:
+    """Slope of the effective rank over log2 of the weight, by training seed; none for a single weight."""
+    if len(found) < 2:
+        return []
+    weights = np.log2([point.x for point, _ in found])
     seeds = [[one.about.scores.effective_rank for one in method.seeds] for _, method in found]
-    return [spearman(weights, np.array(row))[0] for row in zip(*seeds, strict=False)]
+    return [float(np.polyfit(weights, row, 1)[0]) for row in zip(*seeds, strict=False)]
 
 
 def ranks(found: list[tuple[Point, Method]]) -> str:
-    """Does the effective rank grow with the weight? With several trainings, as far as they agree on it."""
+    """Does the effective rank grow with the weight, and which weight has the highest? As far as trainings agree on it."""
     order = sorted(found, key=lambda pair: pair[0].x)
-    measured = [sweep.rank(method) for _, method in order]
-    values = ", ".join(fixed(one.mean, 1) for one in measured)
+    shown = join([fixed(sweep.rank(method).mean, 1) for _, method in order])
     if len(order) < 2:
-        return f"The effective rank is {values}."
-    along = _correlations(order)
-    one = sweep.over_trainings(along)
-    if len(along) > 1:
-        how = "grows" if one.low > 0 else "falls" if one.high < 0 else "neither grows nor falls for certain"
-        interval = f"{fixed(one.mean, 2)}, {fixed(one.low, 2)} to {fixed(one.high, 2)} over {len(along)} trainings"
-        return f"The effective rank {how} with the weight: {values} (rank correlation {interval})."
-    steps = np.diff([one.mean for one in measured])
-    top = max(order, key=lambda pair: sweep.rank(pair[1]).mean)[0].x
-    how = f"is highest at the weight {top:g}"
-    if (steps > 0).all() or (steps < 0).all():
-        how = f"{'grows' if steps[0] > 0 else 'falls'} with every weight"
-    return f"The effective rank {how}: {values} (one training each, rank correlation with the weight {fixed(one.mean, 2)})."
+        return f"The effective rank is {shown}."
+    said = f"The effective rank is {shown} for the weights {join([f'{point.x:g}' for point, _ in order])}"
+    along = sweep.over_trainings(per_doubling(order))
+    by_weight = {point.x: np.array([one.about.scores.effective_rank for one in method.seeds]) for point, method in order}
+    top = max(by_weight, key=lambda x: by_weight[x].mean())
+    if (trainings := len(by_weight[top])) == 1:
+        return f"{said}, highest at {top:g} (one training each)."
+    how = "grows" if along.low > 0 else "falls" if along.high < 0 else "neither grows nor falls for certain"
+    said += f": it {how} with the weight, by {fixed(along.mean, 1)} ({fixed(along.low, 1)} to {fixed(along.high, 1)}, "
+    said += f"{trainings} trainings) for each doubling, and is highest at {top:g}"
+    below = {x: sweep.over_trainings((by_weight[top] - ranks_).tolist()) for x, ranks_ in by_weight.items() if x != top}
+    tied = [f"{x:g}" for x, lead in below.items() if lead.low <= 0]
+    return f"{said}, from which {join(tied)} cannot be told." if tied else f"{said}, certainly."
 
 
 STUDY = Study(
@@ -160,5 +161,4 @@ STUDY = Study(
     cells=sweep.cells_of(points),
     analyse=analyse,
     labels=sweep.labels_of(points, list(WORLDS)),
-    seeds=dict.fromkeys(WORLDS, 1),
 )

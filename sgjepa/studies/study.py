@@ -20,7 +20,7 @@ from sgjepa.report.overview import overview
 from sgjepa.report.write import ANSWER, PAGE, write_report
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
-from sgjepa.results.verdicts import Claims, write_claims
+from sgjepa.results.verdicts import LEAST, Claims, write_claims
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.budget import budget
 from sgjepa.studies.cells import Cell, chosen, leaders_first, make_datasets, names_of
@@ -77,7 +77,7 @@ class Study:
     analyse: Callable[[Done], Finding] | None = None
     overview: Callable[[Mapping[str, Results]], Finding] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": 3, "paper": 1})
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
     counterfactual: bool = False
     split: str = "test"
     probe: Kind = "mlp"
