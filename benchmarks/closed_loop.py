@@ -79,11 +79,11 @@ def measure(
             return len(numbers) / (time.perf_counter() - began), len(numbers) / (cpu_seconds() - spent)
 
         def in_blocks_of_one(work: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-            usual, features._BLOCK = features._BLOCK, 1
+            usual, features.ROWS = features.ROWS, 1
             try:
                 return work()
             finally:
-                features._BLOCK = usual
+                features.ROWS = usual
 
         run(one, range(1), 1)  # first pictures, first calls of the networks
         run(many, range(2 * workers), WAVE)

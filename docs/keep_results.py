@@ -20,6 +20,7 @@ from sgjepa.core import records
 from sgjepa.results.verdicts import ClaimsRecord
 
 RESULTS = Path(__file__).parent / "results"
+OF_PAGES = ("figures/success_by_*.png", "tables/by_plan.csv", "tables/differences.csv")  # of each world
 SHARED = {"by_gravity.csv", "by_horizon.csv", "counterfactual.csv"}  # tables that every report has; large
 
 
@@ -46,7 +47,7 @@ def keep(study: Path, name: str | None = None) -> None:
     pages = sorted(study.glob("report-*"))  # of its worlds, where it has several or might
     for page in pages:
         head = f"{page.name.removeprefix('report-')}_" if len(pages) > 1 else ""
-        for one in sorted([*page.glob("figures/success_by_*.png"), *page.glob("tables/by_plan.csv")]):
+        for one in sorted(one for pattern in OF_PAGES for one in page.glob(pattern)):
             shutil.copyfile(one, place / f"{head}{one.name}")
     print(f"{place}: {', '.join(path.name for path in sorted(place.iterdir()))}")
 

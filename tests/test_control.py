@@ -180,10 +180,10 @@ def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> Non
 # --- the numbers ---------------------------------------------------------------------------------------------------
 
 
-def made_up(still: Path, values: dict[str, list[float]], seed: int = 0, name: str = "p") -> Trial:
+def made_up(still: Path, values: dict[str, list[float]], seed: int = 0, name: str = "p", run: int = 3) -> Trial:
     """A trial with other measures than were measured."""
     about, table = read_trial(still)
-    driver = Driver(name, "arm_catcher_ball_gru-mini-seed3", seed, {"law": True}, weights=f"{name}{seed}")
+    driver = Driver(name, f"arm_catcher_ball_gru-mini-seed{run}", seed, {"law": True}, weights=f"{name}{seed}")
     count = len(next(iter(values.values())))
     rows = {key: np.resize(column, count) for key, column in table.items()} | {k: np.array(v) for k, v in values.items()}
     return Trial(still, replace(about, settings=replace(about.settings, driver=driver)), rows)
@@ -235,6 +235,31 @@ def test_episodes_that_nothing_learned_from_can_be_driven(dataset: Dataset, tmp_
     assert table["law.gravity"][0] == pytest.approx(float(gravity), rel=1e-6)
 
 
+def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
+    dataset: Dataset, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(policy, dataset, held_out=True)
+    settings = dataset.settings
+    other = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
+    trained(policy, open_dataset(other))
+    assert cli.main(["control", str(policy), "--dataset", str(other), "--held-out", "--out", str(tmp_path / "page")]) == 3
+    said = capsys.readouterr().err
+    assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
+    page = write_control(
+        gather_trials([trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, held_out=True))]),
+        tmp_path / "held",
+        "a test",
+    )
+    assert "1 held-out training episode<" in page.read_text()
+    assert not (tmp_path / "held" / "figures").exists(), "every training episode has a law of its own"
+
+
+def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:
+    larger = collect(replace(dataset.settings, image_size=2 * dataset.settings.image_size), tmp_path / "larger", workers=1)
+    with pytest.raises(InputError, match=r"larger has pictures of .* pixels, and the policy sees through tiny, which takes"):
+        trained(policy, open_dataset(larger))
+
+
 def test_a_dataset_of_a_world_that_has_changed_since_is_refused(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     real = find(CATCHER).state
     monkeypatch.setattr(find(CATCHER), "state", lambda env: real(env) + 0.01)
@@ -252,6 +277,32 @@ def test_an_interval_says_how_it_was_found(still: Path) -> None:
     never = Player("p", ((made_up(still, {"success": [0.0] * 200}),),)).estimate(SUCCESS, np.ones(200, bool))
     assert (never.how, never.interval.low) == (WILSON, 0)
     assert never.interval.high == pytest.approx(0.0188, abs=1e-3), "200 failures do not prove that it never succeeds"
+
+
+def test_an_interval_does_not_shrink_when_a_first_success_comes(still: Path) -> None:
+    """A bootstrap of one success in 250 would say 0 to 1.2 %, where 250 failures allow 1.5 %."""
+
+    def successes(count: int, seed: int = 0) -> Player:
+        return Player("p", ((made_up(still, {"success": [1.0] * count + [0.0] * (250 - count)}, seed),),))
+
+    everything, played = np.ones(250, bool), gather_trials([still])
+    found = [successes(count).estimate(SUCCESS, everything) for count in range(12)]
+    assert [one.how for one in found] == [WILSON] * 10 + [BOOTSTRAP] * 2
+    ends = [(one.interval.low, one.interval.high) for one in found[:10]]
+    assert ends == sorted(ends), "more successes never lower an end"
+    few, more = successes(2), successes(13)
+    apart = played.difference(few, more, "success", everything)
+    assert apart.mean == pytest.approx(-0.044)
+    assert apart.low < -0.078, "so few successes leave more open than their resamples"
+    assert played.difference(successes(100), successes(150), "success", everything).high < -0.1
+
+
+def test_policies_of_one_seed_on_runs_of_several_are_paired_by_the_run(still: Path) -> None:
+    def player(runs: Sequence[int]) -> Player:
+        return Player("p", tuple((made_up(still, {"success": [0.0] * 4}, run=run),) for run in runs))
+
+    assert player((0, 1, 2)).seeds == [(0, 0), (1, 0), (2, 0)]
+    assert player((0, 1, 2)).seeds != player((3, 4, 5)).seeds
 
 
 def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_another(still: Path) -> None:

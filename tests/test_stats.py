@@ -12,6 +12,7 @@ from sgjepa.core.stats import (
     bootstrap_of,
     bootstrap_ratio,
     bootstrap_share,
+    newcombe,
     simultaneous,
 )
 
@@ -125,3 +126,10 @@ def test_values_that_some_episodes_lack_have_an_interval_that_covers() -> None:
 def test_trainings_that_cannot_be_paired_are_refused() -> None:
     with pytest.raises(ValueError, match="must be the same"):
         bootstrap_of(lambda a, b: a - b, np.zeros((2, 5, 1)), np.zeros((3, 5, 1)))
+
+
+def test_newcombes_interval_is_the_published_one() -> None:
+    """9 of 10 against 3 of 10: Newcombe (1998), table II, method 10."""
+    assert newcombe(0.9, 0.3, 10) == pytest.approx((0.1705, 0.8090), abs=5e-5)
+    low, high = newcombe(0.0, 0.0, 250)
+    assert -low == high > 0.01

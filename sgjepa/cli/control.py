@@ -146,7 +146,7 @@ def _subject(name: str, dataset: Any, options: Namespace) -> Any:
 
     _require_folder(Path(name))
     if not _is_run(Path(name)):
-        return trained(Path(name), dataset, options.execute)
+        return trained(Path(name), dataset, options.execute, held_out=options.held_out)
     if options.execute is not None:
         raise InputError("--execute is for policies that `sgjepa policy` made; for a run, use `sgjepa plan`")
     shared.check_run(Path(name), dataset)

@@ -179,8 +179,8 @@ def dataset_of(options: Namespace) -> Any:
     return found
 
 
-def check_run(folder: Path, dataset: Any, transfer: bool = False) -> None:
-    """Refuse a dataset that a run was not trained for."""
+def check_run(folder: Path, dataset: Any, transfer: bool | None = None) -> None:
+    """Refuse a dataset that a run was not trained for. transfer: another world may be; None: there is no such flag."""
     from sgjepa.core import run_folder
 
     about, digest = run_folder.about(folder), dataset.manifest.digest

@@ -31,7 +31,8 @@ class Windows:
     features: Tensor  # (E, T, F)
     control: Tensor  # (E, T - 1, C)
     law: Tensor  # (E, L); L is 0 if the policy is not told
-    row: np.ndarray  # (n,) the episode of each window
+    episode: np.ndarray  # (E,) their numbers in the split
+    row: np.ndarray  # (n,) the episode of each window, among the E
     start: np.ndarray  # (n,) its newest frame, t
     urgent: np.ndarray  # (m,) numbers of the windows of which half a batch consists; empty: all count alike
     history: int
@@ -98,6 +99,7 @@ def demonstrations(
             features=torch.from_numpy(scaling.features(frames)),
             control=torch.from_numpy(scaling.control(control[part])),
             law=torch.from_numpy(law),
+            episode=part,
             row=row,
             start=start,
             urgent=urgent,

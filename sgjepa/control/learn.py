@@ -89,7 +89,7 @@ def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path
             validates = state.step % cfg.validate_every == 0 or state.step == cfg.updates
             saves = state.step % cfg.save_every == 0 or state.step == cfg.updates or stops
             if state.step % cfg.log_every == 0 or validates or saves:
-                log.step(state.step, {"loss": loss.detach()}, training.row[numbers])
+                log.step(state.step, {"loss": loss.detach()}, training.episode[training.row[numbers]])
                 log.settle()
             if validates and len(validation):
                 found = validate(cfg, mean, validation)

@@ -19,6 +19,7 @@ from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import Digests, check_provenance
 from sgjepa.core.stats import MinMax, ZScore
+from sgjepa.data.seeds import SPLIT_SEED
 
 RECORD, WEIGHTS = "policy.json", "policy.safetensors"
 STATE = "state"  # the source of a policy that sees the true state
@@ -31,7 +32,7 @@ class Source:
     name: str  # of the run; "state"
     run: str = ""  # the run's folder, seen from the policy's own
     model: str = ""  # SHA-256 of the run's weights
-    split_seed: int = 42  # of the episodes that are held out
+    split_seed: int = SPLIT_SEED  # of the episodes that are held out
 
 
 @dataclass(frozen=True)

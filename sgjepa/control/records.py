@@ -24,6 +24,7 @@ from sgjepa.envs.world import Measure
 from sgjepa.evaluation.records import LawRecord
 
 TRIALS, RECORD, ROWS, CONTROLS = "control", "control.json", "episodes.parquet", "controls.parquet"
+SPLIT = "test"  # the split that is driven, unless it is said otherwise
 SECONDS = "seconds"  # a column of the controls
 SIMULATOR = "simulator"  # the name of the planner that needs no model
 

@@ -26,7 +26,7 @@ class Task:
 
 
 TASKS = {
-    "arm_paddle_ball": Task(execute=4),  # the authors' table of weights for its windows is not published: all count alike
+    "arm_paddle_ball": Task(execute=4),  # the authors' weights of windows are of their own episodes: all count alike
     "franka_basket": Task(until=("event", "blade_contact")),  # what the arm does after the strike does not matter
 }
 

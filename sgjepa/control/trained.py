@@ -16,10 +16,15 @@ from sgjepa.data.store import Dataset
 _INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
 
 
-def trained(folder: Path, dataset: Dataset, execute: int | None = None) -> Subject:
-    """The finished policy in a folder; its trials go there. execute: E, as its task says if None."""
+def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_out: bool = False) -> Subject:
+    """The finished policy in a folder; its trials go there. execute: E, as its task says if None.
+
+    held_out: it is to drive training episodes that it did not learn from.
+    """
     policy = load_policy(folder, execute)
     policy.check(dataset)
+    if held_out:
+        policy.check_held_out(dataset)
     usual = task_of(dataset.settings.world).execute
     return Subject(
         driver=driver_of(folder, policy),

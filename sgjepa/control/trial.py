@@ -21,7 +21,7 @@ from sgjepa.control.cases import Cases, cases_of, starts
 from sgjepa.control.closed_loop import WAVE, Driven, drive_from, together
 from sgjepa.control.fleet import Fleet
 from sgjepa.control.policy import Plans, Policy
-from sgjepa.control.records import CONTROLS, RECORD, ROWS, ControlRecord, Driver, TrialSettings, cure
+from sgjepa.control.records import CONTROLS, RECORD, ROWS, SPLIT, ControlRecord, Driver, TrialSettings, cure
 from sgjepa.control.simple import simple
 from sgjepa.control.start import Start
 from sgjepa.control.tasks import task_of
@@ -37,7 +37,7 @@ from sgjepa.evaluation.records import LawRecord
 
 MADE_BY = "sgjepa control"
 FILES = (RECORD, ROWS, CONTROLS)
-SPLIT, HELD_OUT = "test", "held-out"
+HELD_OUT = "held-out"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
 _FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
 _MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew

@@ -71,12 +71,12 @@ def about(folder: Path) -> RunRecord:
     )
 
 
-def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world: str, transfer: bool) -> None:
+def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world: str, transfer: bool | None) -> None:
     """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
 
     A dataset is known by its digest, whatever it is called now; one that is called as the run's own, by whichever path, and
     has another digest was swapped.
-    there: what its run.json says. dataset: its folder. transfer: another world is what one wants.
+    there: what its run.json says. dataset: its folder. transfer: another world is what one wants; None: nobody can.
     """
     name, worlds = dataset.resolve().name, there.worlds or (world,)
     if digest not in there.data.values():
@@ -89,7 +89,7 @@ def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world
     if world not in worlds and not transfer:
         raise InputError(
             f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
-            "if that is what you want, add --transfer"
+            + ("give one of that world" if transfer is None else "if that is what you want, add --transfer")
         )
 
 

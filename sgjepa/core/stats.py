@@ -243,6 +243,16 @@ def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
+def newcombe(one: float, other: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of the difference of two shares of n each, from Wilson's of both (Newcombe's tenth method).
+
+    Taken of the same n, whose outcomes mostly agree, it is too wide rather than too narrow.
+    """
+    (low, high), (bottom, top) = (wilson(share * n, n) for share in (one, other))
+    gap = one - other
+    return gap - math.hypot(one - low, top - other), gap + math.hypot(high - one, other - bottom)
+
+
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     found = zip(center.tolist(), low.tolist(), high.tolist(), strict=True)

@@ -13,6 +13,8 @@ from sgjepa import laws
 from sgjepa.data.episode import SPLITS
 from sgjepa.laws import Sampler
 
+SPLIT_SEED = 42  # of training against validation episodes, the same for all trainings unless told otherwise
+
 
 def episode_seed(seed: int, split: str, number: int) -> int:
     """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""

@@ -23,6 +23,7 @@ from sgjepa.data import codec, episode
 from sgjepa.data.bound import check_bound
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
+from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.laws import Grid, Sampler
 
 
@@ -209,7 +210,7 @@ class Split:
         return frames
 
 
-def split_episodes(count: int, fraction: float = 0.9, seed: int = 42) -> tuple[np.ndarray, np.ndarray]:
+def split_episodes(count: int, fraction: float = 0.9, seed: int = SPLIT_SEED) -> tuple[np.ndarray, np.ndarray]:
     """Training and validation episodes, sorted. Whole episodes: windows of one episode never part."""
     if not 0 < fraction < 1:
         raise InputError(f"the training fraction must lie between 0 and 1, got {fraction}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from sgjepa.control.records import SIMULATOR
+from sgjepa.control.records import SIMULATOR, SPLIT
 from sgjepa.core import files, output
 from sgjepa.core.tables import to_csv
 from sgjepa.report import control_tables as tables
@@ -33,11 +33,13 @@ def write_control(
     known: what else of ours may be there. latents: of runs that plan, their errors on held-out clips.
     """
     output.check(out, made_by, known)
-    drawn = [picture for axis in played.axes for picture in success_by_law(played, axis)]
+    # laws of training episodes are all different: nothing to average
+    axes = played.axes if played.about.settings.split == SPLIT else ()
+    drawn = [picture for axis in axes for picture in success_by_law(played, axis)]
     films = [film(played, player) for player in played.players]
     records = {
         "measures": tables.measures(played),
-        **{f"by_{axis.name}": tables.by_law(played, axis.name, axis.values) for axis in played.axes},
+        **{f"by_{axis.name}": tables.by_law(played, axis.name, axis.values) for axis in axes},
         "by_plan": tables.by_plan(played),
         "differences": tables.differences(played),
         "outcomes": tables.outcomes(played),
@@ -91,20 +93,23 @@ def _page(played: Played, drawn: Sequence[Picture], films: Sequence[Film], laten
 
 def _facts(played: Played) -> str:
     laws, cases = [], played.about.settings.cases
+    kind = "test" if played.about.settings.split == SPLIT else "held-out training"
     for axis in played.axes:
         tried = f"tried at {len(axis.values)} {axis.several}, {axis.values[0]:g} to {axis.values[-1]:g}"
         laws += [f"trained at {axis.trained}", tried.replace("-", "\N{MINUS SIGN}")]
     facts = [
         f"world: {played.world.replace('_', ' ')}",
         *laws,
-        count(len(played.first.episodes), "planning case" if cases else "test episode"),
+        count(len(played.first.episodes), "planning case" if cases else f"{kind} episode"),
         *([f"a goal {cases.offset} frames on, {cases.budget} controls to reach it"] if cases else []),
         f"dataset {played.about.dataset}",
     ]
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     meaning = f"Success: {played.about.measures[0].about}, by the events of the simulation."
     how = (
-        "from a frame of a test episode towards its state some frames later" if cases else "from the first frame to the last"
+        f"from a frame of a {kind} episode towards its state some frames later"
+        if cases
+        else "from the first frame to the last"
     )
     text = f"Policies drive the robot in the simulator, {how}. {meaning}"
     return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'

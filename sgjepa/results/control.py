@@ -1,8 +1,8 @@
 """What policies came to: trials side by side, training seeds together, with intervals. NumPy only.
 
 Sampling seeds are averaged within an episode: they are tries at the same thing. Intervals know episodes, and where a policy
-was trained several times also the trainings (core/stats.py). Where that says nothing, Wilson's interval of a share is taken:
-all values are equal, or the episodes are few and it is the wider one.
+was trained several times also the trainings (core/stats.py). Where that says nothing, or too little, Wilson's interval of a
+share is taken: all values are equal; or episodes, successes or failures are few and it is the wider one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from sgjepa.control.cases import PLAN
 from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, wilson
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, newcombe, wilson
 from sgjepa.core.tables import Table
 from sgjepa.envs.world import Measure
 from sgjepa.laws import Sampler
@@ -30,6 +30,7 @@ from sgjepa.results.gather import Axis
 from sgjepa.results.load import LABELS, REGIONS
 
 FEW = 30  # episodes, below which a share's interval is Wilson's if that is wider
+RARE = 10  # episodes with the rarer outcome, the same
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
 REFERENCES = {  # that learn nothing
@@ -107,9 +108,9 @@ class Player:
         return "" if self.first.driver.weights else self.first.driver.name
 
     @property
-    def seeds(self) -> list[int | None]:
-        """Of its trainings, in their order."""
-        return [trials[0].driver.seed for trials in self.trainings]
+    def seeds(self) -> list[tuple[int, int]]:
+        """Of its trainings, in their order: that of the run it sees through, and its own."""
+        return [_seeds(trials[0].driver) for trials in self.trainings]
 
     def stack(self, measure: str, chosen: np.ndarray | None = None) -> np.ndarray:
         """(trainings, E): the mean over the sampling seeds that have it."""
@@ -217,6 +218,8 @@ class Played:
             # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
             sure = wilson(found.count, found.count)[0]
             found = Interval(found.mean, sure * found.mean - (1 - sure), sure * found.mean + (1 - sure), found.count)
+        elif found.count and any(is_rare(float(side.mean()), found.count) for side in (mine, theirs)):
+            found = _wider(found, newcombe(float(mine.mean()), float(theirs.mean()), found.count))
         return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.count)
 
 
@@ -229,17 +232,33 @@ def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _share(values: np.ndarray) -> Estimate:
     """A share in [0, 1] from values (trainings, E)."""
-    trainings, count = values.shape
+    count = values.shape[1]
     if count == 0:
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
     mean = float(values.mean())
-    low, high = wilson(mean * count, count)
-    if (values == values.flat[0]).all() or (trainings == 1 and count < FEW):
-        return Estimate(Interval(mean, low, high, count), WILSON)
+    by_wilson = Interval(mean, *wilson(mean * count, count), count)
+    if (values == values.flat[0]).all():
+        return Estimate(by_wilson, WILSON)
     found = bootstrap(values[..., None])[0]
-    if count < FEW and found.high - found.low < high - low:  # a bootstrap of few values is too sure of itself
-        return Estimate(Interval(mean, low, high, count), WILSON)
+    # a bootstrap of few values, or of few that differ, is too sure of itself
+    if (count < FEW or is_rare(mean, count)) and found.high - found.low < by_wilson.high - by_wilson.low:
+        return Estimate(by_wilson, WILSON)
     return Estimate(Interval(mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
+
+
+def is_rare(share: float, count: int) -> bool:
+    """Whether so few of the episodes have the rarer outcome that a bootstrap says too little."""
+    return count * min(share, 1 - share) < RARE
+
+
+def _wider(one: Interval, ends: tuple[float, float]) -> Interval:
+    return Interval(one.mean, min(one.low, ends[0]), max(one.high, ends[1]), one.count)
+
+
+def _seeds(driver: Driver) -> tuple[int, int]:
+    """Of the run that a policy sees through, by its name, and its own; -1 where there is none."""
+    run = re.search(r"-seed(\d+)$", driver.source)
+    return int(run[1]) if run else -1, -1 if driver.seed is None else driver.seed
 
 
 def label_of(trial: Trial) -> str:
@@ -282,6 +301,6 @@ def gather_trials(places: Sequence[Path]) -> Played:
     for label, group in zip(labels, groups.values(), strict=True):
         one = next(iter(group.values()))[0]
         apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
-        by_seed = sorted(group.values(), key=lambda trials: (trials[0].driver.seed or 0, trials[0].driver.weights))
+        by_seed = sorted(group.values(), key=lambda trials: (_seeds(trials[0].driver), trials[0].driver.weights))
         players.append(Player(apart, tuple(tuple(found) for found in by_seed)))
     return Played(tuple(players))

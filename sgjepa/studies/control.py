@@ -51,7 +51,10 @@ class ControlStudy(ActingStudy):
         pages, played = {}, {}
         for world, taught in by_world.items():
             place_ = asked.out / f"report-{world}"
-            tried = [*_references(taught[0].data, place_), *(place for pupil in taught for place in places[pupil.folder])]
+            tried = [
+                *_references(taught[0].data, place_, TRIES.get(asked.size, 1)),
+                *(place for pupil in taught for place in places[pupil.folder]),
+            ]
             played[world] = gather_trials(tried)
             pages[world] = write_control(played[world], place_, self.command, ("references",))
         return self.page(summary(played), pages, asked)
@@ -97,7 +100,7 @@ def pupils(chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:
     ]
 
 
-def _references(data: Path, out: Path) -> list[Path]:
+def _references(data: Path, out: Path, tries: int) -> list[Path]:
     from sgjepa.control.trial import trial, untrained
 
     dataset = open_dataset(data)
@@ -105,7 +108,7 @@ def _references(data: Path, out: Path) -> list[Path]:
     return [
         trial(subject, dataset, sampling, processes=machine.cores())
         for subject in subjects
-        for sampling in range(2 if subject.policy.by_chance else 1)
+        for sampling in range(tries if subject.policy.by_chance else 1)
     ]
 
 

@@ -74,5 +74,6 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
         train_policy(pupil.settings, features, dataset, pupil.folder)
     except KeyboardInterrupt:
         os._exit(1)  # the last update is saved; a pool's process would take up the next policy
-    subject, begun = trained(pupil.folder, dataset), beginnings(dataset, held_out=pupil.held_out)
+    subject = trained(pupil.folder, dataset, held_out=pupil.held_out)
+    begun = beginnings(dataset, held_out=pupil.held_out)
     return pupil.folder, [trial(subject, dataset, sampling, begun) for sampling in range(pupil.tries)]

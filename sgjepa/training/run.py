@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.jepa import JEPAConfig
 from sgjepa.models.mean_patch import MeanPatchConfig
@@ -57,7 +58,7 @@ class Run:
     optim: OptimConfig = field(default_factory=OptimConfig)
     init: str | None = None  # a finished run whose weights to start from, with a fresh optimiser
     seed: int = 0
-    split_seed: int = 42  # of training against validation episodes; not the training seed, so that seeds share a split
+    split_seed: int = SPLIT_SEED  # not the training seed, so that trainings share their validation episodes
 
     def __post_init__(self) -> None:
         if not self.data or not all(self.data):

@@ -17,9 +17,9 @@ import numpy as np
 from sgjepa.control.closed_loop import driving
 from sgjepa.control.fleet import Fleet, Outcome
 from sgjepa.control.policy import Policy
+from sgjepa.control.records import SPLIT
 from sgjepa.control.simple import Demonstrator
 from sgjepa.control.start import Start
-from sgjepa.control.trial import SPLIT
 from sgjepa.core import config
 from sgjepa.data.seeds import episode_seed
 from sgjepa.envs.world import World
