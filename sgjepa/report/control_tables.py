@@ -187,7 +187,7 @@ def measures_html(played: Played, region: str) -> str:
     head = "".join(f'<th title="{escape(column.about)}">{escape(column.title)}</th>' for column in shown)
     where = "All episodes" if region == "all" else f"Episodes {REGIONS[region]}"
     caption = f"{where}: {int(chosen.sum())}. Means with 95 % intervals, from bootstraps"
-    few = f"; {DAGGER} Wilson's: all values are equal, or episodes, successes or failures are few and it is the wider."
+    few = f"; {DAGGER} Wilson's: all values are equal, or episodes, successes or failures are few."
     caption += few if wilson else "."
     return parts.table(caption, f"<tr><th>Policy</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
 

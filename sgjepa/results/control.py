@@ -2,7 +2,8 @@
 
 Sampling seeds are averaged within an episode: they are tries at the same thing. Intervals know episodes, and where a policy
 was trained several times also the trainings (core/stats.py). Where that says nothing, or too little, Wilson's interval of a
-share is taken: all values are equal; or episodes, successes or failures are few and it is the wider one.
+share is taken: all values are equal; or episodes, successes or failures are few and it is the wider one (of a single
+training in any case).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sgjepa.laws import inside as inside_of
 from sgjepa.results.gather import Axis
 from sgjepa.results.load import LABELS, REGIONS
 
-FEW = 30  # episodes, below which a share's interval is Wilson's if that is wider
+FEW = 30  # episodes, below which a share's interval may be Wilson's
 RARE = 10  # episodes with the rarer outcome, the same
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
@@ -232,16 +233,15 @@ def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _share(values: np.ndarray) -> Estimate:
     """A share in [0, 1] from values (trainings, E)."""
-    count = values.shape[1]
+    trainings, count = values.shape
     if count == 0:
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
     mean = float(values.mean())
-    by_wilson = Interval(mean, *wilson(mean * count, count), count)
-    if (values == values.flat[0]).all():
+    by_wilson, few = Interval(mean, *wilson(mean * count, count), count), count < FEW or is_rare(mean, count)
+    if (values == values.flat[0]).all() or (trainings == 1 and few):
         return Estimate(by_wilson, WILSON)
     found = bootstrap(values[..., None])[0]
-    # a bootstrap of few values, or of few that differ, is too sure of itself
-    if (count < FEW or is_rare(mean, count)) and found.high - found.low < by_wilson.high - by_wilson.low:
+    if few and found.high - found.low < by_wilson.high - by_wilson.low:  # a bootstrap of few is too sure of itself
         return Estimate(by_wilson, WILSON)
     return Estimate(Interval(mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
 
