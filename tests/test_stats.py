@@ -14,6 +14,7 @@ from sgjepa.core.stats import (
     bootstrap_share,
     newcombe,
     simultaneous,
+    student,
 )
 
 HORIZONS, REPEATS = 30, 300
@@ -133,3 +134,17 @@ def test_newcombes_interval_is_the_published_one() -> None:
     assert newcombe(0.9, 0.3, 10) == pytest.approx((0.1705, 0.8090), abs=5e-5)
     low, high = newcombe(0.0, 0.0, 250)
     assert -low == high > 0.01
+
+
+@pytest.mark.parametrize(("freedom", "far"), [(1, 12.7062), (2, 4.3027), (4, 2.7764), (30, 2.0423)])
+def test_students_t_has_its_published_ends(freedom: int, far: float) -> None:
+    low, middle, high = np.quantile(student(freedom, 20_000), [0.025, 0.5, 0.975])
+    assert (low, middle, high) == pytest.approx((-far, 0.0, far), rel=2e-3, abs=1e-6)
+
+
+def test_three_trainings_have_students_interval() -> None:
+    """All episodes alike: the interval is the mean over trainings and Student's t with two degrees of freedom."""
+    means = np.array([1.0, 2.0, 4.0])
+    (found,) = bootstrap(np.broadcast_to(means[:, None, None], (3, 50, 1)))
+    half = 4.3027 * means.std(ddof=1) / np.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((means.mean() - half, means.mean() + half), rel=0.02)

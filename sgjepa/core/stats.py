@@ -232,8 +232,23 @@ def _spread(each: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.nd
     if len(each) < 2:
         return 0.0
     error = each.std(axis=0, ddof=1) / np.sqrt(len(each))  # (columns,)
-    spread: np.ndarray = np.random.default_rng([seed, side]).standard_t(len(each) - 1, size=(resamples, 1)) * error
+    order = np.random.default_rng([seed, side]).permutation(resamples)
+    spread: np.ndarray = student(len(each) - 1, resamples)[order, None] * error
     return spread
+
+
+@lru_cache(maxsize=8)
+def student(freedom: int, count: int) -> np.ndarray:
+    """Student's t in the middle of each of `count` equal shares of it: (count,). So few draws would miss its far ends.
+
+    With t = sqrt(freedom) tan(angle) the density of the angle is cos(angle) ** (freedom - 1).
+    """
+    angle = np.linspace(-np.pi / 2, np.pi / 2, 200_001)
+    density = np.cos(angle) ** (freedom - 1)
+    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    found: np.ndarray = np.sqrt(freedom) * np.tan(np.interp((np.arange(count) + 0.5) / count, below / below[-1], angle))
+    found.flags.writeable = False
+    return found
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
