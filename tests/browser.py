@@ -24,6 +24,8 @@ from sgjepa.cli.install import browser
 BROWSER = browser()
 _COMMAND = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 _LEFT = ("Inspected target navigated or closed", "Cannot find context", "Execution context was destroyed")
+_PATIENCE = 180.0  # seconds: two cores may be busy with other things
+_PATIENT: dict[str, Any] = {"max_size": None, "open_timeout": _PATIENCE, "ping_interval": None}
 
 
 class PageLeftError(RuntimeError):
@@ -45,13 +47,11 @@ class Browser:
         raise RuntimeError("the browser did not start")
 
     def open(self, address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Tab:
-        with urlopen(f"http://127.0.0.1:{self._port}/json/list") as answer:
-            before = {one["id"] for one in json.load(answer)}
-        with connect(self._address(), max_size=None) as socket:
+        with connect(self._address(), **_PATIENT) as socket:
             socket.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
-            socket.recv(timeout=30)
+            made = json.loads(socket.recv(timeout=_PATIENCE))["result"]["targetId"]
         with urlopen(f"http://127.0.0.1:{self._port}/json/list") as answer:
-            target = next(one for one in json.load(answer) if one["id"] not in before and one["type"] == "page")
+            target = next(one for one in json.load(answer) if one["id"] == made)
         return Tab(target["webSocketDebuggerUrl"], address, width, height, dark)
 
     def _address(self) -> str:
@@ -76,7 +76,7 @@ class Tab:
 
     def __init__(self, driver: str, address: str, width: int, height: int, dark: bool):
         self._open = contextlib.ExitStack()
-        self._socket, self._count = self._open.enter_context(connect(driver, max_size=None)), 0
+        self._socket, self._count = self._open.enter_context(connect(driver, **_PATIENT)), 0
         self.complaints: list[str] = []
         self.requests: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -98,7 +98,7 @@ class Tab:
         self._count += 1
         self._socket.send(json.dumps({"id": self._count, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(timeout=60))
+            message = json.loads(self._socket.recv(timeout=_PATIENCE))
             if message.get("id") == self._count:
                 if "error" in message:
                     left = any(words in message["error"]["message"] for words in _LEFT)
@@ -113,7 +113,7 @@ class Tab:
             raise RuntimeError(f"{script}: {found['exceptionDetails'].get('exception', {}).get('description')}")
         return found["result"].get("value")
 
-    def wait(self, script: str, seconds: float = 30.0) -> Any:
+    def wait(self, script: str, seconds: float = 180.0) -> Any:
         """Until an expression is true, also on the page that follows; returns its value."""
         deadline = time.monotonic() + seconds
         while not (found := self._ask(script)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from sgjepa.core import workers
+
 
 def group(number: int) -> list[str]:
     """Command lines of the living processes of a group: what `start_new_session` started, and all that it started."""
@@ -21,7 +23,7 @@ def group(number: int) -> list[str]:
     return found
 
 
-def wait_for_the_end_of(number: int, seconds: float = 60.0) -> None:
+def wait_for_the_end_of(number: int, seconds: float = workers._GRACE + 120) -> None:
     """Of a group whose first process was killed: its workers must end by themselves."""
     deadline = time.monotonic() + seconds
     while left := group(number):

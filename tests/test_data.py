@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,37 +221,39 @@ def test_two_laws_make_two_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- killed, finished, half made -----------------------------------------------------------------------------------
 
 MAKE = """
-import sys
+import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from conftest import small
-from processes import wait_for_the_end_of
-from sgjepa.data.collect import collect
+from sgjepa.data import collect
+real, at = collect._finished, int(sys.argv[4])
+def finished(*given):
+    for number, chunk in enumerate(real(*given), start=1):
+        if number == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield chunk
 if __name__ == "__main__":
-    collect(small(), Path(sys.argv[1]), workers=int(sys.argv[3]))
+    collect._finished = finished
+    collect.collect(small(), Path(sys.argv[1]), workers=int(sys.argv[3]))
 """
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_killed_at_random_moments_the_same_command_goes_on(finished: Path, tmp_path: Path, workers: int) -> None:
+def test_killed_in_the_middle_the_same_command_goes_on(finished: Path, tmp_path: Path, workers: int) -> None:
     out, script = tmp_path / "killed", tmp_path / "make.py"
     script.write_text(MAKE)
     command = [sys.executable, str(script), str(out), str(Path(__file__).parent), str(workers)]
-    moments, partial, killed = random.Random(workers), out.with_name("killed.partial"), list[int]()
-    for _ in range(6):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None and not (partial / ".lock").exists():
-            time.sleep(0.01)  # wait for the work to begin, however slow the machine
-        time.sleep(moments.uniform(0.0, 1.5))
-        process.send_signal(signal.SIGKILL)  # the parent only: its workers must end by themselves
-        process.wait()
-        killed.append(process.pid)
-        if not out.exists():
-            with pytest.raises(InputError, match=r"half made|does not exist"):
-                open_dataset(out)
-    for number in killed:
-        wait_for_the_end_of(number)
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    partial, there = out.with_name("killed.partial"), list[int]()
+    for at in (1, 2, 1):  # when so many of the four chunks were made
+        process = subprocess.Popen([*command, str(at)], stderr=subprocess.DEVNULL, start_new_session=True)
+        assert process.wait() == -signal.SIGKILL, "the parent only: its workers must end by themselves"
+        wait_for_the_end_of(process.pid)
+        there.append(len(list(partial.glob("*.arrow"))))
+        with pytest.raises(InputError, match=r"half made|does not exist"):
+            open_dataset(out)
+    assert there == sorted(there)
+    assert 0 < there[0] < 4, "killed in the middle"
+    subprocess.run([*command, "0"], check=True, stderr=subprocess.DEVNULL)
     assert data_bytes(out) == data_bytes(finished)
     assert not partial.exists()
     assert sorted(p.name for p in out.iterdir()) == ["manifest.json", "test.lance", "train.lance"]

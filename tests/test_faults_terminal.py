@@ -479,7 +479,7 @@ def test_a_progress_bar_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
         time.sleep(0.01)
         bar.update(6)
     last = capsys.readouterr().err.strip().split("\r")[-1]
-    assert re.search(r"^train: 100%\|#+\| 10/10 \[00:00<00:00, [\d.e+]+ steps per s\]$", last)
+    assert re.search(r"^train: 100%\|#+\| 10/10 \[\d\d:\d\d<00:00, [\d.e+]+ steps per s\]$", last)
 
 
 def test_a_progress_bar_needs_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:

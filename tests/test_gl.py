@@ -25,7 +25,7 @@ ctypes.CDLL = hidden
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
     return subprocess.run(
-        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=600
     )
 
 

@@ -406,6 +406,7 @@ def test_step_before_reset_is_refused() -> None:
         make("square").step(STILL)
 
 
+@pytest.mark.opengl
 def test_a_copy_of_a_world_goes_its_own_way() -> None:
     env = make("square", renderer="mujoco", image_size=16)
     env.reset(seed=0)

@@ -491,6 +491,7 @@ def refuse(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return text
 
 
+@pytest.mark.opengl
 def test_bad_input_gets_one_clear_line(
     capsys: pytest.CaptureFixture[str], run_folder: Path, finished: Path, tmp_path: Path
 ) -> None:

@@ -34,9 +34,9 @@ from sgjepa.report import page as page_policy
 from sgjepa.report import words
 from sgjepa.report.content import Finding
 from sgjepa.report.write import report, write_report
-from sgjepa.results.compare import Method, marks, verdict
+from sgjepa.results.compare import Method, marks, paired, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
-from sgjepa.results.gather import gather
+from sgjepa.results.gather import MAIN, gather
 from sgjepa.results.load import Evaluation, load_evaluations
 from sgjepa.results.published import published
 from sgjepa.results.training import cost
@@ -215,7 +215,7 @@ def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--disable-background-networking", "--no-first-run"]
     command += ["--enable-logging=stderr", "--window-size=500,900", "--dump-dom", watched.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     count = len(Page((made / "index.html").read_text()).images)
     title = re.search("<title>(.*)</title>", done.stdout)
     assert title
@@ -230,7 +230,7 @@ def test_a_script_that_got_into_the_page_would_not_run(made: Path, tmp_path: Pat
     spoiled.write_text((made / "index.html").read_text().replace("<main>", f"<main>{script}"))
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--disable-background-networking", "--no-first-run", "--dump-dom", spoiled.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert "<title>Does it stay right when gravity changes? square</title>" in done.stdout
 
 
@@ -421,10 +421,13 @@ def test_a_second_training_that_went_otherwise_widens_a_comparison() -> None:
 def test_two_methods_that_differ_are_said_to(runs: list[Path]) -> None:
     results = gather(runs)
     assert results.baseline.label == "LeWM"
+    said = {"better": "closer to the truth than LeWM by", "worse": "further from the truth than LeWM by"}
     for method in results.others:
-        for sentence in words.against_baseline(results, method):
-            word = "not better" if "nor worse" in sentence else "truth than LeWM by"
-            assert word in sentence
+        sentences = words.against_baseline(results, method)
+        assert len(sentences) == len(results.regions) > 0
+        for region, sentence in zip(results.regions, sentences, strict=True):
+            found = verdict(paired(method, results.baseline, MAIN, [results.last], region)[results.last])
+            assert said.get(found, "nor worse: the difference is") in sentence
     assert "LeWM was trained once only" in " ".join(words.cautions(results))
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from conftest import small
+from processes import wait_for_the_end_of
 from test_train import RUN
 
 from sgjepa import cli
-from sgjepa.core import files
+from sgjepa.core import files, run_folder
 from sgjepa.data.collect import collect
 from sgjepa.studies import ORDER, STUDIES
 from sgjepa.studies.asked import Asked
@@ -23,6 +24,7 @@ from sgjepa.studies.budget import budget
 from sgjepa.studies.cells import Cell, chosen
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.study import Study, run_study
+from sgjepa.training import checkpoint
 
 # of each study, as few cells as its sentences need
 FEW = {
@@ -132,6 +134,34 @@ def test_a_study_killed_in_the_middle_and_run_again_gives_the_same_tables(moment
         os.killpg(process.pid, signal.SIGKILL)
     assert not (out / "report" / "index.html").exists()
     assert answered(place, out, runs) == answered(place, tmp_path / "whole", tmp_path / "other")
+
+
+def train_two(datasets: Path, place: Path) -> None:
+    """Two trainings side by side that would take minutes."""
+    long = replace(RUN, train=replace(RUN.train, epochs=100, frames=64, updates=100))
+    run_chains([Chain(replace(long, seed=s), place / f"run{s}", 10_000, evaluated=False) for s in (0, 1)], datasets, 2)
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_stops_every_training_after_an_update_without_a_word(finished: Path, tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from test_studies_whole import train_two\n"
+    code += "if __name__ == '__main__': train_two(*map(Path, sys.argv[1:]))"
+    (tmp_path / "two.py").write_text(code)
+    command = [sys.executable, str(tmp_path / "two.py"), str(finished.parent), str(tmp_path)]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    with subprocess.Popen(command, env=surroundings, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+        while not list(run_folder.read(tmp_path / "run0")):  # the other may still be starting
+            assert process.poll() is None, "it ended before it could be stopped"
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate()
+    wait_for_the_end_of(process.pid)
+    assert said.rstrip().endswith("KeyboardInterrupt"), "the script's own, and nothing of its workers"
+    assert said.count("Traceback") == 1
+    assert checkpoint.newest(tmp_path / "run0") is not None
+    logs = [log.read_text() for log in tmp_path.glob("*.log")]
+    assert logs
+    assert "Traceback" not in "".join(logs)
 
 
 def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, tmp_path: Path) -> None:

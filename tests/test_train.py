@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,38 +79,43 @@ def trained(fitting: Run, finished: Path, tmp_path_factory: pytest.TempPathFacto
 
 # --- resume --------------------------------------------------------------------------------------------------------
 
-KILLED = """
-import json, sys
+TRAIN = """
+import json, os, signal, sys
 from pathlib import Path
 from sgjepa.core import config
+from sgjepa.training import losses
 from sgjepa.training.run import Run
 from sgjepa.training.loop import train
 run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
 train(run, Path(sys.argv[2]), Path(sys.argv[3]))
 """
+DEADLY = """
+ask, at, calls = losses.compute, int(sys.argv[4]), []
+def deadly(*given, **named):
+    calls.append(1)
+    if len(calls) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ask(*given, **named)
+losses.compute = deadly
+"""
 
 
-def test_a_run_killed_at_random_moments_ends_in_the_same_weights(
+def test_a_run_killed_at_any_moment_ends_in_the_same_weights(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps(config.to_dict(fitting)))
-    (tmp_path / "go.py").write_text(KILLED)
-    folder, moments = tmp_path / "killed", random.Random(0)
+    (tmp_path / "go.py").write_text(TRAIN.replace("run = ", DEADLY + "run = "))
+    folder = tmp_path / "killed"
     command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    kills = 0
-    while not (folder / MODEL).exists():
-        process = subprocess.Popen(command, env=threads, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not (folder / "tensorboard").exists():
-            time.sleep(0.01)  # wait for the first step, however slow the machine
-        if kills < 4:
-            deadline = time.time() + moments.uniform(2.0, 4.5)
-            while process.poll() is None and time.time() < deadline:
-                time.sleep(0.01)
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.wait()
-    assert kills > 0
+    begun = []
+    for at in (3, 12, 1, 6):  # when the loss is asked for the so manieth time: before and after checkpoints
+        begun.append(checkpoint.newest(folder))
+        killed = subprocess.run([*command, str(at)], env=threads, stderr=subprocess.DEVNULL, check=False)
+        assert killed.returncode == -signal.SIGKILL
+    assert begun[0] is begun[1] is None
+    assert None not in begun[2:], "it goes on from a checkpoint"
+    subprocess.run([*command, "0"], env=threads, stderr=subprocess.DEVNULL, check=True)
     assert same(folder, trained)
     kept = {path.name for path in checkpoint.newest(folder).iterdir()}  # type: ignore[union-attr]
     assert "learner.safetensors" in kept, "its keys are the learner's; a run's model.safetensors has the model's"
@@ -142,6 +145,9 @@ def test_a_loaded_run_answers_like_the_trained_one(trained: Path) -> None:
     z = model.encode(frames)
     c = model.condition(torch.zeros(1, 3, 2), torch.full((1, 1), 4.0))
     assert torch.isfinite(model.predict(z, c)).all()
+    there, kept = model.state_dict(), weights(trained)
+    assert kept.keys() <= there.keys()
+    assert all(torch.equal(there[name], value) for name, value in kept.items())
 
 
 def train_until(count: int, run: Run, folder: Path, datasets: Path) -> None:
@@ -376,7 +382,6 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
 
 
 COUNTED = """
-import os
 from sgjepa.data.store import Split
 real = Split.pixels
 def counted(self, numbers, out=None):
@@ -391,7 +396,7 @@ def in_two_processes(run: Run, folder: Path, datasets: Path) -> subprocess.Compl
     """torchrun with 2 gloo processes; each writes the episodes it decodes to FOLDER.rankN."""
     settings, script = folder.with_suffix(".json"), folder.with_suffix(".py")
     settings.write_text(json.dumps(config.to_dict(run)))
-    script.write_text(KILLED.replace("run = ", COUNTED + "run = "))
+    script.write_text(TRAIN.replace("run = ", COUNTED + "run = "))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.run(
         [*launch, str(script), str(settings), str(folder), str(datasets)],

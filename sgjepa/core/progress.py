@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 from tqdm import tqdm
@@ -20,6 +21,9 @@ class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
         # tqdm's rate is of the last updates; it has none before the second, and none when the bar is closed
         rate = known["rate"] or (done / elapsed if elapsed else 0.0)
         return known | {"pace": pace(rate, known["unit"])}
+
+
+_Bar.set_lock(threading.RLock())  # tqdm's own is shared by processes: one that is stopped would leave a semaphore behind
 
 
 def pace(rate: float, unit: str) -> str:

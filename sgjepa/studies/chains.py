@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
-from sgjepa.core.workers import end, watch_parent
+from sgjepa.core.workers import end, submit, watch_parent
 from sgjepa.training.run import Run
 
 if TYPE_CHECKING:  # a process says first how many threads torch may have
@@ -97,9 +97,10 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
 def _submit(
     chains: Sequence[Chain], left: Sequence[Chain], pool: ProcessPoolExecutor, datasets: Path
 ) -> dict[Future[None], Chain]:
-    """Start those chains that wait for none of what is left."""
+    """Start those chains that wait for none of what is left. Ctrl-C is this process's: it ends the others (`end`)."""
     unfinished = {str(chain.folder) for chain in left}
-    return {pool.submit(_work, chain, datasets): chain for chain in chains if chain.run.init not in unfinished}
+    ready = [chain for chain in chains if chain.run.init not in unfinished]
+    return dict(zip(submit(pool, _work, *((chain, datasets) for chain in ready)), ready, strict=True))
 
 
 def evaluation_of(chain: Chain, datasets: Path) -> str:
