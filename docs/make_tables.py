@@ -246,6 +246,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "history": lambda: finding("history"),
     "post_training": lambda: finding("post_training"),
     "optimiser": lambda: finding("optimiser"),
+    "history_rollout": lambda: finding("history_rollout"),
     "planning": lambda: finding("planning"),
     "worlds": worlds,
     "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
