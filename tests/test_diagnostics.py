@@ -240,7 +240,7 @@ def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
     lost = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": cell("house_gru", 1.8)}))
     why = "houses themselves are not certainly foretold"
     assert [(claim.note, claim.verdict) for claim in lost.claims] == [(why, "not decided")] * 2
-    assert f"nobody could tell, since {why}." in lost.words[0]
+    assert f": what transfers nobody could tell, since {why}." in lost.words[0]
     with pytest.raises(InputError, match="needs its cells house_gru and triangle_square_gru"):
         shapes.answer(done("house", {"triangle_square_gru": parts}))
 

@@ -109,7 +109,7 @@ _ALL = (
         "error of triangle + square over that of the house itself, at h = 44, g from 2.5 to 5.5: position 1.56, velocity "
         "1.97, rotation 4.25 with the smaller encoder, 1.40, 1.70, 3.36 with the larger",
         "shapes",
-        ("house, encoder,", "house, encoder twice as wide,"),
+        ("house, usual encoder,", "house, encoder twice as wide,"),
     ),
     Claim(
         "muon",

@@ -32,7 +32,7 @@ from sgjepa.studies.study import Done, Study
 
 HOUSE, PARTS, MORE = "house", "triangle_square", "triangle_square_pentagon"
 SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE: "house"}
-WIDTHS = {"gru": "encoder", "gru_small": "encoder twice as wide"}
+WIDTHS = {"gru": "usual encoder", "gru_small": "encoder twice as wide"}
 TRANSLATION, ROTATION = ("position_l2", "velocity_l2"), "rotation_turns"
 SHOWN = (*TRANSLATION, ROTATION)
 BAND = 3  # standard deviations of the training laws
@@ -217,7 +217,7 @@ def _said(done: Done, width: str, h: int) -> str:
         else "which of the two transfers better is not decided"
     )
     if why := void(done, width, h):
-        better += f", and nobody could tell, since {why}"
+        better = f"what transfers nobody could tell, since {why}"
     where = f"With the {WIDTHS[width]}, at h = {h}"
     said = f"{where}, a model that never saw a house has {parts} of one trained on houses: {better}."
     if MORE not in sets(done, width):
