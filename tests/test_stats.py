@@ -134,6 +134,8 @@ def test_newcombes_interval_is_the_published_one() -> None:
     assert newcombe(0.9, 0.3, 10) == pytest.approx((0.1705, 0.8090), abs=5e-5)
     low, high = newcombe(0.0, 0.0, 250)
     assert -low == high > 0.01
+    alike, apart = (newcombe(0.9, 0.86, 50, correlation) for correlation in (0.9, 0.0))
+    assert apart[0] < alike[0] < 0.04 < alike[1] < apart[1], "of the same episodes, most of which agree, it is narrower"
 
 
 @pytest.mark.parametrize(("freedom", "far"), [(1, 12.7062), (2, 4.3027), (4, 2.7764), (30, 2.0423)])

@@ -258,14 +258,18 @@ def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
-def newcombe(one: float, other: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of the difference of two shares of n each, from Wilson's of both (Newcombe's tenth method).
+def newcombe(one: float, other: float, n: int, correlation: float = 0.0) -> tuple[float, float]:
+    """The 95 % interval of the difference of two shares of n each, from Wilson's of both (Newcombe's tenth methods).
 
-    Taken of the same n, whose outcomes mostly agree, it is too wide rather than too narrow.
+    correlation: between the two outcomes, where they are of the same n; 0 for independent ones.
     """
     (low, high), (bottom, top) = (wilson(share * n, n) for share in (one, other))
-    gap = one - other
-    return gap - math.hypot(one - low, top - other), gap + math.hypot(high - one, other - bottom)
+    gap, r = one - other, correlation
+
+    def half(mine: float, theirs: float) -> float:
+        return math.sqrt(max(mine**2 - 2 * r * mine * theirs + theirs**2, 0.0))
+
+    return gap - half(one - low, top - other), gap + half(high - one, other - bottom)
 
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:

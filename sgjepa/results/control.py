@@ -220,7 +220,8 @@ class Played:
             sure = wilson(found.count, found.count)[0]
             found = Interval(found.mean, sure * found.mean - (1 - sure), sure * found.mean + (1 - sure), found.count)
         elif found.count and any(is_rare(float(side.mean()), found.count) for side in (mine, theirs)):
-            found = _wider(found, newcombe(float(mine.mean()), float(theirs.mean()), found.count))
+            alike = correlation(mine.mean(axis=0)[:, 0], theirs.mean(axis=0)[:, 0])
+            found = _wider(found, newcombe(float(mine.mean()), float(theirs.mean()), found.count, alike))
         return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.count)
 
 
@@ -249,6 +250,11 @@ def _share(values: np.ndarray) -> Estimate:
 def is_rare(share: float, count: int) -> bool:
     """Whether so few of the episodes have the rarer outcome that a bootstrap says too little."""
     return count * min(share, 1 - share) < RARE
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Of two policies' successes over the same episodes, (E,) each; 0 where one of them never varies."""
+    return float(np.corrcoef(one, other)[0, 1]) if one.std() > 0 and other.std() > 0 else 0.0
 
 
 def _wider(one: Interval, ends: tuple[float, float]) -> Interval:
