@@ -77,8 +77,8 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
     truth = fitted.targets.of(data.test.state[:].astype(np.float64))[:, 20:]
     found = forecast(model, fitted, z, data.test.control[:], data.test.law[:], 20, 44, run.history)
     gap = fitted.targets.errors(found["predicted"][0][:, 1:], truth, fitted.std)["position_l2"]
-    assert gap[:, -1].mean() == pytest.approx(card.of_first["position_l2, h = 44"], rel=1e-2)
-    assert gap.mean() == pytest.approx(card.of_first["position_l2, mean"], rel=1e-2)
+    assert gap[:, -1].mean() == pytest.approx(card.of_first["position_l2, h = 44"], rel=1e-3)
+    assert gap.mean() == pytest.approx(card.of_first["position_l2, mean"], rel=1e-3)
 
 
 @pytest.mark.slow
