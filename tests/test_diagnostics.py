@@ -13,7 +13,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.studies import crossover, history, local_gap, post_training, shapes
+from sgjepa.studies import crossover, history, house_errors, local_gap, post_training, shapes
 from sgjepa.studies.fresh import PREDICTORS, name_of
 from sgjepa.studies.study import WORLDS, Done
 from sgjepa.training.batches import all_windows, windows_of
@@ -195,7 +195,7 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
     """Not having seen a house costs 1.4 times the position error, 1.7 the velocity's, and 3.4 the rotation's."""
     times = {"position_l2": 1.4, "velocity_l2": 1.7, "rotation_turns": 3.4}
     cells = {}
-    for cell, (width, seen) in enumerate(product(shapes.WIDTHS, shapes.SETS)):
+    for cell, (width, seen) in enumerate(product(shapes.WIDTHS, house_errors.SETS)):
         name = f"{seen}_{width}"
         cells[name] = []
         for seed in SEEDS:
@@ -207,10 +207,10 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
             cells[name].append(evaluation(name, "house", seed, {"predicted": errors, "true": true, "stay": stay}))
     results = done("house", cells)
     for width in shapes.WIDTHS:
-        found = shapes.ratios(results, width, "triangle_square", 44)
+        found = house_errors.ratios(results, width, "triangle_square", 44)
         assert all(holds(found[metric], factor) for metric, factor in times.items())
-        assert shapes.ratios(results, width, "triangle_square", 16, "true")["position_l2"].mean == pytest.approx(1.0)
-    inside = shapes.errors(results.method("house_gru"), "position_l2", 16)
+        assert house_errors.ratios(results, width, "triangle_square", 16, "true")["position_l2"].mean == pytest.approx(1.0)
+    inside = house_errors.errors(results.method("house_gru"), "position_l2", 16)
     assert inside.shape == (3, 7 * 4, 1), "seven gravities from 2.5 to 5.5"
     finding = shapes.answer(results)
     assert [(claim.verdict, claim.note) for claim in finding.claims] == [("holds", "")] * 4
@@ -228,7 +228,7 @@ def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
 
     def cell(name: str, level: float) -> list[Any]:
         levels = {"predicted": level, "true": 0.1, "stay": 1.5}
-        errors = {source: dict.fromkeys(shapes.SHOWN, one * (1 + noise(1))) for source, one in levels.items()}
+        errors = {source: dict.fromkeys(house_errors.SHOWN, one * (1 + noise(1))) for source, one in levels.items()}
         return [evaluation(name, "house", seed, errors) for seed in SEEDS]
 
     parts, house = cell("triangle_square_gru", 1.4), cell("house_gru", 1.2)
@@ -249,9 +249,9 @@ def test_nothing_transfers_where_triangle_and_square_are_no_better_than_a_house_
     """The house's own model is ahead of staying put by more in rotation, so that the ratios alone would say "holds"."""
 
     def cell(name: str, position: float, rotation: float) -> list[Any]:
-        levels = dict.fromkeys(shapes.TRANSLATION, position) | {shapes.ROTATION: rotation}
+        levels = dict.fromkeys(house_errors.TRANSLATION, position) | {house_errors.ROTATION: rotation}
         predicted = {metric: level * (1 + noise(1)) for metric, level in levels.items()}
-        stay = dict.fromkeys(shapes.SHOWN, 1 + noise(1))
+        stay = dict.fromkeys(house_errors.SHOWN, 1 + noise(1))
         return [evaluation(name, "house", seed, {"predicted": predicted, "true": stay, "stay": stay}) for seed in SEEDS]
 
     cells = {"triangle_square_gru": cell("triangle_square_gru", 1.01, 1.0), "house_gru": cell("house_gru", 0.7, 0.4)}
