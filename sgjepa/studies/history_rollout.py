@@ -10,6 +10,7 @@ Memory is the peak of the training's process (of the GPU's own where there is on
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -125,6 +126,7 @@ def enough(found: list[tuple[Point, Method]], horizon: int) -> Claims:
     no other pair there differs in H alone.
     """
     claims, chosen = Claims(), choices(found)
+    weights = Counter(point.setting[:2] for point, _ in found)  # tried, by length
     recipes = {tuple(map(str, lengths[0])) for lengths in LENGTHS.values()}
     for (short, (mine, usual)), (longer, (other, method)) in combinations(chosen.items(), 2):
         if short in recipes and short[0] == longer[0]:
@@ -137,8 +139,7 @@ def enough(found: list[tuple[Point, Method]], horizon: int) -> Claims:
         more = Interval(found_.mean - 1, found_.low - 1, found_.high - 1, found_.count)
         where = f"approach ball, H = {short[0]}, K = {short[1]}"
         what = f"NMSE at h = {horizon} relative to H = {longer[0]}, K = {longer[1]}, minus 1 (enough below {MARGIN})"
-        seeds, asked = min(len(usual.seeds), len(method.seeds)), [point.setting[:2] for point, _ in found]
-        tried = min(asked.count(short), asked.count(longer))
+        seeds, tried = min(len(usual.seeds), len(method.seeds)), min(weights[short], weights[longer])
         how = f"chosen of {tried} on validation frames" if tried > 1 else "not chosen for these lengths"
         note = f"weights {mine.x:g} and {other.x:g}, {how}"
         claims += measure(claim, where, what, more, "below", seeds, bound=MARGIN, note=note)
