@@ -23,6 +23,12 @@ def fixed(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text.replace("-", _MINUS)
 
 
+def with_sign(value: float, decimals: int) -> str:
+    """As `fixed`, with a plus before what is above zero: a difference."""
+    text = fixed(value, decimals)
+    return text if float(f"{value:.{decimals}f}") <= 0 else f"+{text}"
+
+
 def with_interval(one: Interval, decimals: int = 3) -> str:
     """A number and where it lies: "0.412 (0.300 to 0.520)"."""
     return f"{fixed(one.mean, decimals)} ({fixed(one.low, decimals)} to {fixed(one.high, decimals)})"
@@ -55,9 +61,8 @@ def size_of(difference: Interval, metric: str) -> str:
 def signed(difference: Interval, metric: str) -> str:
     """The difference with its sign: "+0.05 m, 95 % interval −0.10 to 0.20"."""
     n = digits(difference, metric)
-    plus = "+" if float(f"{difference.mean:.{n}f}") > 0 else ""
     low, high = fixed(difference.low, n), fixed(difference.high, n)
-    return f"{plus}{_with_unit(fixed(difference.mean, n), metric)}, 95 % interval {low} to {high}"
+    return f"{_with_unit(with_sign(difference.mean, n), metric)}, 95 % interval {low} to {high}"
 
 
 def _with_unit(number: str, metric: str) -> str:

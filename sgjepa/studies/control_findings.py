@@ -11,7 +11,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import join
+from sgjepa.report.words import join, with_sign
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import ablation
@@ -79,7 +79,7 @@ def _claims(world: str, played: Played) -> Claims:
         gap = played.difference(ours, other, SUCCESS, played.region("all"))
         points = gap.percent()
         says = [paper.get(f"{world} {name}") for name in (OURS, label)]
-        said = f"{says[0] - says[1]:+.1f} points" if says[0] is not None and says[1] is not None else ""
+        said = f"{with_sign(says[0] - says[1], 1)} points" if says[0] is not None and says[1] is not None else ""
         trainings = min(len(ours.trainings), len(other.trainings))
         what = f"success on SG-JEPA's features minus on {label}'s"
         where = world.replace("_", " ")
@@ -94,7 +94,8 @@ def _compared(played: Played, ours: Player, other: Player) -> str:
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
     trainings = min(len(ours.trainings), len(other.trainings))
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
-    return f"{said[verdict(gap)]} ({points.mean:+.1f} points, {points.low:+.1f} to {points.high:+.1f}{few})"
+    mean, low, high = (with_sign(value, 1) for value in (points.mean, points.low, points.high))
+    return f"{said[verdict(gap)]} ({mean} points, {low} to {high}{few})"
 
 
 def _percent(one: Interval) -> str:

@@ -13,7 +13,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.paper_plans import Latents, known_of
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import fixed
+from sgjepa.report.words import fixed, with_interval, with_sign
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import published_plans
 from sgjepa.results.verdicts import LEAST, Claims, measure
@@ -39,7 +39,9 @@ def summary(played: Mapping[str, Played], latents: Latents) -> Finding:
             success = player.estimate(one.about.measures[0], one.region("all")).interval.percent()
             said = "" if method not in paper or player.reference else f"{paper[method].success:g}"
             trainings = "" if player.reference else str(len(player.trainings))
-            rows.append((world, method, trainings, _shown(success, 1), *_errors(player, latents), _seconds(player), said))
+            rows.append(
+                (world, method, trainings, with_interval(success, 1), *_errors(player, latents), _seconds(player), said)
+            )
             curves.setdefault(method, []).append((place, success))
         words += _said(world, one)
         claims += _claims(world, one)
@@ -64,7 +66,7 @@ def _errors(player: Player, latents: Latents) -> tuple[str, str]:
     last, still = (
         np.stack([100 * getattr(one, name)[:, -1:] / one.variance for one in known]) for name in ("errors", "unchanged")
     )
-    return _shown(bootstrap(last)[0], 1), fixed(float(still.mean()), 1)
+    return with_interval(bootstrap(last)[0], 1), fixed(float(still.mean()), 1)
 
 
 def _seconds(player: Player) -> str:
@@ -93,7 +95,8 @@ def _said(world: str, played: Played) -> list[str]:
             verdict = "no material loss"
         else:
             verdict = "a material loss" if gap.high < LOST else "not decided"
-        ends = f"{gap.mean:+.1f} points, {gap.low:+.1f} to {gap.high:+.1f}"
+        mean, low, high = (with_sign(value, 1) for value in (gap.mean, gap.low, gap.high))
+        ends = f"{mean} points, {low} to {high}"
         words.append(
             f"{world.capitalize()}: {label} minus {OLD} {ends}; {verdict}. Material would be more than {-LOST:g} points."
         )
@@ -106,11 +109,7 @@ def _claims(world: str, played: Played) -> Claims:
     for label in NEW:
         if (found := _gap(played, label)) is None:
             continue
-        said = f"{paper[label].success - paper[OLD].success:+g} points" if label in paper and OLD in paper else ""
+        said = f"{with_sign(paper[label].success - paper[OLD].success, 0)} points" if label in paper and OLD in paper else ""
         what = f"success with {label} minus with {OLD}"
         claims += measure("planning", world, what, found[0], "above", found[1], bound=LOST, unit="points", paper=said)
     return claims
-
-
-def _shown(one: Interval, digits: int) -> str:
-    return f"{fixed(one.mean, digits)} ({fixed(one.low, digits)} to {fixed(one.high, digits)})"
