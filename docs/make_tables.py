@@ -247,6 +247,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "post_training": lambda: finding("post_training"),
     "optimiser": lambda: finding("optimiser"),
     "history_rollout": lambda: finding("history_rollout"),
+    "sigreg": lambda: finding("sigreg"),
     "shapes": lambda: finding("shapes"),
     "planning": lambda: finding("planning"),
     "worlds": worlds,
