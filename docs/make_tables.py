@@ -149,7 +149,7 @@ def control() -> str:
     lines = [_line(["", *(f"{REGIONS[region]} (%)" for region in regions)]), _line(["---"] * 4)]
     for world, policies in found.items():
         counts = ", ".join(next(iter(policies.values()))[region]["count"] for region in regions)
-        lines.append(_line([f"*{world.replace('_', ' ')}, {counts} episodes*", "", "", ""]))
+        lines.append(_line([f"*{world}, {counts} episodes, {_trainings(world)}*", "", "", ""]))
         lines += [_line([policy, *(_share(cells.get(region)) for region in regions)]) for policy, cells in policies.items()]
     return "\n".join(lines)
 
@@ -157,7 +157,7 @@ def control() -> str:
 def control_worlds() -> str:
     """The same over all gravities, a column per world."""
     found = _success()
-    heads = [f"{world.replace('_', ' ')} (%)" for world in found]
+    heads = [f"{world} (%), {_trainings(world)}" for world in found]
     lines = [_line(["", *heads]), _line(["---"] * (len(heads) + 1))]
     for policy in dict.fromkeys(policy for policies in found.values() for policy in policies):
         lines.append(_line([policy, *(_share(policies.get(policy, {}).get("all")) for policies in found.values())]))
@@ -171,8 +171,14 @@ def _success() -> dict[str, dict[str, dict[str, Row]]]:
         if row["measure"] == "success" and not row["given"]:
             # at mini size that is always its encoder; earlier tables do not say so
             policy = "DINO-WM, MobileNetV2" if row["policy"].startswith("DINO-WM") else row["policy"]
-            found.setdefault(row["world"], {}).setdefault(policy, {})[row["region"]] = row
+            found.setdefault(row["world"].replace("_", " "), {}).setdefault(policy, {})[row["region"]] = row
     return found
+
+
+def _trainings(world: str) -> str:
+    """Of the policies in a world; references have none."""
+    (count,) = {row["trainings"] for _, row in kept("control", "finding") if row["world"] == world and row["trainings"]}
+    return "1 training" if count == "1" else f"{count} trainings"
 
 
 def worlds() -> str:
