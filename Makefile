@@ -14,7 +14,7 @@ view: $(READY)
 	$(BIN)/sgjepa view
 
 test: lint $(BROWSER)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

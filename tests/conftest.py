@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,14 @@ from sgjepa.envs.spatial import Spatial
 from sgjepa.recipes.datasets import dataset
 
 machine.without_amx()
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run side by side; threads that wait for each other cost time
+
+LONG = ("test_demo", "test_cli", "test_train", "test_report", "test_control_study", "test_planning_study")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes come first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 def small(world: str = "square", **changes: object) -> DatasetConfig:

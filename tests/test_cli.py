@@ -165,14 +165,10 @@ def shown_commands() -> list[str]:
     return found
 
 
-@pytest.fixture(scope="session")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the documents' commands run, one after the other, as a reader would type them."""
-    return tmp_path_factory.mktemp("reader")
-
-
-def test_the_commands_in_the_documents_run(workplace: Path) -> None:
-    """Paper-size commands are only parsed: they take minutes. Everything else really runs."""
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_commands_in_the_documents_run(whole: bool, tmp_path: Path) -> None:
+    """Paper-size commands are only parsed: they take minutes. All else really runs, in one folder, as a reader types it;
+    but datasets of which no number of episodes is shown are of the mini size in the slow test alone."""
     commands = shown_commands()
     assert any(command.startswith("sgjepa data square") for command in commands)
     for command in dict.fromkeys(commands):
@@ -180,14 +176,16 @@ def test_the_commands_in_the_documents_run(workplace: Path) -> None:
         if "paper" in arguments or arguments[0] in ELSEWHERE:
             assert cli.parser().parse_args(arguments).run, command
             continue
+        if arguments[0] == "data" and "--train-episodes" not in arguments and not whole:
+            arguments += ["--train-episodes", "50", "--test-episodes", "50"]
         done = subprocess.run(
-            [sys.executable, "-m", "sgjepa", *arguments], cwd=workplace, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "sgjepa", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-def test_data_prints_what_its_manifest_holds(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = workplace / "few" / "square-mini"
+def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "few" / "square-mini"
     arguments = ["data", "square", "--train-episodes", "20", "--test-episodes", "25", "--out", str(out)]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 import torch
 from processes import wait_for_the_end_of
 from test_train import RUN
+from tiny import tiny
 
 from sgjepa import cli
 from sgjepa.core import files
@@ -21,7 +23,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
 from sgjepa.recipes.datasets import dataset
 from sgjepa.results.gather import gather
-from sgjepa.studies import STUDIES, factorial
+from sgjepa.studies import STUDIES, factorial, linear_surrogate
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell, chosen, make_datasets, names_of
 from sgjepa.studies.chains import Chain, run_chains
@@ -34,10 +36,15 @@ SMALL = """
 import sys
 from sgjepa import cli
 from sgjepa.studies import demo
+from sgjepa.recipes import training
+from tiny import tiny_run
 demo.QUICK_EPISODES, demo.SHORTENED = (40, 25), {"quick": (1, 4)}
+demo.recipe = lambda *asked: tiny_run(training.recipe(*asked))
 if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
 """
+
+WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, no_opengl: str) -> Path:
     script = folder / "small.py"
     script.write_text(SMALL)
     command = [sys.executable, str(script), str(folder / "demo")]
-    first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    first = subprocess.Popen(
+        command, env=WITH_TESTS, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     rows = folder / "demo/runs/approach_ball_lewm-quick-seed0/run.json"
     while not rows.exists():
         assert first.poll() is None, first.communicate()[0]
@@ -57,7 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, no_opengl: str) -> Path:
     first.kill()  # the parent only: its workers must end by themselves
     first.wait()
     wait_for_the_end_of(first.pid)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=WITH_TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (folder / "out.txt").write_text(done.stdout)
     return folder
@@ -88,7 +97,11 @@ def test_a_second_demo_does_nothing_twice(place: Path) -> None:
     models = sorted((place / "demo/runs").glob("*/model.safetensors"))
     before = [path.stat().st_mtime_ns for path in models]
     done = subprocess.run(
-        [sys.executable, str(place / "small.py"), str(place / "demo")], capture_output=True, text=True, check=False
+        [sys.executable, str(place / "small.py"), str(place / "demo")],
+        env=WITH_TESTS,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert [path.stat().st_mtime_ns for path in models] == before
@@ -119,12 +132,12 @@ def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> Non
         with_updates(run, 0, datasets)
 
 
-def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> None:
+def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
+    monkeypatch.setitem(STUDIES, "factorial", tiny(factorial.STUDY))
     arguments = ["study", "factorial", "--updates", "1", "--seeds", "1", "--datasets", str(tmp_path / "datasets")]
-    arguments += ["--runs", str(tmp_path / "runs")]
-    assert cli.main([*arguments, "--out", str(tmp_path / "study")]) == 0
+    assert cli.main([*arguments, "--out", str(tmp_path / "study"), "--runs", str(tmp_path / "runs")]) == 0
     page = (tmp_path / "study/report/index.html").read_text()
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
@@ -146,9 +159,12 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path) -> No
     assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
 
 
-def test_the_linear_surrogate_has_a_record_for_every_gravity(place: Path, tmp_path: Path) -> None:
+def test_the_linear_surrogate_has_a_record_for_every_gravity(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
+    monkeypatch.setitem(STUDIES, "linear_surrogate", tiny(linear_surrogate.STUDY))
     arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study"), "--runs", str(tmp_path / "runs")]) == 0
     with (tmp_path / "study/report/tables/linear_surrogate.csv").open() as file:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import small
+from tiny import tiny
 
 from sgjepa.data.collect import collect
 from sgjepa.studies import predictors
@@ -31,7 +32,7 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     names = [f"{world}_{method}" for world in WORLDS for method in ("gru", "lewm")]
     cells = [cell for cell in predictors.cells("mini") if cell.run.name in names]
     assert sorted(cell.run.name for cell in cells) == sorted(names)
-    study = replace(predictors.STUDY, cells=lambda _: cells, probe="linear")
+    study = tiny(replace(predictors.STUDY, cells=lambda _: cells))
     page = run_study(study, Asked("mini", tmp_path / "out", tmp_path / "datasets", seeds=1, updates=1))
     for world in WORLDS:
         own = tmp_path / "out" / f"report-{world}-mini" / "index.html"
@@ -51,7 +52,7 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     assert (page.parent / "figures/predictors_worlds.png").is_file()
     answer = (page.parent / "answer.txt").read_text()
     assert answer.startswith("There is room to show something at the last horizon in ")
-    alone = replace(study, cells=lambda _: [cell for cell in cells if cell.run.name == names[1]])
+    alone = tiny(replace(study, cells=lambda _: [cell for cell in cells if cell.run.name == names[1]]))
     page = run_study(
         alone, Asked("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "out" / "runs")
     )

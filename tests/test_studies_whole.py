@@ -14,6 +14,7 @@ import pytest
 from conftest import small
 from processes import wait_for_the_end_of
 from test_train import RUN
+from tiny import tiny
 
 from sgjepa import cli
 from sgjepa.core import files, run_folder
@@ -21,7 +22,7 @@ from sgjepa.data.collect import collect
 from sgjepa.studies import ORDER, STUDIES
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.budget import budget
-from sgjepa.studies.cells import Cell, chosen
+from sgjepa.studies.cells import chosen
 from sgjepa.studies.chains import Chain, run_chains
 from sgjepa.studies.study import Study, run_study
 from sgjepa.training import checkpoint
@@ -57,19 +58,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=13))
     collect(few, folder / "datasets" / "approach_ball-mini", workers=1)
     return folder
-
-
-def tiny(study: Study) -> Study:
-    """The same cells with updates of two stretches, read by a linear probe."""
-
-    def cells(size: str) -> list[Cell]:
-        return [replace(cell, run=_shortened(cell.run)) for cell in study.cells(size)]
-
-    return replace(study, cells=cells, probe="linear")
-
-
-def _shortened(run: object) -> object:
-    return replace(run, train=replace(run.train, batch=2, drawn=1, validation=1))
 
 
 @pytest.mark.opengl
