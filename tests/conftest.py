@@ -23,7 +23,7 @@ from sgjepa.recipes.datasets import dataset
 machine.without_amx()
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run side by side; threads that wait for each other cost time
 
-LONG = ("test_demo", "test_cli", "test_train", "test_report", "test_control_study", "test_planning_study")
+LONG = ("test_demo", "test_cli", "test_train", "test_report", "test_several_worlds", "test_zoo_policy", "test_view_policy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

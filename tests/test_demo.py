@@ -93,6 +93,7 @@ def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
     assert len({json.dumps(c["optim"]) for c in configs}) == 1
 
 
+@pytest.mark.slow
 def test_a_second_demo_does_nothing_twice(place: Path) -> None:
     models = sorted((place / "demo/runs").glob("*/model.safetensors"))
     before = [path.stat().st_mtime_ns for path in models]
@@ -159,6 +160,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
 
 
+@pytest.mark.slow
 def test_the_linear_surrogate_has_a_record_for_every_gravity(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ CONFIGS: dict[str, Config] = {
     "dino": DinoConfig(MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
 }
 
+QUICK = ("ssm", "dino")  # a scan, and an encoder of others; the rest is slow
+
 
 def build(config: Config) -> WorldModel:
     """Every weight random: some start at zero, where an answer would not depend on its input."""
@@ -39,7 +41,7 @@ def build(config: Config) -> WorldModel:
     return model
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CONFIGS])
 def test_onnx_answers_as_torch_for_every_batch(name: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -33,7 +33,9 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     cells = [cell for cell in predictors.cells("mini") if cell.run.name in names]
     assert sorted(cell.run.name for cell in cells) == sorted(names)
     study = tiny(replace(predictors.STUDY, cells=lambda _: cells))
-    page = run_study(study, Asked("mini", tmp_path / "out", tmp_path / "datasets", seeds=1, updates=1))
+    page = run_study(
+        study, Asked("mini", tmp_path / "out", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs")
+    )
     for world in WORLDS:
         own = tmp_path / "out" / f"report-{world}-mini" / "index.html"
         assert own.is_file()
@@ -54,7 +56,7 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     assert answer.startswith("There is room to show something at the last horizon in ")
     alone = tiny(replace(study, cells=lambda _: [cell for cell in cells if cell.run.name == names[1]]))
     page = run_study(
-        alone, Asked("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "out" / "runs")
+        alone, Asked("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs")
     )
     (row,) = read(page.parent / "tables/finding.csv")
     assert row["LeWM (m)"], "a world without SG-JEPA is told about too"

@@ -39,8 +39,6 @@ FEW = {
     "counterfactual": ("*_gru",),
     "coverage": ("*_gru", "*_lewm"),
 }
-QUICK = {"discount"}
-PARAMETERS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FEW]
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -61,7 +59,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.opengl
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEW)
 def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study, out = STUDIES[name], place / name
     assert isinstance(study, Study)
