@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
+from tiny import tiny_run
 
 from sgjepa.core import files
 from sgjepa.core.run_folder import MODEL
@@ -45,7 +46,7 @@ def shrunk(cell: Cell) -> Cell:
     run, seen = cell.run, ViT(width=16, depth=1, heads=2, patch=8, image_size=32)
     own = run.model.foreign_encoder is None
     model = replace(run.model, encoder=seen.wider() if run.name.endswith("small") else seen) if own else run.model
-    return replace(cell, run=replace(run, model=model, train=replace(run.train, batch=2, drawn=1, validation=1)))
+    return replace(cell, run=tiny_run(replace(run, model=model)))
 
 
 @pytest.fixture(scope="module")

@@ -567,9 +567,8 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
     before = files.digests(out)
     for stage in ("page", "to_csv"):
         with monkeypatch.context() as patched:
-            patched.setattr(
-                "sgjepa.report.write._pictures", lambda *_: defaultdict(list)
-            )  # they take seconds, and nothing here asks for them
+            # they take seconds, and nothing here asks for them
+            patched.setattr("sgjepa.report.write._pictures", lambda *_: defaultdict(list))
             patched.setattr(f"sgjepa.report.write.{stage}", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 report(runs[2:], out)

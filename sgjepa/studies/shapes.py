@@ -79,8 +79,9 @@ def answer(done: Done) -> Finding:
     for width in widths(done):
         for h in horizons(done):
             found = {shapes: list(entries(done, width, h, shapes)) for shapes in sets(done, width)}
-            words.append(_said(done, width, h, found[PARTS]))
-            claims += _claims(done, width, h, found[PARTS])
+            gap, why = lead(done, width, PARTS, h), void(done, width, h)
+            words.append(_said(done, width, h, found[PARTS], gap, why))
+            claims += _claims(done, width, h, found[PARTS], gap, why)
             pictures += _pictures(width, h, found)
             rows += _rows(width, h, found)
             records += [_record(entry) for group in found.values() for entry in group]
@@ -135,18 +136,18 @@ def _record(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _claims(done: Done, width: str, h: int, parts: list[Entry]) -> Claims:
+def _claims(done: Done, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> Claims:
     papers = {entry.metric: entry.paper_ratio for entry in parts}
     position, rotation = papers[TRANSLATION[0]], papers[ROTATION]
     return measure(
         "translation",
         f"house, {WIDTHS[width]}, h = {h}",
         f"error ratio of the position minus that of the rotation, {SETS[PARTS]} over house",
-        lead(done, width, PARTS, h),
+        more,
         "below",
         done.seeds,
         paper=fixed(position - rotation, 2) if position and rotation else "",
-        void=void(done, width, h),
+        void=why,
     )
 
 
@@ -164,9 +165,8 @@ def _pictures(width: str, h: int, found: Mapping[str, list[Entry]]) -> list[Pict
     return against_setting(f"shapes_{width}_h{h}", title, "", measured, curves, names=places)
 
 
-def _said(done: Done, width: str, h: int, parts: list[Entry]) -> str:
+def _said(done: Done, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
     """One horizon in words."""
-    more = lead(done, width, PARTS, h)
     times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric]}" for e in parts if e.ratio])
     better = (
         "translation transfers better than rotation"
@@ -175,7 +175,7 @@ def _said(done: Done, width: str, h: int, parts: list[Entry]) -> str:
         if more.low > 0
         else "which of the two transfers better is not decided"
     )
-    if why := void(done, width, h):
+    if why:
         better = f"what transfers nobody could tell, since {why}"
     where = f"With the {WIDTHS[width]}, at h = {h}"
     said = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
