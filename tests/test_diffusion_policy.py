@@ -17,7 +17,7 @@ from sgjepa.control import learn
 from sgjepa.control.config import PolicyConfig
 from sgjepa.control.demonstrations import demonstrations
 from sgjepa.control.diffusion import DiffusionPolicy, load_policy
-from sgjepa.control.features import ModelFeatures, StateFeatures, open_features
+from sgjepa.control.features import ModelFeatures, StateFeatures, in_blocks, open_features
 from sgjepa.control.learn import follow, rate, train_policy
 from sgjepa.control.network import NetworkConfig
 from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
@@ -31,6 +31,8 @@ from sgjepa.data.config import make_env
 from sgjepa.data.readable import seen_states
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
+from sgjepa.models.dino import DinoConfig
+from sgjepa.models.encoders.frozen import DINOv2
 from sgjepa.recipes.policies import SIZES, policy
 from sgjepa.training import checkpoint
 from sgjepa.training.weights import load_tensors
@@ -348,6 +350,20 @@ def test_frames_are_seen_through_the_run_as_in_training(caught: Dataset, run: Pa
     np.testing.assert_allclose(features.of_seen(frames[:, 5]), stored[:, 5], atol=1e-5)
     together = drive(found, frames, caught.train.law[:3], [0, 1, 2], frames=3)
     assert np.array_equal(drive(found, frames[[1]], caught.train.law[[1]], [1], frames=3)[0], together[1])
+
+
+def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Dataset, run: Path, tmp_path: Path) -> None:
+    """They are kept in half precision, so a policy learned from rounded ones."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 56, "patch_size": 14}
+    transformers.Dinov2Model(transformers.Dinov2Config(**sizes)).save_pretrained(tmp_path)
+    foreign = DinoConfig(DINOv2(str(tmp_path), image_size=28), controls=3, laws=1, depth=1, heads=2, head_dim=8, mlp=16)
+    model = foreign.build().eval()
+    frames = caught.train.pixels(np.arange(3))[:, 5]
+    patches = in_blocks(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
+    seen = ModelFeatures(run, checkpoint.load_run(run)[0], model).of_seen(frames)
+    assert np.array_equal(seen, patches.half().float().mean(dim=1).numpy())
+    assert not np.array_equal(seen, patches.mean(dim=1).numpy())
 
 
 def test_a_run_that_changed_or_is_gone_is_noticed(caught: Dataset, run: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sgjepa.data.store import Split
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
+from sgjepa.training.latents import in_half, latents_of
 from sgjepa.training.run import Run
 
 ROWS = 32  # rows that go through a network together, always; of 64 episodes a third less CPU time than blocks of 16
@@ -101,7 +101,10 @@ class ModelFeatures:
             raise InputError(f"{self.folder} takes pictures of {self.pixels} pixels, got {seen.shape[1]}")
 
         def look(frames: Tensor) -> Tensor:
-            return self._model.features(self._model.encode(frames[:, None]))[:, 0].float()
+            latents = self._model.encode(frames[:, None])
+            if in_half(self._model):  # as a policy learned from them
+                latents = latents.half().float()
+            return self._model.features(latents)[:, 0].float()
 
         return in_blocks(look, torch.from_numpy(np.ascontiguousarray(seen)).to(device())).cpu().numpy()
 

@@ -35,11 +35,15 @@ FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # what a
 
 @dataclass(frozen=True)
 class Look:
-    """Where the camera stands, the point it looks at, and its vertical field of view in degrees."""
+    """Where the camera stands, the point it looks at, and its vertical field of view in degrees.
+
+    facets: around and along every curved surface. OpenGL without a GPU is busy with these, not with pixels.
+    """
 
     location: tuple[float, float, float]
     target: tuple[float, float, float]
     fovy: float
+    facets: tuple[int, int] = (28, 16)
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def set_looks(spec: Any, look: Look) -> None:
     spec.worldbody.add_camera(name=CAMERA, pos=look.location, quat=_facing(look), fovy=look.fovy)
     quality, headlight = spec.visual.quality, spec.visual.headlight
     quality.offsamples = 0  # a fine picture averaged is cheaper on a CPU, and better
-    quality.numslices, quality.numstacks = 28, 16
+    quality.numslices, quality.numstacks = look.facets
     headlight.ambient, headlight.diffuse, headlight.specular = [0.42] * 3, [0.18] * 3, [0.0] * 3
     overhead = {"dir": [0.12, 0.30, -0.95], "diffuse": [0.34, 0.34, 0.33], "specular": [0.3] * 3}
     sides = [{"dir": [side * 0.85, 0.2, -0.5], "diffuse": [0.10, 0.10, 0.11], "specular": [0.0] * 3} for side in (-1, 1)]

@@ -30,7 +30,7 @@ from sgjepa.studies.school import Pupil, teach
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 STATE = "state"
 REFERENCES = ("expert", "still", "random")
-TRIES = {"mini": 2, "paper": 5}  # sampling seeds of a policy
+TRIES = {"paper": 5}  # sampling seeds of each training; where there are several trainings, one of its own is enough
 
 
 class ControlStudy(ActingStudy):
@@ -52,7 +52,7 @@ class ControlStudy(ActingStudy):
         for world, taught in by_world.items():
             place_ = asked.out / f"report-{world}"
             tried = [
-                *_references(taught[0].data, place_, TRIES.get(asked.size, 1)),
+                *_references(taught[0].data, place_, TRIES.get(asked.size, 1) * self.seeds(asked)),
                 *(place for pupil in taught for place in places[pupil.folder]),
             ]
             played[world] = gather_trials(tried)

@@ -23,7 +23,8 @@ Found = TypeVar("Found")
 class Pupil:
     """One policy to be trained and tried. run: the world model it sees through; None for the true state.
 
-    tries: sampling seeds. held_out: it drives training episodes that it did not learn from, not test episodes.
+    tries: sampling seeds, others for each training's seed. held_out: it drives training episodes that it did not learn from,
+    not test episodes.
     """
 
     run: Path | None
@@ -76,4 +77,5 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
         os._exit(1)  # the last update is saved; a pool's process would take up the next policy
     subject = trained(pupil.folder, dataset, held_out=pupil.held_out)
     begun = beginnings(dataset, held_out=pupil.held_out)
-    return pupil.folder, [trial(subject, dataset, sampling, begun) for sampling in range(pupil.tries)]
+    first = pupil.settings.seed * pupil.tries
+    return pupil.folder, [trial(subject, dataset, first + k, begun) for k in range(pupil.tries)]

@@ -27,11 +27,12 @@ from sgjepa.report.words import count, fixed
 from sgjepa.results.control import Played, gather_trials
 from sgjepa.studies.asked import Asked, Question
 from sgjepa.studies.cells import make_datasets
-from sgjepa.studies.control import STATE, TRIES, worlds
+from sgjepa.studies.control import STATE, worlds
 from sgjepa.studies.school import Pupil, teach
 
 RECIPE = "recipe"
 TABLE = "tables/tuning_policy.csv"
+TRIES = 2  # at each of the held-out episodes, which are few
 
 
 def grid(size: str) -> dict[str, PolicyConfig]:
@@ -87,7 +88,7 @@ class PolicyTuning(Question):
             for seed in range(seeds):
                 folder = asked.out / "policies" / f"{cell}-{asked.size}-seed{seed}"
                 cfg, data = replace(settings[name], seed=seed), asked.datasets / f"{world}-{asked.size}"
-                found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES.get(asked.size, 1), held_out=True))
+                found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES, held_out=True))
         if not found:
             raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
         return found

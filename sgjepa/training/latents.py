@@ -36,11 +36,9 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
     """(N, T, ...) latents of all frames of a split; made on the first call, which shows its progress.
 
     folder: the run's. group: processes that share the work; all of them must call.
-    float32, but float16 for the patch grids of a foreign encoder, which are large.
     """
     check_fits(model, split)
-    large = model.frozen_encoder is not None and len(model.latent_shape) > 1
-    path, dtype = _path(model, split, folder), np.float16 if large else np.float32
+    path, dtype = _path(model, split, folder), np.float16 if in_half(model) else np.float32
     shape = (split.episodes, split.frames, *model.latent_shape)
 
     def fill(latents: np.ndarray | None) -> None:
@@ -59,6 +57,11 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
             fill(None)  # the others encode their share; the first process writes
     verify = parallel.rank(group) == 0
     return parallel.first_before_others(lambda: memory_map(path, shape, dtype, fill, verify=verify), group)
+
+
+def in_half(model: WorldModel) -> bool:
+    """Whether latents are kept in float16: the patch grids of a foreign encoder, which are large. Others are float32."""
+    return model.frozen_encoder is not None and len(model.latent_shape) > 1
 
 
 def _path(model: WorldModel, split: Split, folder: Path) -> Path:

@@ -18,7 +18,7 @@ from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.spatial import Arena, Look
 
 RADIUS, MASS = 0.075, 0.10  # m, kg
-LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0)
+LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0, facets=(16, 8))  # of 74 shapes
 ANCHOR = (0.0, 0.0, 0.45)
 FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
 BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal beside the ball's way
