@@ -1,8 +1,8 @@
-"""Where the milliseconds of a frame go in the worlds with a task, and what fewer points per pixel would save and cost.
+"""Where the milliseconds of a frame go in the worlds with a task, and what fewer points or facets would save and cost.
 
 CPU time of the parts of a step at the mini size, under the demonstrator. Then the whole picture with 1 x 1 to 4 x 4 points
 for what moves: its time, and its PSNR against the 4 x 4 of every dataset and against 16 x 16, over all pixels and over those
-that ever change.
+that ever change. Then the same with fewer facets of curved surfaces, in turn, against 60 x 40.
 
     python benchmarks/frame.py                              # writes benchmarks/results/frame.json
     python benchmarks/frame.py --worlds franka_basket --steps 20 --out trial.json
@@ -28,6 +28,7 @@ import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL back
 
 WORLDS = [name for name, env in ENVS.items() if env.world.succeeds and issubclass(env, Spatial)]
 SIDE, FINE = 64, 16
+FINEST, FACETS = (60, 40), ((28, 16), (20, 12), (16, 8), (12, 6))  # around and along
 # part: what is timed, and where it is looked up
 PARTS: dict[str, tuple[Any, str]] = {
     "simulate": (Spatial, "advance"),
@@ -74,10 +75,14 @@ def begun(world: str) -> Any:
     return env
 
 
-def film(world: str, samples: int, steps: int) -> tuple[np.ndarray, float]:
-    """Frames (T, H, W, 3) float, and milliseconds of CPU time per picture."""
+def film(
+    world: str, steps: int, samples: int = layers.SAMPLES, facets: tuple[int, int] | None = None
+) -> tuple[np.ndarray, float]:
+    """Frames (T, H, W, 3) float, and milliseconds of CPU time per picture. facets: the world's own if None."""
     with patch.object(layers, "SAMPLES", samples):
         env = begun(world)
+        if facets:
+            env.model.vis.quality.numslices, env.model.vis.quality.numstacks = facets  # read when the painter starts
         frames, spent = [env.picture_of(env)], 0.0
         for _ in range(steps):
             env.advance(env.expert())
@@ -96,12 +101,12 @@ def psnr(one: np.ndarray, other: np.ndarray, where: np.ndarray) -> float | None:
 
 def samples(world: str, steps: int) -> list[dict[str, Any]]:
     """A row for each number of points."""
-    fine, usual = film(world, FINE, steps)[0], film(world, layers.SAMPLES, steps)[0]
+    fine, usual = film(world, steps, FINE)[0], film(world, steps)[0]
     everywhere = np.ones(fine.shape[:3], bool)
     changing = np.broadcast_to((np.abs(fine - fine[:1]).max(axis=-1) > 2).any(axis=0), everywhere.shape)
     found = []
     for count in range(1, layers.SAMPLES + 1):
-        frames, spent = min((film(world, count, steps) for _ in range(3)), key=lambda pair: pair[1])
+        frames, spent = min((film(world, steps, count) for _ in range(3)), key=lambda pair: pair[1])
         row: dict[str, Any] = {"points": f"{count} x {count}", "ms": spent}
         for name, other in ((f"{layers.SAMPLES} x {layers.SAMPLES}", usual), (f"{FINE} x {FINE}", fine)):
             row |= {f"psnr to {name}": psnr(frames, other, everywhere)}
@@ -110,19 +115,37 @@ def samples(world: str, steps: int) -> list[dict[str, Any]]:
     return found
 
 
+def facets(world: str, steps: int) -> list[dict[str, Any]]:
+    """A row for each fineness of curved surfaces; they take turns."""
+    fine = film(world, steps, facets=FINEST)[0]
+    everywhere = np.ones(fine.shape[:3], bool)
+    films = [{kind: film(world, steps, facets=kind) for kind in FACETS} for _ in range(3)]
+    times = {kind: float(np.median([one[kind][1] for one in films])) for kind in FACETS}
+    return [
+        {
+            "facets": f"{kind[0]} x {kind[1]}",
+            "ms": times[kind],
+            "ratio to the finest": times[FACETS[0]] / times[kind],
+            f"psnr to {FINEST[0]} x {FINEST[1]}": psnr(films[0][kind][0], fine, everywhere),
+        }
+        for kind in FACETS
+    ]
+
+
 def main() -> None:
     parser = record.parser(__doc__, __file__)
     parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS, metavar="WORLD")
     parser.add_argument("--steps", type=int, default=63)
     options = parser.parse_args()
-    result: dict[str, Any] = {"ms_per_step": {}, "samples": {}}
+    result: dict[str, Any] = {"ms_per_step": {}, "samples": {}, "facets": {}}
     for world in options.worlds:
         result["ms_per_step"][world] = anatomy(world, options.steps)
         result["samples"][world] = samples(world, options.steps)
+        result["facets"][world] = facets(world, options.steps)
         print(f"\n{world}, {SIDE} px, CPU ms per step")
         for name, spent in result["ms_per_step"][world].items():
             print(f"  {name:24s} {spent:6.2f}")
-        for row in result["samples"][world]:
+        for row in result["samples"][world] + result["facets"][world]:
             print(
                 "  "
                 + ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else str(value) for key, value in row.items())

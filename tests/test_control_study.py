@@ -77,3 +77,6 @@ def test_a_foreign_encoder_is_looked_through_by_policies_of_all_seeds() -> None:
         assert all(eyes[f"arm_catcher_ball_{method}-{seed}"] == f"arm_catcher_ball_{method}-{seed}" for seed in range(3))
     assert {eyes[f"arm_catcher_ball_dino-{seed}"] for seed in range(3)} == {"arm_catcher_ball_dino-0"}
     assert len(control.looked_through(chains)) == 3 + 3 + 1
+    trained = {cell.run.name.removeprefix("arm_catcher_ball_"): cell.run.train for cell in cells}
+    assert (trained["dino"].epochs, trained["dino"].updates) == (1, 1)
+    assert trained["gru"] == trained["lewm"] != trained["dino"]
