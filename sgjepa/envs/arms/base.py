@@ -120,17 +120,20 @@ class ArmWorld(Spatial):
 
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
-        arm, data, dt, before = self.arm, self.data, bounce.TIMESTEP, self.command.speeds
+        arm, data, before, ramp = self.arm, self.data, self.command.speeds, self.world.frame_dt / 2
         self.command = reach(arm, data, self.command, position, rotation, self.world.frame_dt)
-        start, after, ramp = data.qpos[arm.qpos].copy(), self.command.speeds, self.world.frame_dt / 2
+        start, after = data.qpos[arm.qpos].copy(), self.command.speeds
         gain = (after - before) / ramp
+        t = bounce.TIMESTEP * np.arange(1, self.substeps + 1)[:, None]  # (S, 1) s
+        rises = (t <= ramp).ravel()
+        # (S, J) where the joints are told to be after each substep, and how fast: half the time the speeds change
+        joints = np.where(
+            t <= ramp, start + before * t + gain * (t * t / 2), start + (before - after) * (ramp / 2) + after * t
+        )
+        speeds = np.where(t <= ramp, before + gain * t, after)
         self.touched[:] = False
-        for step in range(1, self.substeps + 1):
-            t = step * dt
-            if t <= ramp:
-                arm.follow(data, start + before * t + gain * (t * t / 2), before + gain * t, gain)
-            else:
-                arm.follow(data, start + (before - after) * (ramp / 2) + after * t, after)
+        for place, speed, rising in zip(joints, speeds, rises.tolist(), strict=True):
+            arm.follow(data, place, speed, gain if rising else None)
             mujoco.mj_step(self.model, data)
             if data.ncon:
                 kinds = self._kind[data.contact.geom].max(axis=1)
