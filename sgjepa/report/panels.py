@@ -64,8 +64,9 @@ def panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float
         axis = figure.add_subplot()
         yield axis
         axis.set_title(textwrap.fill(axis.get_title(loc="left"), int(8.8 * size[0])))  # so many letters fit into an inch
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once; savefig would do it again for each file
+        layout: Any = figure.get_layout_engine()
+        layout.execute(figure)  # once; each of the files would do it again
+        figure.set_layout_engine("none")
         png, svg = io.BytesIO(), io.BytesIO()
         canvas.print_png(png, metadata={"Software": None})
         vector: Any = FigureCanvasSVG(figure)
