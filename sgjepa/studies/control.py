@@ -48,7 +48,9 @@ class ControlStudy(ActingStudy):
         by_world: dict[str, list[Pupil]] = {}
         for chain, eye in eyes_of(chains).items():
             by_world.setdefault(world_of(chain), []).extend(pupils(chain, eye.folder, asked))
-        places = teach([pupil for some in by_world.values() for pupil in some], asked.workers)
+        everyone = [pupil for some in by_world.values() for pupil in some]
+        # those not told the law last: begun together with the one that sees the same, both would encode it
+        places = teach(sorted(everyone, key=lambda pupil: not pupil.settings.law), asked.workers)
         pages, played = {}, {}
         for world, taught in by_world.items():
             place_ = asked.out / f"report-{world}"
