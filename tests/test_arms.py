@@ -43,6 +43,17 @@ def play(env: ArmWorld, seed: int, gravity: float, plan: str | None = None, step
     return seen
 
 
+@pytest.mark.parametrize("world", ["arm_catcher_ball", "arm_paddle_ball"])
+def test_a_posture_is_searched_for_once_and_belongs_to_nobody(world: str) -> None:
+    base._postures.clear()
+    first, second = make(world), make(world)
+    found = first._rest.copy()  # type: ignore[attr-defined]
+    first._rest += 1.0  # type: ignore[attr-defined]
+    assert len(base._postures) == 1
+    assert np.array_equal(second._rest, found)  # type: ignore[attr-defined]
+    assert np.array_equal(make(world)._rest, found)  # type: ignore[attr-defined]
+
+
 def rest(env: ArmWorld) -> np.ndarray:
     """The control that leaves the tool as it was at reset: Franka's blade looks up by 25 degrees, the others are level."""
     tilt = {"franka_basket": (math.pi / 2, math.radians(25)), "arm_paddle_ball": (0.0, 0.0), "arm_catcher_ball": ()}

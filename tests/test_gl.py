@@ -23,7 +23,7 @@ ctypes.CDLL = hidden
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
+    clean = {key: value for key, value in os.environ.items() if key not in ("MUJOCO_GL", "LP_NUM_THREADS")}  # ours, set here
     return subprocess.run(
         [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=False, timeout=600
     )
@@ -54,6 +54,17 @@ def test_an_absent_choice_falls_back_to_one_that_works() -> None:
         pytest.skip("this machine has all backends or none")
     done = run("from sgjepa.envs import gl; print(gl.prove())", MUJOCO_GL=absent[0])
     assert done.stdout.strip() == working[0], done.stderr
+
+
+@pytest.mark.opengl
+def test_a_cpu_draws_without_threads_of_its_own() -> None:
+    """llvmpipe reads its setting once, when it first starts: in our probe."""
+    done = run(
+        "from pathlib import Path\nfrom sgjepa.envs import ENVS\nENVS['approach_ball'](image_size=16).reset(seed=0)\n"
+        "print(*(task.read_text().strip() for task in Path('/proc/self/task').glob('*/comm')))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "llvmpipe" not in done.stdout
 
 
 def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

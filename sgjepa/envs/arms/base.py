@@ -26,6 +26,7 @@ from sgjepa.envs.robots.kinematics import Arm, rotation_vector, turned
 from sgjepa.envs.robots.robot import Robot
 from sgjepa.envs.spatial import Look, Spatial
 
+_postures: dict[tuple[object, ...], np.ndarray] = {}  # found in this process, by world and pose
 _MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
 
 
@@ -70,6 +71,13 @@ class ArmWorld(Spatial):
         self._site = self.model.site(TOOL).id
         self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
         self.command = Command(np.zeros(3), np.eye(3), self.arm.home, np.zeros_like(self.arm.home))
+
+    def _posture(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+        """The best joints for a pose, to begin from. Searched for once in a process: worlds of a kind have the same arm."""
+        asked = type(self), position.tobytes(), rotation.tobytes()
+        if asked not in _postures:
+            _postures[asked] = self.arm.search(position, rotation).joints
+        return _postures[asked].copy()
 
     def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
         """Put the ball there, at rest orientation, and clear what the last episode left."""

@@ -68,11 +68,11 @@ def choose() -> str:
         _too_late = True
     if not sys.platform.startswith("linux") or _too_late or asked in _OTHERS:
         return asked
+    # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores; a probe starts it
+    os.environ.setdefault("LP_NUM_THREADS", "0")
     order = [asked, *(name for name in PROBES if name != asked)] if asked else list(PROBES)
     backend = "off" if not known() else next((name for name in order if PROBES[name]()), "off")
     os.environ["MUJOCO_GL"] = backend
-    # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores
-    os.environ.setdefault("LP_NUM_THREADS", "0")
     return backend
 
 

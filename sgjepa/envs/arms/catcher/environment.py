@@ -111,7 +111,7 @@ class ArmCatcherBall(ArmWorld):
 
     def _build(self) -> None:
         self._adopt(*build(), SURFACES)
-        self._rest = self.arm.search(START, UPRIGHT).joints
+        self._rest = self._posture(START, UPRIGHT)
         self.attempt = Attempt()
 
     # --- the start ----------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class ArmPaddleBall(ArmWorld):
 
     def _build(self) -> None:
         self._adopt(*build(), SURFACES)
-        self._rest = self.arm.search(np.array([*CENTRE, START_HEIGHT]), np.eye(3)).joints
+        self._rest = self._posture(np.array([*CENTRE, START_HEIGHT]), np.eye(3))
         self.attempt = Attempt()
 
     def _launch(self, rng: np.random.Generator) -> None:
