@@ -133,14 +133,12 @@ class ArmWorld(Spatial):
         start, after = data.qpos[arm.qpos].copy(), self.command.speeds
         gain = (after - before) / ramp
         t = bounce.TIMESTEP * np.arange(1, self.substeps + 1)[:, None]  # (S, 1) s
-        rises = (t <= ramp).ravel()
-        # (S, J) where the joints are told to be after each substep, and how fast: half the time the speeds change
-        joints = np.where(
-            t <= ramp, start + before * t + gain * (t * t / 2), start + (before - after) * (ramp / 2) + after * t
-        )
-        speeds = np.where(t <= ramp, before + gain * t, after)
+        rises = t <= ramp  # half the time the speeds change
+        # (S, J) where the joints are told to be after each substep, and how fast
+        joints = np.where(rises, start + before * t + gain * (t * t / 2), start + (before - after) * (ramp / 2) + after * t)
+        speeds = np.where(rises, before + gain * t, after)
         self.touched[:] = False
-        for place, speed, rising in zip(joints, speeds, rises.tolist(), strict=True):
+        for place, speed, rising in zip(joints, speeds, rises[:, 0].tolist(), strict=True):
             arm.follow(data, place, speed, gain if rising else None)
             mujoco.mj_step(self.model, data)
             if data.ncon:
