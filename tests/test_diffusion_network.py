@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
+from sgjepa.control.mish import Mish
 from sgjepa.control.network import NetworkConfig
 from sgjepa.control.schedule import (
     Diffusion,
@@ -193,3 +195,17 @@ def test_the_network_answers_for_every_control_and_depends_on_all_it_is_told() -
 def test_a_network_that_cannot_be_is_refused(settings: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         NetworkConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_mish_and_its_derivative_are_pytorchs_also_where_an_exponential_would_overflow() -> None:
+    for kind, close in ((torch.float64, 1e-14), (torch.float32, 2e-6)):
+        x = torch.cat([torch.linspace(-60, 60, 2001), torch.tensor([-1e4, 0.0, 1e4])]).to(kind)
+        slopes = torch.randn(x.shape, dtype=kind, generator=torch.Generator().manual_seed(0))
+        found = []
+        for way in (Mish(), F.mish):
+            given = x.clone().requires_grad_()
+            y = way(given)
+            y.backward(slopes)
+            found.append((y.detach(), given.grad))
+        torch.testing.assert_close(found[0], found[1], atol=close, rtol=close)
+    assert torch.autograd.gradcheck(Mish(), torch.linspace(-30, 30, 50, dtype=torch.float64, requires_grad=True))

@@ -181,7 +181,7 @@ def test_a_face_that_leans_a_little_to_either_side_is_learned_as_nearly_the_same
 
 def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path) -> None:
     """Train, and be stopped dead when the loss is asked for the time number `count`."""
-    real, calls = learn._loss, []
+    real, calls = learn.noise_loss, []
 
     def stopping(*arguments: object) -> object:
         calls.append(1)
@@ -190,7 +190,7 @@ def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path)
         return real(*arguments)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learn, "_loss", stopping)
+        patch.setattr(learn, "noise_loss", stopping)
         with pytest.raises(KeyboardInterrupt):
             train_policy(TINY, state, caught, folder)
 

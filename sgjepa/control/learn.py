@@ -79,7 +79,7 @@ def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path
             numbers = training.drawn(cfg.seed, step, cfg.batch)
             for group in optimiser.param_groups:
                 group["lr"] = cfg.lr * rate(step, cfg)
-            loss = _loss(cfg, network, training.batch(numbers), mix(cfg.seed, step, NOISE))
+            loss = noise_loss(cfg, network, training.batch(numbers), mix(cfg.seed, step, NOISE))
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -133,11 +133,11 @@ def validate(cfg: PolicyConfig, network: Network, windows: Windows) -> float:
     size = min(cfg.batch, len(windows))
     count = min(len(windows) // size, cfg.validation)
     chosen = np.linspace(0, len(windows) - 1, count * size).astype(int).reshape(count, size)
-    found = [_loss(cfg, network, windows.batch(some), mix(0, index, NOISE)) for index, some in enumerate(chosen)]
+    found = [noise_loss(cfg, network, windows.batch(some), mix(0, index, NOISE)) for index, some in enumerate(chosen)]
     return float(torch.stack(found).mean())
 
 
-def _loss(cfg: PolicyConfig, network: Network, batch: tuple[Tensor, Tensor, Tensor], seed: int) -> Tensor:
+def noise_loss(cfg: PolicyConfig, network: Network, batch: tuple[Tensor, Tensor, Tensor], seed: int) -> Tensor:
     """Mean squared error of the predicted noise, at a step drawn for every window."""
     generator = torch.Generator().manual_seed(seed)
     seen, law, controls = batch

@@ -15,6 +15,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from sgjepa.control.mish import Mish
+
 
 class Block(nn.Module):
     """Two convolutions; between them the condition scales and shifts every channel."""
@@ -22,7 +24,7 @@ class Block(nn.Module):
     def __init__(self, before: int, after: int, condition: int, kernel: int, groups: int):
         super().__init__()
         self.first = conv(before, after, kernel, groups)
-        self.film = nn.Sequential(nn.Mish(), nn.Linear(condition, 2 * after))
+        self.film = nn.Sequential(Mish(), nn.Linear(condition, 2 * after))
         self.second = conv(after, after, kernel, groups)
         self.skip = nn.Conv1d(before, after, 1) if before != after else nn.Identity()
 
@@ -35,7 +37,7 @@ class Block(nn.Module):
 
 def conv(before: int, after: int, kernel: int, groups: int) -> nn.Sequential:
     """Convolution, GroupNorm, Mish."""
-    return nn.Sequential(nn.Conv1d(before, after, kernel, padding=kernel // 2), nn.GroupNorm(groups, after), nn.Mish())
+    return nn.Sequential(nn.Conv1d(before, after, kernel, padding=kernel // 2), nn.GroupNorm(groups, after), Mish())
 
 
 class StepEmbedding(nn.Module):
@@ -48,7 +50,7 @@ class StepEmbedding(nn.Module):
         half = width // 2
         frequencies = torch.exp(-math.log(10_000) / (half - 1) * torch.arange(half))
         self.register_buffer("frequencies", frequencies, persistent=False)
-        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.Mish(), nn.Linear(4 * width, width))
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), Mish(), nn.Linear(4 * width, width))
 
     def forward(self, step: Tensor) -> Tensor:
         """step (B,) -> (B, width)"""
