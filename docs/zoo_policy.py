@@ -48,6 +48,7 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
             world=there.world,
             sees=there.source.name,
             law=there.config["law"],
+            pose=there.source.pose,
             seed=there.config["seed"],
             updates=there.config["updates"],
             data=there.data,

@@ -36,7 +36,7 @@ from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import Measure
 from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
-from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials
+from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials, source_label
 from sgjepa.studies.control_findings import summary
 from sgjepa.training import checkpoint
 
@@ -87,6 +87,13 @@ def policy(dataset: Dataset, place: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def posed(dataset: Dataset, policy: Path, place: Path) -> Path:
+    """One that is told the catcher's own pose beside the same frames."""
+    features = open_features(place / "runs" / "tiny", WORLD, pose=True)
+    return train_policy(TINY, features, dataset, place / "policies" / "posed")
+
+
+@pytest.fixture(scope="module")
 def still(dataset: Dataset, place: Path) -> Path:
     return trial(untrained("still", dataset, place / "out"), dataset, 0)
 
@@ -99,8 +106,11 @@ def chance(dataset: Dataset, place: Path) -> Path:
 # --- the trial -----------------------------------------------------------------------------------------------------
 
 
-def test_a_learned_policy_does_the_same_alone_and_side_by_side(dataset: Dataset, policy: Path) -> None:
-    driver, settings = load_policy(policy), dataset.settings
+@pytest.mark.parametrize("which", ["policy", "posed"])
+def test_a_learned_policy_does_the_same_alone_and_side_by_side(
+    dataset: Dataset, which: str, request: pytest.FixtureRequest
+) -> None:
+    driver, settings = load_policy(request.getfixturevalue(which)), dataset.settings
     together = drive_in_waves(driver, settings, "test", [0, 2, 3], 1, processes=2)
     alone = drive_in_waves(driver, settings, "test", [3], 1)
     for mine, all_ in ((alone.rows, together.rows), (alone.controls, together.controls)):
@@ -431,6 +441,11 @@ def test_bad_input_is_one_line(
     assert line in said
     assert len(said.strip().splitlines()) == 1
     assert not (tmp_path / "page").exists()
+
+
+def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: Path, posed: Path) -> None:
+    labels = [source_label(trained(place, dataset).driver, CATCHER) for place in (policy, posed)]
+    assert labels[1] == f"{labels[0]}, told its pose"
 
 
 def test_no_world_is_forgotten() -> None:

@@ -12,7 +12,7 @@ from conftest import small
 from sgjepa.control.policy_record import read_policy
 from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
-from sgjepa.studies import control
+from sgjepa.studies import control, control_pose
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.chains import Chain
 
@@ -25,8 +25,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = small("arm_catcher_ball", image_size=64)
     few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=3))
     collect(few, folder / "datasets" / DATA, workers=2)
-    control.STUDY.run(Asked("mini", folder / "out", folder / "datasets", seeds=1, updates=2, only=["arm_catcher_ball_gru"]))
+    control.STUDY.run(asked(folder, "out"))
     return folder
+
+
+def asked(folder: Path, out: str) -> Asked:
+    """Both studies share their world models."""
+    few = ["arm_catcher_ball_gru"]
+    return Asked("mini", folder / out, folder / "datasets", seeds=1, updates=2, only=few, runs=folder / "runs")
 
 
 @pytest.mark.slow
@@ -56,6 +62,34 @@ def test_all_drive_the_same_episodes_and_are_on_one_page(place: Path) -> None:
     own = place / "out/report-arm_catcher_ball/index.html"
     assert own.is_file()
     assert f'href="../{own.parent.name}/index.html"' in page.read_text()
+
+
+@pytest.mark.slow
+def test_the_same_world_models_serve_policies_that_are_told_their_pose(place: Path) -> None:
+    models = "runs/*/model.safetensors"
+    before = {path: path.stat().st_mtime_ns for path in place.glob(models)}
+    page = control_pose.STUDY.run(asked(place, "pose"))
+    assert before
+    assert {path: path.stat().st_mtime_ns for path in place.glob(models)} == before
+    with (page.parent / "tables/finding.csv").open() as file:
+        rows = {row["policy"]: row for row in csv.DictReader(file)}
+    assert list(rows)[3:] == ["SG-JEPA (GRU), told its pose", "arm's pose alone", "true state"]
+    assert not rows["SG-JEPA (GRU), told its pose"]["paper, all (%)"], "the paper has no such policy"
+    assert "on SG-JEPA's features a policy, told its pose, succeeds" in (page.parent / "answer.txt").read_text()
+
+
+def test_a_policy_differs_from_another_in_its_name_or_in_nothing(tmp_path: Path) -> None:
+    """Policies of both studies in one folder would not be taken for one another; the true state's are the same."""
+    cell = next(cell for cell in control.models("mini") if cell.run.name == "arm_catcher_ball_gru")
+    chain = Chain(cell.run, tmp_path, 1, cell=cell.run.name)
+    one, other = (
+        study.pupils(chain, tmp_path / "run", asked(tmp_path, "out")) for study in (control.STUDY, control_pose.STUDY)
+    )
+    by_folder = {pupil.folder.name: pupil for pupil in (*one, *other)}
+    assert len(by_folder) == len(one) + len(other) - 1
+    assert all(by_folder[pupil.folder.name] == pupil for pupil in (*one, *other))
+    assert [(pupil.run is None, pupil.pose) for pupil in other] == [(False, True), (True, True), (True, False)]
+    assert all(pupil.settings.law for pupil in other)
 
 
 def test_every_world_with_a_task_is_asked() -> None:

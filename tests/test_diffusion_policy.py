@@ -20,6 +20,7 @@ from sgjepa.control.diffusion import DiffusionPolicy, load_policy
 from sgjepa.control.features import ModelFeatures, StateFeatures, in_blocks, open_features
 from sgjepa.control.learn import follow, rate, train_policy
 from sgjepa.control.network import NetworkConfig
+from sgjepa.control.policy import posed
 from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
 from sgjepa.control.schedule import Diffusion
 from sgjepa.control.tasks import executable, learned
@@ -352,6 +353,30 @@ def test_frames_are_seen_through_the_run_as_in_training(caught: Dataset, run: Pa
     assert np.array_equal(drive(found, frames[[1]], caught.train.law[[1]], [1], frames=3)[0], together[1])
 
 
+def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: Path, tmp_path: Path) -> None:
+    """What the loop shows is what was stored; a pose that moves changes what is done, the ball's state is not seen."""
+    world, three = find(CATCHER).world, np.arange(3)
+    features, alone = (open_features(one, world, pose=True) for one in (run, None))
+    frames, states, laws = caught.train.pixels(three), seen_states(caught.train)[three], caught.train.law[:3]
+    own = states[:, :, len(world.state) :]
+    rows = [[posed(frames[i, t], own[i, t]) for t in range(3)] for i in three]
+    shown = np.array([np.stack(row) for row in rows])  # (3, T)
+    stored = features.of_split(caught.train, three)
+    np.testing.assert_allclose(features.of_seen(shown[:, 2]), stored[:, 2], atol=1e-5)
+    assert np.array_equal(stored[..., -alone.width :], alone.of_split(caught.train, three))
+    assert np.array_equal(alone.of_seen(states[:, 2]), own[:, 2])
+    found = load_policy(train_policy(TINY, features, caught, tmp_path / "posed"))
+    blind = load_policy(train_policy(TINY, alone, caught, tmp_path / "alone"))
+    assert (found.sees, blind.sees) == ("posed", "state")
+    moved, fallen = shown.copy(), states.copy()
+    moved["own"] += 0.1
+    fallen[..., : len(world.state)] += 1.0
+    assert not np.array_equal(drive(found, shown, laws, [0, 1, 2], 1), drive(found, moved, laws, [0, 1, 2], 1))
+    assert np.array_equal(drive(blind, states, laws, [0, 1, 2]), drive(blind, fallen, laws, [0, 1, 2]))
+    with pytest.raises(InputError, match="square has no robot that could know its own pose"):
+        open_features(None, find("square").world, pose=True)
+
+
 def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Dataset, run: Path, tmp_path: Path) -> None:
     """They are kept in half precision, so a policy learned from rounded ones."""
     transformers = pytest.importorskip("transformers")
@@ -460,3 +485,9 @@ def test_the_command_line_trains_on_the_state_and_on_a_run(
     assert there.settings.source.name == "tiny"
     assert cli.main(["policy", "state"]) == 3
     assert "--dataset" in capsys.readouterr().err
+    assert cli.main(["policy", str(run), "--datasets", str(caught.path.parent), "--pose", *few]) == 0
+    assert read_policy(tmp_path / "policies" / "tiny-mini-pose-seed0").settings.source.pose
+    assert cli.main(["policy", "pose", "--dataset", str(caught.path), *few]) == 0
+    assert read_policy(tmp_path / "policies" / "arm_catcher_ball_pose-mini-seed0").settings.source.name == "pose"
+    assert cli.main(["policy", "pose", "--dataset", str(caught.path), "--pose"]) == 3
+    assert "--pose goes with a RUN" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from sgjepa.core.errors import InputError
 ABOUT = "train a diffusion policy on a finished run's features, or on the true state; interrupted, the same command goes on"
 EXAMPLE = "sgjepa policy runs/arm_catcher_ball_gru-mini-seed0 --size mini"
 POLICIES = Path("policies")
-STATE = Path("state")
+WITHOUT_RUN = (Path("state"), Path("pose"))
 
 
 def flags(parser: ArgumentParser) -> None:
@@ -22,7 +22,8 @@ def flags(parser: ArgumentParser) -> None:
         "run_folder",
         type=shared.run,
         metavar="RUN",
-        help="folder that `sgjepa train` made, or zoo:NAME; or the word state: sees the true state of --dataset",
+        help="folder that `sgjepa train` made, or zoo:NAME; or a word: state sees the true state of --dataset, pose the "
+        "robot's own pose alone",
     )
     shared.dataset_flags(parser)
     parser.add_argument(
@@ -31,6 +32,7 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
     parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
+    parser.add_argument("--pose", action="store_true", help="tell the policy the robot's own pose beside the run's features")
     parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
     parser.add_argument("--out", type=Path, metavar="DIR", help="its folder (default: policies/RUN-SIZE-seedN)")
 
@@ -47,24 +49,38 @@ def run(options: Namespace) -> None:
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     chosen = replace(policy(options.size), seed=options.seed, law=not options.no_law, **changes)
     dataset = _dataset(options)
-    features = open_features(None if options.run_folder == STATE else options.run_folder, find(dataset.settings.world).world)
+    seen, pose = _looks_at(options)
+    features = open_features(seen, find(dataset.settings.world).world, pose)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
+
+
+def _looks_at(options: Namespace) -> tuple[Path | None, bool]:
+    """The run, if there is one, and whether the pose is told; without a run: whether nothing else is."""
+    if options.run_folder not in WITHOUT_RUN:
+        return options.run_folder, options.pose
+    if options.pose:
+        raise InputError("--pose goes with a RUN: `state` sees the pose already, and `pose` nothing else; leave it out")
+    return None, options.run_folder.name == "pose"
 
 
 def _dataset(options: Namespace) -> Any:
     from sgjepa.training.data import open_existing
 
-    if options.run_folder != STATE:
+    if options.run_folder not in WITHOUT_RUN:
         return shared.dataset_of(options)
     if options.dataset is None:
-        raise InputError("a policy that sees the true state has no run, and so no dataset: say which with --dataset DIR")
+        raise InputError(
+            f"a policy that sees the {options.run_folder} alone has no run, and so no dataset: say which with --dataset DIR"
+        )
     return open_existing(options.dataset, verify=True)
 
 
 def _place(options: Namespace, dataset: Any) -> Path:
-    name = options.run_folder.resolve().name if options.run_folder != STATE else f"{dataset.settings.world}_state"
-    return POLICIES / f"{name}-{options.size}{'-nolaw' if options.no_law else ''}-seed{options.seed}"
+    alone = options.run_folder in WITHOUT_RUN
+    name = f"{dataset.settings.world}_{options.run_folder}" if alone else options.run_folder.resolve().name
+    ways = f"{'-pose' if options.pose else ''}{'-nolaw' if options.no_law else ''}"
+    return POLICIES / f"{name}-{options.size}{ways}-seed{options.seed}"
 
 
 def _say_trained(folder: Path) -> None:

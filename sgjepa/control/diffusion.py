@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from sgjepa.control.config import PolicyConfig
-from sgjepa.control.features import Features, ModelFeatures, device, in_blocks, open_features
+from sgjepa.control.features import Features, device, in_blocks, open_features
 from sgjepa.control.network import Network
 from sgjepa.control.policy import View
-from sgjepa.control.policy_record import RECORD, STATE, WEIGHTS, PolicyRecord, read_policy
+from sgjepa.control.policy_record import POSE, RECORD, STATE, WEIGHTS, PolicyRecord, read_policy
 from sgjepa.control.schedule import Diffusion, Sampler, sample
 from sgjepa.control.tasks import executable, task_of
 from sgjepa.core import config, files
@@ -197,13 +197,13 @@ def _sampling(usual: Diffusion, sampler: Sampler | None, steps: int | None) -> D
 def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
     """What the policy was trained to see, after a check that it is still the same."""
     source = record.settings.source
-    if source.name == STATE and not source.run:
-        return open_features(None, find(record.settings.world).world)
+    world = find(record.settings.world).world
+    if source.name in (STATE, POSE) and not source.run:
+        return open_features(None, world, pose=source.name == POSE)
     place = folder / source.run if run is None else run
     if not place.is_dir():
         raise InputError(f"{folder} sees through the run {source.name}, and {place} does not exist; put that run back there")
-    found = open_features(place, find(record.settings.world).world)
-    assert isinstance(found, ModelFeatures)
+    found = open_features(place, world, source.pose)
     if found.source(folder).model != source.model:
         raise InputError(
             f"{folder} was trained on other weights of {source.name} than {place} has now; train the policy again in "

@@ -1,9 +1,10 @@
-"""What a policy looks at: the frozen features of a finished run's model, or the true state of the world."""
+"""What a policy looks at: a finished run's frozen features, with the robot's own pose or without; or no pictures."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.control.policy import View
-from sgjepa.control.policy_record import STATE, Source
+from sgjepa.control.policy_record import POSE, STATE, Source
 from sgjepa.control.tilt import to_vector
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
@@ -55,22 +56,29 @@ class Features(Protocol):
 
 
 class StateFeatures:
-    """The true state joined with the robot's own pose; angles of a blade as a vector."""
+    """The true state joined with the robot's own pose, or that alone; angles of a blade as a vector."""
 
     sees: View = "state"
 
-    def __init__(self, world: World):
-        self._names = [quantity.name for quantity in world.seen]
+    def __init__(self, world: World, pose_alone: bool = False):
+        self._name, self._first = (POSE, len(world.state)) if pose_alone else (STATE, 0)
+        self._names = [quantity.name for quantity in world.seen[self._first :]]
+        if not self._names:
+            raise InputError(f"{world.name} has no robot that could know its own pose (World.own); leave it out")
         self.width, self.pixels, self.encoder = len(self._names), None, None
 
     def source(self, folder: Path) -> Source:
-        return Source(STATE)
+        return Source(self._name)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return to_vector(seen_states(split)[episodes], self._names)
+        return self.of_seen(seen_states(split)[episodes])
 
     def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        return to_vector(np.asarray(seen, np.float32), self._names)
+        return self.of_values(seen[..., self._first :])
+
+    def of_values(self, values: np.ndarray) -> np.ndarray:
+        """Of the quantities themselves, (..., F)."""
+        return to_vector(np.asarray(values, np.float32), self._names)
 
 
 class ModelFeatures:
@@ -109,9 +117,31 @@ class ModelFeatures:
         return in_blocks(look, torch.from_numpy(np.ascontiguousarray(seen)).to(device())).cpu().numpy()
 
 
-def open_features(run: Path | None, world: World) -> Features:
-    """Of a finished run; None: of the true state."""
-    return StateFeatures(world) if run is None else ModelFeatures(run, *checkpoint.load_run(run))
+class PosedFeatures:
+    """A model's features, and beside them the robot's own pose, as robots know it without looking."""
+
+    sees: View = "posed"
+
+    def __init__(self, looked: ModelFeatures, own: StateFeatures):
+        self._looked, self._own = looked, own
+        self.width, self.pixels, self.encoder = looked.width + own.width, looked.pixels, looked.encoder
+
+    def source(self, folder: Path) -> Source:
+        return replace(self._looked.source(folder), pose=True)
+
+    def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
+        return np.concatenate([part.of_split(split, episodes) for part in (self._looked, self._own)], axis=-1)
+
+    def of_seen(self, seen: np.ndarray) -> np.ndarray:
+        return np.concatenate([self._looked.of_seen(seen["frame"]), self._own.of_values(seen["own"])], axis=-1)
+
+
+def open_features(run: Path | None, world: World, pose: bool = False) -> Features:
+    """Of a finished run, with the robot's own pose if asked for; None: of the true state, or of that pose alone."""
+    if run is None:
+        return StateFeatures(world, pose_alone=pose)
+    looked = ModelFeatures(run, *checkpoint.load_run(run))
+    return PosedFeatures(looked, StateFeatures(world, pose_alone=True)) if pose else looked
 
 
 def device() -> torch.device:

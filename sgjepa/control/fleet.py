@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.control.policy import View
+from sgjepa.control.policy import View, posed
 from sgjepa.control.start import Start
 from sgjepa.core import workers
 from sgjepa.data.config import DatasetConfig, make_env
@@ -64,6 +64,8 @@ class Crew:
     def _view(self, env: Env) -> np.ndarray:
         if self._sees == "frames":
             return self._envs[0].picture_of(env)
+        if self._sees == "posed":
+            return posed(self._envs[0].picture_of(env), env.seen_state()[len(env.world.state) :])
         return env.expert() if self._sees == "expert" else env.seen_state()
 
     def close(self) -> None:
@@ -122,7 +124,7 @@ class Fleet:
         for share, (over, views) in self._all("step", len(self._seen), lambda share: controls[share]):
             self._over[share] = over
             if views:
-                self._seen[share[~over]] = views
+                self._seen[share[~over]] = np.stack(views)
         return self._seen.copy(), self._over.copy()
 
     def pictures(self) -> np.ndarray:

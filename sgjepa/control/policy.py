@@ -9,8 +9,21 @@ import numpy as np
 
 from sgjepa.control.start import Start
 
-# what a policy is shown of an episode: its newest picture, its true state, or what the world's demonstrator would do
-View: TypeAlias = Literal["frames", "state", "expert"]
+# what a policy is shown of an episode: its newest picture, the same with the robot's own pose, its true state, or what the
+# world's demonstrator would do
+View: TypeAlias = Literal["frames", "posed", "state", "expert"]
+
+
+def posed(frame: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """A picture (h, w, 3) and the robot's own pose (P,) as one record, with the fields `frame` and `own`."""
+    return np.array((frame, own), [("frame", frame.dtype, frame.shape), ("own", np.float32, own.shape)])
+
+
+def pictures_in(seen: np.ndarray, sees: View) -> np.ndarray | None:
+    """The pictures among what N episodes show, (N, h, w, 3) uint8; None if there are none."""
+    if sees == "posed":
+        return np.asarray(seen["frame"])
+    return seen if sees == "frames" else None
 
 
 class Policy(Protocol):
@@ -29,7 +42,8 @@ class Policy(Protocol):
     def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
         """The controls from this frame to the next, (N, A) float32. Called once for every frame, the first one too.
 
-        seen: frames (N, h, w, 3) uint8, states (N, S) or the demonstrator's controls (N, A), as `sees` says.
+        seen: frames (N, h, w, 3) uint8, these in records with a pose (N,), states (N, S) or the demonstrator's controls
+        (N, A), as `sees` says.
         """
 
 

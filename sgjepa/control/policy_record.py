@@ -22,17 +22,18 @@ from sgjepa.core.stats import MinMax, ZScore
 from sgjepa.data.seeds import SPLIT_SEED
 
 RECORD, WEIGHTS = "policy.json", "policy.safetensors"
-STATE = "state"  # the source of a policy that sees the true state
+STATE, POSE = "state", "pose"  # sources of policies without pictures: the true state, the robot's own pose alone
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a policy looks at: features of a run's model, or the true state."""
+    """What a policy looks at: features of a run's model, the true state, or the robot's own pose."""
 
-    name: str  # of the run; "state"
+    name: str  # of the run; "state", "pose"
     run: str = ""  # the run's folder, seen from the policy's own
     model: str = ""  # SHA-256 of the run's weights
     split_seed: int = SPLIT_SEED  # of the episodes that are held out
+    pose: bool = False  # the robot's own pose beside the run's features
 
 
 @dataclass(frozen=True)

@@ -42,4 +42,5 @@ def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
     # policies on runs that differ in their training seed alone belong together
     shared |= {"source": re.sub(r"-seed\d+$", "", there.source.name), "data": dict(there.data)}
     shared |= {"encoder": policy.encoder} if policy.encoder else {}
+    shared |= {"pose": True} if there.source.pose else {}
     return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.control.cases import PLAN
+from sgjepa.control.policy_record import POSE, STATE
 from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, newcombe, wilson
@@ -34,6 +35,7 @@ FEW = 30  # episodes, below which a share's interval may be Wilson's
 RARE = 10  # episodes with the rarer outcome, the same
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
+TOLD_POSE = "told its pose"  # of a policy on features
 REFERENCES = {  # that learn nothing
     "expert": "demonstrator",
     "still": "holding still",
@@ -281,9 +283,11 @@ def label_of(trial: Trial) -> str:
 def source_label(driver: Driver, world: str) -> str:
     """What a trained policy looks at, in words."""
     source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
-    label = "true state" if source == "state" else LABELS.get(source, source)
+    label = {STATE: "true state", POSE: "arm's pose alone"}.get(source) or LABELS.get(source, source)
     if encoder := driver.settings.get("encoder"):  # a foreign one
         label = f"{label}, {encoder}"
+    if driver.settings.get("pose"):
+        label = f"{label}, {TOLD_POSE}"
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
 
 

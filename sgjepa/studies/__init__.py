@@ -9,6 +9,7 @@ from sgjepa.core.errors import unknown
 from sgjepa.studies import (
     conditioning,
     control,
+    control_pose,
     counterfactual,
     coverage,
     crossover,
@@ -64,6 +65,7 @@ _ALL: tuple[Answers, ...] = (
     coverage.STUDY,
     linear_surrogate.STUDY,
     control.STUDY,
+    control_pose.STUDY,
     planning.STUDY,
     tuning.STUDY,
     tuning.REACHER,
@@ -92,6 +94,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "linear_surrogate": (),
     "control": (),
     "planning": (),
+    "control_pose": (),
 }
 
 

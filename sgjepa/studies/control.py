@@ -11,9 +11,10 @@ are the same whatever its world model has learned: one of a single update serves
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sgjepa.control.policy_record import POSE, STATE
 from sgjepa.core import machine
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
@@ -24,18 +25,20 @@ from sgjepa.studies.acting import ActingStudy, model, world_of
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.control_findings import summary
+from sgjepa.studies.control_findings import OURS, summary
 from sgjepa.studies.school import Pupil, teach
 from sgjepa.training.run import Run
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
-STATE = "state"
 REFERENCES = ("expert", "still", "random")
 TRIES = {"paper": 5}  # sampling seeds of each training; where there are several trainings, one of its own is enough
 
 
+@dataclass(frozen=True)
 class ControlStudy(ActingStudy):
-    """As `Study`, for policies."""
+    """As `Study`, for policies. ours: the label of the one that is compared with the others."""
+
+    ours: str = OURS
 
     def run(self, asked: Asked) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
@@ -47,7 +50,7 @@ class ControlStudy(ActingStudy):
         run_chains(looked_through(chains), asked.datasets, asked.workers)
         by_world: dict[str, list[Pupil]] = {}
         for chain, eye in eyes_of(chains).items():
-            by_world.setdefault(world_of(chain), []).extend(pupils(chain, eye.folder, asked))
+            by_world.setdefault(world_of(chain), []).extend(self.pupils(chain, eye.folder, asked))
         everyone = [pupil for some in by_world.values() for pupil in some]
         # those not told the law last: begun together with the one that sees the same, both would encode it
         places = teach(sorted(everyone, key=lambda pupil: not pupil.settings.law), asked.workers)
@@ -60,7 +63,17 @@ class ControlStudy(ActingStudy):
             ]
             played[world] = gather_trials(tried)
             pages[world] = write_control(played[world], place_, self.command, ("references",))
-        return self.page(summary(played), pages, asked)
+        return self.page(summary(played, self.ours), pages, asked)
+
+    def pupils(self, chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:
+        """The policies that come with a world model; with SG-JEPA's those without the law and on the true state.
+
+        eye: the run whose features they see.
+        """
+        made = [pupil(chain, asked, eye)]
+        if chain.name.endswith("_gru"):
+            made += [pupil(chain, asked, eye, law=False), pupil(chain, asked, None)]
+        return made
 
 
 def worlds(size: str) -> list[str]:
@@ -90,22 +103,17 @@ def looked_through(chains: Sequence[Chain]) -> list[Chain]:
     return list(dict.fromkeys(eyes_of(chains).values()))
 
 
-def pupils(chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:
-    """The policies that see through a world model; with SG-JEPA's come the one that is not told the law and the state's.
-
-    eye: the run whose features they see.
-    """
-    name, data, seed = chain.name, asked.datasets / chain.run.data[0], chain.run.seed
-    settings = replace(policy(asked.size), seed=seed)
+def pupil(chain: Chain, asked: Asked, eye: Path | None, law: bool = True, pose: bool = False) -> Pupil:
+    """A policy with a world model's seed. eye: the run whose features it sees; None for none."""
+    seed, tries = chain.run.seed, TRIES.get(asked.size, 1)
+    settings = replace(policy(asked.size), seed=seed, law=law)
     settings = settings if asked.updates is None else replace(settings, updates=asked.updates)
-    eyes: list[tuple[Path | None, bool, str]] = [(eye, True, name)]
-    if name.endswith("_gru"):
-        eyes += [(eye, False, f"{name}_nolaw"), (None, True, f"{name.removesuffix('_gru')}_{STATE}")]
-    made, tries = asked.out / "policies", TRIES.get(asked.size, 1)
-    return [
-        Pupil(run, replace(settings, law=law), made / f"{named}-{asked.size}-seed{seed}", data, tries)
-        for run, law, named in eyes
-    ]
+    if eye is None:
+        named = f"{world_of(chain)}_{POSE if pose else STATE}"
+    else:
+        named = f"{chain.name}{'_pose' if pose else ''}{'' if law else '_nolaw'}"
+    folder = asked.out / "policies" / f"{named}-{asked.size}-seed{seed}"
+    return Pupil(eye, settings, folder, asked.datasets / chain.run.data[0], tries, pose=pose)
 
 
 def _references(data: Path, out: Path, tries: int) -> list[Path]:

@@ -21,8 +21,11 @@ OURS = "SG-JEPA (GRU)"
 TABLE = "tables/control.csv"
 
 
-def summary(played: Mapping[str, Played]) -> Finding:
-    """Success by world and policy, in and out of distribution, and what the differences on the same episodes say."""
+def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
+    """Success by world and policy, in and out of distribution, and what the differences on the same episodes say.
+
+    ours: the policy that the others are compared with. The paper has none that is told its pose.
+    """
     records: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
     words: list[str] = []
@@ -37,10 +40,10 @@ def summary(played: Mapping[str, Played]) -> Finding:
             cells = {region: _percent(interval) for region, interval in shown.items()}
             trainings = "" if player.reference else str(len(player.trainings))
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
-            said = paper.get(f"{world} {player.method}") if "not told" not in player.label else None
+            said = paper.get(f"{world} {player.method}") if "told" not in player.label else None
             rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
             curves.setdefault(player.label, []).append((place, shown["all"].percent()))
-        words += _said(world, one)
+        words += _said(world, one, ours)
         claims += _claims(world, one)
     head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
     caption = (
@@ -52,19 +55,19 @@ def summary(played: Mapping[str, Played]) -> Finding:
     return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
 
 
-def _said(world: str, played: Played) -> list[str]:
+def _said(world: str, played: Played, name: str) -> list[str]:
     """SG-JEPA's policy against the others, over all episodes."""
     players = {player.label: player for player in played.players}
-    ours = players.get(OURS)
+    ours = players.get(name)
     if ours is None:
         return []
     parts = []
     for label, other in players.items():
         if label != ours.label and not other.reference:
             parts.append(f"{_compared(played, ours, other)} the policy on {label}")
-    return (
-        [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy succeeds {join(parts)}."] if parts else []
-    )
+    told = f"{more}," if (more := name.removeprefix(OURS)) else ""  # what it is told besides
+    said = f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."
+    return [said] if parts else []
 
 
 def _claims(world: str, played: Played) -> Claims:

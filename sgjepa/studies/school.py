@@ -24,7 +24,7 @@ class Pupil:
     """One policy to be trained and tried. run: the world model it sees through; None for the true state.
 
     tries: sampling seeds, others for each training's seed. held_out: it drives training episodes that it did not learn from,
-    not test episodes.
+    not test episodes. pose: it is told the robot's own, and without a run nothing else.
     """
 
     run: Path | None
@@ -33,6 +33,7 @@ class Pupil:
     data: Path
     tries: int
     held_out: bool = False
+    pose: bool = False
 
 
 def teach(pupils: Sequence[Pupil], processes: int | None) -> dict[Path, list[Path]]:
@@ -70,7 +71,7 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
 
     torch.set_num_threads(1)
     dataset = open_dataset(pupil.data)
-    features = open_features(pupil.run, find(dataset.settings.world).world)
+    features = open_features(pupil.run, find(dataset.settings.world).world, pupil.pose)
     try:
         train_policy(pupil.settings, features, dataset, pupil.folder)
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.control.config import PolicyConfig
-from sgjepa.control.policy_record import Scores, read_policy
+from sgjepa.control.policy_record import STATE, Scores, read_policy
 from sgjepa.core import output
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.tables import to_csv
@@ -27,7 +27,7 @@ from sgjepa.report.words import count, fixed
 from sgjepa.results.control import Played, gather_trials
 from sgjepa.studies.asked import Asked, Question
 from sgjepa.studies.cells import make_datasets
-from sgjepa.studies.control import STATE, worlds
+from sgjepa.studies.control import worlds
 from sgjepa.studies.school import Pupil, teach
 
 RECIPE = "recipe"

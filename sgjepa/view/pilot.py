@@ -64,7 +64,7 @@ def open_pilot(folder: Path, name: str) -> Pilot:
     weights = policy.record.files[WEIGHTS]
     trials = own_trials(folder, weights)
     settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
-    pixels = policy.pixels or (settings.image_size if policy.sees == "frames" else _PIXELS)
+    pixels = policy.pixels or (settings.image_size if policy.sees in ("frames", "posed") else _PIXELS)
     return Pilot(
         name=name,
         label=source_label(driver_of(folder, policy), world),

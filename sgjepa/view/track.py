@@ -16,7 +16,7 @@ import numpy as np
 
 from sgjepa.control.closed_loop import driving
 from sgjepa.control.fleet import Fleet, Outcome
-from sgjepa.control.policy import Policy
+from sgjepa.control.policy import Policy, pictures_in
 from sgjepa.control.records import SPLIT
 from sgjepa.control.simple import Demonstrator
 from sgjepa.control.start import Start
@@ -96,9 +96,9 @@ class Track:
         seats = self._free.setdefault((question.world, name), [])
         seat = seats.pop() if seats else self._seat(pilot, name)
         try:
-            shown = seat.policy.sees == "frames"  # then what it sees is what there is to see, until it sees no more
             for moment in driving(seat.policy, seat.fleet, pilot.world, SPLIT, [start], question.sampling):
-                yield moment.seen if shown and not moment.over[0] else seat.fleet.pictures()
+                pictures = pictures_in(moment.seen, seat.policy.sees)  # what it sees is what there is to see, while it looks
+                yield seat.fleet.pictures() if pictures is None or moment.over[0] else pictures
             yield seat.fleet.outcomes()[0]
         finally:
             seats.append(seat)  # `begin` leaves nothing of the episode before

@@ -41,7 +41,7 @@ class PolicyCard:
 
     about: str
     world: str
-    sees: str  # the run's name; "state"
+    sees: str  # the run's name; "state", "pose"
     law: bool  # whether it is told
     seed: int
     updates: int
@@ -50,4 +50,5 @@ class PolicyCard:
     chosen: str
     rounded: Digests
     commit: str | None  # of the code that measured it
+    pose: bool = False  # whether it is told the robot's own pose beside what it sees
     files: Digests = field(default_factory=dict)
