@@ -13,7 +13,8 @@ from sgjepa.core.errors import InputError
 ABOUT = "train a diffusion policy on a finished run's features, or on the true state; interrupted, the same command goes on"
 EXAMPLE = "sgjepa policy runs/arm_catcher_ball_gru-mini-seed0 --size mini"
 POLICIES = Path("policies")
-WITHOUT_RUN = (Path("state"), Path("pose"))
+STATE, POSE = Path("state"), Path("pose")
+WITHOUT_RUN = (STATE, POSE)
 
 
 def flags(parser: ArgumentParser) -> None:
@@ -61,7 +62,7 @@ def _looks_at(options: Namespace) -> tuple[Path | None, bool]:
         return options.run_folder, options.pose
     if options.pose:
         raise InputError("--pose goes with a RUN: `state` sees the pose already, and `pose` nothing else; leave it out")
-    return None, options.run_folder.name == "pose"
+    return None, options.run_folder == POSE
 
 
 def _dataset(options: Namespace) -> Any:
