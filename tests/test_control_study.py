@@ -38,7 +38,7 @@ def asked(folder: Path, out: str) -> Asked:
 @pytest.mark.slow
 def test_policies_differ_in_nothing_but_what_they_look_at(place: Path) -> None:
     found = {path.name.removesuffix("-mini-seed0"): read_policy(path) for path in (place / "out/policies").iterdir()}
-    assert set(found) == {f"arm_catcher_ball_{name}" for name in ("gru", "gru_nolaw", "state")}
+    assert set(found) == {f"arm_catcher_ball_{name}" for name in ("gru", "gru_nolaw", "pose", "state")}
     configs = {name: dict(one.settings.config) for name, one in found.items()}
     assert [config.pop("law") for config in configs.values()].count(False) == 1
     assert all(config == next(iter(configs.values())) for config in configs.values())
@@ -57,7 +57,7 @@ def test_all_drive_the_same_episodes_and_are_on_one_page(place: Path) -> None:
         rows = list(csv.DictReader(file))
     policies = [row["policy"] for row in rows]
     assert policies[:3] == ["demonstrator", "holding still", "random controls"]
-    assert set(policies[3:]) == {"SG-JEPA (GRU)", "SG-JEPA (GRU), not told the law", "true state"}
+    assert set(policies[3:]) == {"SG-JEPA (GRU)", "SG-JEPA (GRU), not told the law", "arm's pose alone", "true state"}
     assert "on SG-JEPA's features a policy succeeds" in (page.parent / "answer.txt").read_text()
     own = place / "out/report-arm_catcher_ball/index.html"
     assert own.is_file()
@@ -79,14 +79,14 @@ def test_the_same_world_models_serve_policies_that_are_told_their_pose(place: Pa
 
 
 def test_a_policy_differs_from_another_in_its_name_or_in_nothing(tmp_path: Path) -> None:
-    """Policies of both studies in one folder would not be taken for one another; the true state's are the same."""
+    """Policies of both studies in one folder would not be taken for one another; without features they are the same."""
     cell = next(cell for cell in control.models("mini") if cell.run.name == "arm_catcher_ball_gru")
     chain = Chain(cell.run, tmp_path, 1, cell=cell.run.name)
     one, other = (
         study.pupils(chain, tmp_path / "run", asked(tmp_path, "out")) for study in (control.STUDY, control_pose.STUDY)
     )
     by_folder = {pupil.folder.name: pupil for pupil in (*one, *other)}
-    assert len(by_folder) == len(one) + len(other) - 1
+    assert len(by_folder) == len(one) + len(other) - 2
     assert all(by_folder[pupil.folder.name] == pupil for pupil in (*one, *other))
     assert [(pupil.run is None, pupil.pose) for pupil in other] == [(False, True), (True, True), (True, False)]
     assert all(pupil.settings.law for pupil in other)

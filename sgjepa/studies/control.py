@@ -1,8 +1,9 @@
 """Does a representation carry the dynamics? Diffusion policies on frozen features, in closed loop, in the three arm worlds.
 
 All policies are equal in everything but what they look at: data, windows, network, updates, sampler, executed steps, test
-episodes. References: the demonstrator above, holding still and random controls below, and the policy that sees the true
-state, which says what a representation costs. One policy is not told the law: is the difference in the features, or there?
+episodes. References: the demonstrator above, holding still and random controls below; the policy that sees the true state,
+which says what a representation costs; and the one that is told its own pose and sees nothing else, which says what is
+reached blindly. One policy is not told the law: is the difference in the features, or there?
 
 A seed is a whole pipeline: the world model with that seed, and the policy on it with the same. Features of a foreign encoder
 are the same whatever its world model has learned: one of a single update serves the policies of all seeds.
@@ -20,7 +21,7 @@ from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.recipes.policies import policy
 from sgjepa.report.control import write_control
-from sgjepa.results.control import gather_trials
+from sgjepa.results.control import TOLD_POSE, gather_trials
 from sgjepa.studies.acting import ActingStudy, model, world_of
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell
@@ -36,9 +37,14 @@ TRIES = {"paper": 5}  # sampling seeds of each training; where there are several
 
 @dataclass(frozen=True)
 class ControlStudy(ActingStudy):
-    """As `Study`, for policies. ours: the label of the one that is compared with the others."""
+    """As `Study`, for policies. pose: those on features are told the robot's own beside them."""
 
-    ours: str = OURS
+    pose: bool = False
+
+    @property
+    def ours(self) -> str:
+        """The label of the policy that is compared with the others."""
+        return f"{OURS}, {TOLD_POSE}" if self.pose else OURS
 
     def run(self, asked: Asked) -> Path:
         """Train the world models, then the policies, try all, and write a page for each world and one over all.
@@ -66,13 +72,14 @@ class ControlStudy(ActingStudy):
         return self.page(summary(played, self.ours), pages, asked)
 
     def pupils(self, chain: Chain, eye: Path, asked: Asked) -> list[Pupil]:
-        """The policies that come with a world model; with SG-JEPA's those without the law and on the true state.
+        """The policies that come with a world model; with SG-JEPA's those that stand for all. eye: the run they see through.
 
-        eye: the run whose features they see.
+        Whether the law or the features make the difference is asked of policies on features alone, as the paper has them.
         """
-        made = [pupil(chain, asked, eye)]
+        made = [pupil(chain, asked, eye, pose=self.pose)]
         if chain.name.endswith("_gru"):
-            made += [pupil(chain, asked, eye, law=False), pupil(chain, asked, None)]
+            made += [] if self.pose else [pupil(chain, asked, eye, law=False)]
+            made += [pupil(chain, asked, None, pose=True), pupil(chain, asked, None)]
         return made
 
 
