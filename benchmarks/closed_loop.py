@@ -54,7 +54,7 @@ def untrained(world: str, place: Path) -> tuple[DiffusionPolicy, DatasetConfig]:
     folder.mkdir()
     about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, files.provenance(), (world,))
     checkpoint.finish(folder, about, {run_folder.MODEL: run.model.build()})
-    cfg = replace(policy("mini"), updates=1, validation=1)
+    cfg = replace(policy("mini", world), updates=1, validation=1)
     seen = features.open_features(folder, find(world).world)
     return load_policy(train_policy(cfg, seen, made, place / "policy")), settings
 

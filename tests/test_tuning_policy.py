@@ -32,9 +32,9 @@ def leaves(tree: object, path: str = "") -> dict[str, object]:
     return {path: tree}
 
 
-@pytest.mark.parametrize("name", [name for name in grid("mini") if name != RECIPE])
+@pytest.mark.parametrize("name", [name for name in grid("mini", "arm_paddle_ball") if name != RECIPE])
 def test_a_setting_differs_from_the_recipe_in_one_thing(name: str) -> None:
-    usual, other = (leaves(config.to_dict(grid("mini")[one])) for one in (RECIPE, name))
+    usual, other = (leaves(config.to_dict(grid("mini", "arm_paddle_ball")[one])) for one in (RECIPE, name))
     assert len([key for key in usual if usual[key] != other[key]]) == 1
 
 

@@ -48,8 +48,9 @@ def run(options: Namespace) -> None:
 
     given = {"updates": options.updates, "save_every": options.save_every}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    chosen = replace(policy(options.size), seed=options.seed, law=not options.no_law, **changes)
     dataset = _dataset(options)
+    usual = policy(options.size, dataset.settings.world)
+    chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
     seen, pose = _looks_at(options)
     features = open_features(seen, find(dataset.settings.world).world, pose)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))

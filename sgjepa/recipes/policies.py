@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sgjepa.control.config import PolicyConfig
 from sgjepa.control.network import NetworkConfig
 from sgjepa.control.schedule import Diffusion
@@ -28,11 +30,19 @@ def mini() -> PolicyConfig:
     )
 
 
+def _quick(usual: PolicyConfig) -> PolicyConfig:
+    """A wider GRU and larger steps on half the windows: a third less time, and a lower loss on held-out episodes."""
+    return replace(usual, batch=usual.batch // 2, lr=3 * usual.lr, network=replace(usual.network, hidden=128))
+
+
 SIZES = {"mini": mini, "paper": paper}
+# chosen on the true state and held-out episodes of that world (docs/log.md)
+CHOSEN = {("mini", "arm_paddle_ball"): _quick}
 
 
-def policy(size: str) -> PolicyConfig:
-    """The settings of that size."""
+def policy(size: str, world: str) -> PolicyConfig:
+    """The settings of that size in that world: the same whatever a policy looks at."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
-    return SIZES[size]()
+    usual = SIZES[size]()
+    return CHOSEN[size, world](usual) if (size, world) in CHOSEN else usual

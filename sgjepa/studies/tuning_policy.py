@@ -35,9 +35,9 @@ TABLE = "tables/tuning_policy.csv"
 TRIES = 2  # at each of the held-out episodes, which are few
 
 
-def grid(size: str) -> dict[str, PolicyConfig]:
+def grid(size: str, world: str) -> dict[str, PolicyConfig]:
     """By name: the recipe, and what differs from it in one thing."""
-    usual = policy(size)
+    usual = policy(size, world)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     return {
@@ -46,8 +46,11 @@ def grid(size: str) -> dict[str, PolicyConfig]:
         "twice_updates": replace(usual, updates=2 * usual.updates),
         "third_rate": replace(usual, lr=0.3 * usual.lr),
         "half_batch": replace(usual, batch=usual.batch // 2),
+        "twice_batch": replace(usual, batch=2 * usual.batch),
         "half_width": replace(usual, network=replace(net, widths=halves)),
         "twice_width": replace(usual, network=replace(net, widths=doubles)),
+        "half_hidden": replace(usual, network=replace(net, hidden=net.hidden // 2)),
+        "twice_hidden": replace(usual, network=replace(net, hidden=2 * net.hidden)),
         "two_layers": replace(usual, network=replace(net, layers=2)),
         "twice_noise_steps": replace(usual, diffusion=replace(noise, steps=2 * noise.steps)),
     }
@@ -73,11 +76,8 @@ class PolicyTuning(Question):
 
     def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
         """By world."""
-        settings = grid(asked.size)
-        if asked.updates is not None:  # the shares of the grid stay
-            factor = asked.updates / settings[RECIPE].updates
-            settings = {name: replace(one, updates=max(1, round(one.updates * factor))) for name, one in settings.items()}
-        names = {f"{world}_{STATE}_{name}": (world, name) for world in worlds(asked.size) for name in settings}
+        settings = {world: grid(asked.size, world) for world in worlds(asked.size)}
+        names = {f"{world}_{STATE}_{name}": (world, name) for world, some in settings.items() for name in some}
         for pattern in asked.only:
             if not fnmatch.filter(names, pattern):
                 raise unknown("cell", pattern, names)
@@ -87,7 +87,10 @@ class PolicyTuning(Question):
                 continue
             for seed in range(seeds):
                 folder = asked.out / "policies" / f"{cell}-{asked.size}-seed{seed}"
-                cfg, data = replace(settings[name], seed=seed), asked.datasets / f"{world}-{asked.size}"
+                cfg, data = replace(settings[world][name], seed=seed), asked.datasets / f"{world}-{asked.size}"
+                if asked.updates is not None:  # the shares of the grid stay
+                    factor = asked.updates / settings[world][RECIPE].updates
+                    cfg = replace(cfg, updates=max(1, round(cfg.updates * factor)))
                 found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES, held_out=True))
         if not found:
             raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
