@@ -35,9 +35,10 @@ TABLE = "tables/tuning_policy.csv"
 TRIES = 2  # at each of the held-out episodes, which are few
 
 
-def grid(size: str, world: str) -> dict[str, PolicyConfig]:
-    """By name: the recipe, and what differs from it in one thing."""
+def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyConfig]:
+    """By name: the recipe, and what differs from it in one thing. updates: instead of the recipe's own number."""
     usual = policy(size, world)
+    usual = usual if updates is None else replace(usual, updates=updates)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     return {
@@ -76,7 +77,7 @@ class PolicyTuning(Question):
 
     def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
         """By world."""
-        settings = {world: grid(asked.size, world) for world in worlds(asked.size)}
+        settings = {world: grid(asked.size, world, asked.updates) for world in worlds(asked.size)}
         names = {f"{world}_{STATE}_{name}": (world, name) for world, some in settings.items() for name in some}
         for pattern in asked.only:
             if not fnmatch.filter(names, pattern):
@@ -88,9 +89,6 @@ class PolicyTuning(Question):
             for seed in range(seeds):
                 folder = asked.out / "policies" / f"{cell}-{asked.size}-seed{seed}"
                 cfg, data = replace(settings[world][name], seed=seed), asked.datasets / f"{world}-{asked.size}"
-                if asked.updates is not None:  # the shares of the grid stay
-                    factor = asked.updates / settings[world][RECIPE].updates
-                    cfg = replace(cfg, updates=max(1, round(cfg.updates * factor)))
                 found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES, held_out=True))
         if not found:
             raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
