@@ -36,7 +36,8 @@ from sgjepa.envs import ENVS, find
 from sgjepa.envs.world import Measure
 from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
-from sgjepa.results.control import BOOTSTRAP, WILSON, Player, Trial, gather_trials, source_label
+from sgjepa.report.control_tables import differences, differences_html
+from sgjepa.results.control import BOOTSTRAP, WILSON, Played, Player, Trial, gather_trials, source_label
 from sgjepa.studies.control_findings import summary
 from sgjepa.training import checkpoint
 
@@ -356,6 +357,26 @@ def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: P
     sure = played.difference(once, played.players[0], "success", everything)
     assert sure.mean == sure.high == 1
     assert sure.low < 0.1, "four of four episodes do not prove that it is always so"
+
+
+def test_counts_are_compared_too_and_are_no_shares(still: Path) -> None:
+    """One policy bounces the ball four times more than the other in every episode, with one more in some."""
+
+    def counted(bounces: list[float], name: str) -> Player:
+        trial = made_up(still, {"bounces": bounces}, name=name)
+        measures = (*trial.about.measures, Measure("bounces", "flights", unit="1"))
+        return Player(name, ((replace(trial, about=replace(trial.about, measures=measures)),),))
+
+    played = Played((counted([5.0, 6, 5, 6], "many"), counted([1.0, 1, 1, 1], "few")))
+    assert [measure.name for measure in played.compared] == ["success", "bounces"], "a time is no count"
+    found = played.difference(*played.players, "bounces", played.region("all"))
+    assert found.mean == 4.5
+    assert 4 <= found.low < 4.5 < found.high <= 5
+    rows = [row for row in differences(played) if row["measure"] == "bounces"]
+    assert [(row["policy"], row["minus"], row["mean"]) for row in rows] == [("many", "few", 4.5)]
+    html = differences_html(played)
+    assert "Difference of bounces on the same episodes" in html
+    assert "+4.50" in html
 
 
 def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:

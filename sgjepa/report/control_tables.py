@@ -13,8 +13,8 @@ from sgjepa.envs import find
 from sgjepa.envs.world import Measure
 from sgjepa.report import parts
 from sgjepa.report.control_figures import colours
-from sgjepa.report.words import DAGGER, fixed
-from sgjepa.results.control import SUCCESS, WILSON, Estimate, Played, Player
+from sgjepa.report.words import DAGGER, fixed, with_sign
+from sgjepa.results.control import WILSON, Estimate, Played, Player
 from sgjepa.results.success import REGIONS
 
 
@@ -108,14 +108,16 @@ def pairs(played: Played) -> Iterator[tuple[Player, Player]]:
 
 
 def differences(played: Played) -> list[dict[str, Any]]:
-    """Of success, on the same episodes."""
+    """Of success and of counts, on the same episodes."""
     return [
         {
             "policy": one.label,
             "minus": other.label,
             "region": region,
-            **asdict(played.difference(one, other, SUCCESS, played.region(region))),
+            "measure": measure.name,
+            **asdict(played.difference(one, other, measure.name, played.region(region))),
         }
+        for measure in played.compared
         for one, other in pairs(played)
         for region in played.regions
     ]
@@ -203,16 +205,22 @@ def _cell(one: Estimate, measure: Measure) -> str:
 
 
 def differences_html(played: Played) -> str:
-    """A line per pair, a column per region."""
+    """A table per measure, with a line per pair and a column per region."""
+    return "".join(_differences_in(measure, played) for measure in played.compared)
+
+
+def _differences_in(measure: Measure, played: Played) -> str:
     rows = []
     for one, other in pairs(played):
-        cells = [_difference(played.difference(one, other, SUCCESS, played.region(region))) for region in played.regions]
+        found = (played.difference(one, other, measure.name, played.region(region)) for region in played.regions)
         name = f"{dot(played, one)} minus {escape(other.label)}"
-        rows.append(f"<tr><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+        rows.append(f"<tr><td>{name}</td>{''.join(f'<td>{_difference(gap, measure)}</td>' for gap in found)}</tr>")
     if not rows:
         return ""
     head = "".join(f"<th>{escape(REGIONS[region])}</th>" for region in played.regions)
-    caption = "Difference of success in percentage points on the same episodes, with 95 % intervals."
+    unit = "" if measure.unit else " in percentage points"
+    name = measure.name.replace("_", " ")
+    caption = f"Difference of {name}{unit} on the same episodes, with 95 % intervals."
     return parts.table(caption, f"<tr><th>Policies</th>{head}</tr>", f"<tbody>{''.join(rows)}</tbody>")
 
 
@@ -222,16 +230,16 @@ def points(one: Interval) -> tuple[str, str, str]:
     return f"+{mean}" if one.mean > 0 and float(f"{100 * one.mean:.1f}") else mean, low, high
 
 
-def verdict(one: Interval) -> str:
-    """Of a success minus another: "better", "worse", or "undecided" where the interval holds zero."""
-    if one.low > 0:
-        return "better"
-    return "worse" if one.high < 0 else "undecided"
+def verdict(one: Interval, better: int = 1) -> str:
+    """Of a success, or a count, minus another: "better", "worse", or "undecided" where the interval holds zero."""
+    if not (one.low > 0 or one.high < 0):
+        return "undecided"
+    return "better" if better * one.mean > 0 else "worse"
 
 
-def _difference(one: Interval) -> str:
-    mean, low, high = points(one)
-    return f"{parts.chip(verdict(one))}{mean}<small>{low} to {high}</small>"
+def _difference(one: Interval, measure: Measure) -> str:
+    mean, low, high = (with_sign(v, 2) for v in (one.mean, one.low, one.high)) if measure.unit else points(one)
+    return f"{parts.chip(verdict(one, measure.better))}{mean}<small>{low} to {high}</small>"
 
 
 def outcomes_html(played: Played) -> str:

@@ -35,6 +35,7 @@ FEW = 30  # episodes, below which a share's interval may be Wilson's
 RARE = 10  # episodes with the rarer outcome, the same
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
+COUNT = "1"  # the unit of what is counted
 TOLD_POSE = "told its pose"  # of a policy on features
 REFERENCES = {  # that learn nothing
     "expert": "demonstrator",
@@ -213,10 +214,18 @@ class Played:
         """(E,) which episodes have that value."""
         return self.first.law[:, list(self.about.laws).index(law)] == value
 
+    @property
+    def compared(self) -> tuple[Measure, ...]:
+        """What policies are compared in: success, and what is counted in every episode."""
+        success, *others = self.about.measures
+        return success, *(measure for measure in others if measure.unit == COUNT)
+
     def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
-        """`one` minus `other` on the same chosen episodes, of what happened or not."""
+        """`one` minus `other` on the same chosen episodes, of what happened or not, or was counted."""
         mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
         found = bootstrap_difference(mine, theirs, paired=one.seeds == other.seeds)[0]
+        if any(measure == counted.name for counted in self.compared[1:]):
+            return found
         if found.low == found.high and found.count:
             # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
             sure = wilson(found.count, found.count)[0]

@@ -56,18 +56,20 @@ def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
 
 
 def _said(world: str, played: Played, name: str) -> list[str]:
-    """SG-JEPA's policy against the others, over all episodes."""
+    """SG-JEPA's policy against the others, over all episodes: how often it succeeds, and what is counted besides."""
     players = {player.label: player for player in played.players}
     ours = players.get(name)
-    if ours is None:
+    others = [player for player in played.players if player.label != name and not player.reference]
+    if ours is None or not others:
         return []
-    parts = []
-    for label, other in players.items():
-        if label != ours.label and not other.reference:
-            parts.append(f"{_compared(played, ours, other)} the policy on {label}")
+    parts = [f"{_compared(played, ours, other)} the policy on {other.label}" for other in others]
     told = f"{more}," if (more := name.removeprefix(OURS)) else ""  # what it is told besides
-    said = f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."
-    return [said] if parts else []
+    said = [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."]
+    for counted in played.compared[1:]:
+        gaps = {other.label: played.difference(ours, other, counted.name, played.region("all")) for other in others}
+        against = [f"{_signed(gap, 2)} against the policy on {label}" for label, gap in gaps.items()]
+        said.append(f"Its {counted.name.replace('_', ' ')} per episode: {join(against)}.")
+    return said
 
 
 def _claims(world: str, played: Played) -> Claims:
@@ -99,6 +101,11 @@ def _compared(played: Played, ours: Player, other: Player) -> str:
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
     mean, low, high = (with_sign(value, 1) for value in (points.mean, points.low, points.high))
     return f"{said[verdict(gap)]} ({mean} points, {low} to {high}{few})"
+
+
+def _signed(one: Interval, decimals: int) -> str:
+    mean, low, high = (with_sign(value, decimals) for value in (one.mean, one.low, one.high))
+    return f"{mean} ({low} to {high})"
 
 
 def _percent(one: Interval) -> str:
