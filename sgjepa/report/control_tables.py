@@ -13,7 +13,7 @@ from sgjepa.envs import find
 from sgjepa.envs.world import Measure
 from sgjepa.report import parts
 from sgjepa.report.control_figures import colours
-from sgjepa.report.words import DAGGER, fixed, with_sign
+from sgjepa.report.words import DAGGER, difference_of, fixed
 from sgjepa.results.control import WILSON, Estimate, Played, Player
 from sgjepa.results.success import REGIONS
 
@@ -226,8 +226,7 @@ def _differences_in(measure: Measure, played: Played) -> str:
 
 def points(one: Interval) -> tuple[str, str, str]:
     """A difference of shares in percentage points: mean with its sign, and the ends of its interval."""
-    mean, low, high = (fixed(100 * value, 1) for value in (one.mean, one.low, one.high))
-    return f"+{mean}" if one.mean > 0 and float(f"{100 * one.mean:.1f}") else mean, low, high
+    return difference_of(one.percent(), 1)
 
 
 def verdict(one: Interval, better: int = 1) -> str:
@@ -238,7 +237,7 @@ def verdict(one: Interval, better: int = 1) -> str:
 
 
 def _difference(one: Interval, measure: Measure) -> str:
-    mean, low, high = (with_sign(v, 2) for v in (one.mean, one.low, one.high)) if measure.unit else points(one)
+    mean, low, high = difference_of(one, 2) if measure.unit else points(one)
     return f"{parts.chip(verdict(one, measure.better))}{mean}<small>{low} to {high}</small>"
 
 

@@ -29,6 +29,11 @@ def with_sign(value: float, decimals: int) -> str:
     return text if float(f"{value:.{decimals}f}") <= 0 else f"+{text}"
 
 
+def difference_of(one: Interval, decimals: int) -> tuple[str, str, str]:
+    """A difference: its mean with a sign, and the ends of its interval."""
+    return with_sign(one.mean, decimals), fixed(one.low, decimals), fixed(one.high, decimals)
+
+
 def with_interval(one: Interval, decimals: int = 3) -> str:
     """A number and where it lies: "0.412 (0.300 to 0.520)"."""
     return f"{fixed(one.mean, decimals)} ({fixed(one.low, decimals)} to {fixed(one.high, decimals)})"
@@ -61,8 +66,8 @@ def size_of(difference: Interval, metric: str) -> str:
 def signed(difference: Interval, metric: str) -> str:
     """The difference with its sign: "+0.05 m, 95 % interval −0.10 to 0.20"."""
     n = digits(difference, metric)
-    low, high = fixed(difference.low, n), fixed(difference.high, n)
-    return f"{_with_unit(with_sign(difference.mean, n), metric)}, 95 % interval {low} to {high}"
+    mean, low, high = difference_of(difference, n)
+    return f"{_with_unit(mean, metric)}, 95 % interval {low} to {high}"
 
 
 def _with_unit(number: str, metric: str) -> str:

@@ -11,7 +11,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import join, with_sign
+from sgjepa.report.words import difference_of, join, with_sign
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import ablation
@@ -66,8 +66,10 @@ def _said(world: str, played: Played, name: str) -> list[str]:
     told = f"{more}," if (more := name.removeprefix(OURS)) else ""  # what it is told besides
     said = [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."]
     for counted in played.compared[1:]:
-        gaps = {other.label: played.difference(ours, other, counted.name, played.region("all")) for other in others}
-        against = [f"{_signed(gap, 2)} against the policy on {label}" for label, gap in gaps.items()]
+        against = []
+        for other in others:
+            mean, low, high = difference_of(played.difference(ours, other, counted.name, played.region("all")), 2)
+            against.append(f"{mean} ({low} to {high}) against the policy on {other.label}")
         said.append(f"Its {counted.name.replace('_', ' ')} per episode: {join(against)}.")
     return said
 
@@ -94,18 +96,12 @@ def _claims(world: str, played: Played) -> Claims:
 
 def _compared(played: Played, ours: Player, other: Player) -> str:
     gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    points = gap.percent()
     # a larger share is better, a larger error worse
     said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
     trainings = min(len(ours.trainings), len(other.trainings))
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
-    mean, low, high = (with_sign(value, 1) for value in (points.mean, points.low, points.high))
+    mean, low, high = difference_of(gap.percent(), 1)
     return f"{said[verdict(gap)]} ({mean} points, {low} to {high}{few})"
-
-
-def _signed(one: Interval, decimals: int) -> str:
-    mean, low, high = (with_sign(value, decimals) for value in (one.mean, one.low, one.high))
-    return f"{mean} ({low} to {high})"
 
 
 def _percent(one: Interval) -> str:

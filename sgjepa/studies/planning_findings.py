@@ -13,7 +13,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.paper_plans import Latents, known_of
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import fixed, with_interval, with_sign
+from sgjepa.report.words import difference_of, fixed, with_interval, with_sign
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import published_plans
 from sgjepa.results.verdicts import LEAST, Claims, measure
@@ -95,7 +95,7 @@ def _said(world: str, played: Played) -> list[str]:
             verdict = "no material loss"
         else:
             verdict = "a material loss" if gap.high < LOST else "not decided"
-        mean, low, high = (with_sign(value, 1) for value in (gap.mean, gap.low, gap.high))
+        mean, low, high = difference_of(gap, 1)
         ends = f"{mean} points, {low} to {high}"
         words.append(
             f"{world.capitalize()}: {label} minus {OLD} {ends}; {verdict}. Material would be more than {-LOST:g} points."

@@ -46,6 +46,7 @@ def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyC
         "half_updates": replace(usual, updates=max(1, usual.updates // 2)),
         "twice_updates": replace(usual, updates=2 * usual.updates),
         "third_rate": replace(usual, lr=0.3 * usual.lr),
+        "thrice_rate": replace(usual, lr=3 * usual.lr),
         "half_batch": replace(usual, batch=usual.batch // 2),
         "twice_batch": replace(usual, batch=2 * usual.batch),
         "half_width": replace(usual, network=replace(net, widths=halves)),
