@@ -344,9 +344,9 @@ def test_sweeps_train_once_and_claims_three_times() -> None:
 def test_all_goes_through_every_study_but_the_one_that_chose_the_recipes() -> None:
     assert set(STUDIES) - set(ORDER) == {"tuning", "tuning_reacher", "tuning_policy"}
     assert next(iter(ORDER)) == "factorial"
-    assert list(ORDER)[-2:] == ["planning", "control_pose"]
+    assert list(ORDER)[-2:] == ["control_pose", "control_sight"]
     assert all(
-        isinstance(study, Study) or name in {"control", "control_pose", "planning", "tuning_policy"}
+        isinstance(study, Study) or name in {"control", "control_pose", "control_sight", "planning", "tuning_policy"}
         for name, study in STUDIES.items()
     )
 

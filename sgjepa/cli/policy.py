@@ -34,6 +34,12 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
     parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
     parser.add_argument("--pose", action="store_true", help="tell the policy the robot's own pose beside the run's features")
+    parser.add_argument(
+        "--blur",
+        type=float,
+        metavar="M",
+        help="of the state show places alone, with errors of M metres in each direction, and no speeds",
+    )
     parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
     parser.add_argument("--out", type=Path, metavar="DIR", help="its folder (default: policies/RUN-SIZE-seedN)")
 
@@ -52,13 +58,15 @@ def run(options: Namespace) -> None:
     usual = policy(options.size, dataset.settings.world)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
     seen, pose = _looks_at(options)
-    features = open_features(seen, find(dataset.settings.world).world, pose)
+    features = open_features(seen, find(dataset.settings.world).world, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
 
 
 def _looks_at(options: Namespace) -> tuple[Path | None, bool]:
     """The run, if there is one, and whether the pose is told; without a run: whether nothing else is."""
+    if options.blur is not None and options.run_folder != STATE:
+        raise InputError(f"--blur goes with `state`, whose places it shows; leave it out with {options.run_folder}")
     if options.run_folder not in WITHOUT_RUN:
         return options.run_folder, options.pose
     if options.pose:
@@ -81,7 +89,8 @@ def _dataset(options: Namespace) -> Any:
 def _place(options: Namespace, dataset: Any) -> Path:
     alone = options.run_folder in WITHOUT_RUN
     name = f"{dataset.settings.world}_{options.run_folder}" if alone else options.run_folder.resolve().name
-    ways = f"{'-pose' if options.pose else ''}{'-nolaw' if options.no_law else ''}"
+    blur = "" if options.blur is None else f"-blur{options.blur:g}"
+    ways = f"{'-pose' if options.pose else ''}{blur}{'-nolaw' if options.no_law else ''}"
     return POLICIES / f"{name}-{options.size}{ways}-seed{options.seed}"
 
 

@@ -199,7 +199,7 @@ def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
     source = record.settings.source
     world = find(record.settings.world).world
     if source.name in (STATE, POSE) and not source.run:
-        return open_features(None, world, pose=source.name == POSE)
+        return open_features(None, world, pose=source.name == POSE, blur=source.blur)
     place = folder / source.run if run is None else run
     if not place.is_dir():
         raise InputError(f"{folder} sees through the run {source.name}, and {place} does not exist; put that run back there")

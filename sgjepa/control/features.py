@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sgjepa.control.policy import View
 from sgjepa.control.policy_record import POSE, STATE, Source
+from sgjepa.control.sight import SightFeatures
 from sgjepa.control.tilt import to_vector
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
@@ -136,8 +137,13 @@ class PosedFeatures:
         return np.concatenate([self._looked.of_seen(seen["frame"]), self._own.of_values(seen["own"])], axis=-1)
 
 
-def open_features(run: Path | None, world: World, pose: bool = False) -> Features:
-    """Of a finished run, with the robot's own pose if asked for; None: of the true state, or of that pose alone."""
+def open_features(run: Path | None, world: World, pose: bool = False, blur: float | None = None) -> Features:
+    """Of a finished run, with the robot's own pose if asked for; None: of the true state, or of that pose alone.
+
+    blur: of the true state, places alone, with such an error in m.
+    """
+    if blur is not None:
+        return SightFeatures(world, blur)
     if run is None:
         return StateFeatures(world, pose_alone=pose)
     looked = ModelFeatures(run, *checkpoint.load_run(run))

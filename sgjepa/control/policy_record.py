@@ -34,6 +34,7 @@ class Source:
     model: str = ""  # SHA-256 of the run's weights
     split_seed: int = SPLIT_SEED  # of the episodes that are held out
     pose: bool = False  # the robot's own pose beside the run's features
+    blur: float | None = None  # m; of the true state, places alone with such an error (control/sight.py)
 
 
 @dataclass(frozen=True)

@@ -43,4 +43,5 @@ def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
     shared |= {"source": re.sub(r"-seed\d+$", "", there.source.name), "data": dict(there.data)}
     shared |= {"encoder": policy.encoder} if policy.encoder else {}
     shared |= {"pose": True} if there.source.pose else {}
+    shared |= {} if there.source.blur is None else {"blur": there.source.blur}
     return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])

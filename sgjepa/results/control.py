@@ -295,9 +295,16 @@ def source_label(driver: Driver, world: str) -> str:
     label = {STATE: "true state", POSE: "arm's pose alone"}.get(source) or LABELS.get(source, source)
     if encoder := driver.settings.get("encoder"):  # a foreign one
         label = f"{label}, {encoder}"
+    if (blur := driver.settings.get("blur")) is not None:
+        label = place_within(blur)
     if driver.settings.get("pose"):
         label = f"{label}, {TOLD_POSE}"
     return label if driver.settings.get("law", True) else f"{label}, not told the law"
+
+
+def place_within(blur: float) -> str:
+    """What a policy looks at that sees places alone, with such an error in m."""
+    return f"place within {1000 * blur:g} mm" if blur else "exact place"
 
 
 def gather_trials(places: Sequence[Path]) -> Played:

@@ -10,6 +10,7 @@ from sgjepa.studies import (
     conditioning,
     control,
     control_pose,
+    control_sight,
     counterfactual,
     coverage,
     crossover,
@@ -66,6 +67,7 @@ _ALL: tuple[Answers, ...] = (
     linear_surrogate.STUDY,
     control.STUDY,
     control_pose.STUDY,
+    control_sight.STUDY,
     planning.STUDY,
     tuning.STUDY,
     tuning.REACHER,
@@ -95,6 +97,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "control": (),
     "planning": (),
     "control_pose": (),
+    "control_sight": (),
 }
 
 

@@ -26,17 +26,21 @@ class Cell:
     judged_on: str | None = None
 
 
-def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
-    """The cells whose names fit one of the patterns, in their own order."""
-    names = [cell.run.name for cell in cells]
+def fitting(names: Sequence[str], only: Sequence[str]) -> list[str]:
+    """Those that fit one of the patterns, in their own order; all if there is no pattern."""
     for pattern in only if names else ():
         if not fnmatch.filter(names, pattern):
             raise unknown("cell", pattern, names)
-    kept = {name for pattern in only for name in fnmatch.filter(names, pattern)}
+    return [name for name in names if not only or any(fnmatch.fnmatch(name, pattern) for pattern in only)]
+
+
+def chosen(cells: Sequence[Cell], only: Sequence[str]) -> Sequence[Cell]:
+    """The cells whose names fit one of the patterns, in their own order."""
+    kept = set(fitting([cell.run.name for cell in cells], only))
     for cell in cells:
         if only and cell.run.name in kept and cell.start is not None and cell.start not in kept:
             raise InputError(f"{cell.run.name} starts from {cell.start}; add it to --only")
-    return [cell for cell in cells if not only or cell.run.name in kept]
+    return [cell for cell in cells if cell.run.name in kept]
 
 
 def names_of(cells: Sequence[Cell]) -> list[str]:

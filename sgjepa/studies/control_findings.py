@@ -11,7 +11,7 @@ from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import difference_of, join, with_sign
+from sgjepa.report.words import difference_of, join, with_interval, with_sign
 from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import ablation
@@ -37,7 +37,7 @@ def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
         records += [{"world": world, **record} for record in measures(one)]
         for player in one.players:
             shown = {region: player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions}
-            cells = {region: _percent(interval) for region, interval in shown.items()}
+            cells = {region: with_interval(interval.percent(), 1) for region, interval in shown.items()}
             trainings = "" if player.reference else str(len(player.trainings))
             regions = (cells.get(region, "") for region in ("all", "in", "out"))
             said = paper.get(f"{world} {player.method}") if "told" not in player.label else None
@@ -102,7 +102,3 @@ def _compared(played: Played, ours: Player, other: Player) -> str:
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
     mean, low, high = difference_of(gap.percent(), 1)
     return f"{said[verdict(gap)]} ({mean} points, {low} to {high}{few})"
-
-
-def _percent(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"

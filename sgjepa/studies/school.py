@@ -24,7 +24,8 @@ class Pupil:
     """One policy to be trained and tried. run: the world model it sees through; None for the true state.
 
     tries: sampling seeds, others for each training's seed. held_out: it drives training episodes that it did not learn from,
-    not test episodes. pose: it is told the robot's own, and without a run nothing else.
+    not test episodes. pose: it is told the robot's own, and without a run nothing else. blur: without a run, it sees places
+    alone, with such an error in m.
     """
 
     run: Path | None
@@ -34,6 +35,7 @@ class Pupil:
     tries: int
     held_out: bool = False
     pose: bool = False
+    blur: float | None = None
 
 
 def teach(pupils: Sequence[Pupil], processes: int | None) -> dict[Path, list[Path]]:
@@ -71,7 +73,7 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
 
     torch.set_num_threads(1)
     dataset = open_dataset(pupil.data)
-    features = open_features(pupil.run, find(dataset.settings.world).world, pupil.pose)
+    features = open_features(pupil.run, find(dataset.settings.world).world, pupil.pose, pupil.blur)
     try:
         train_policy(pupil.settings, features, dataset, pupil.folder)
     except KeyboardInterrupt:

@@ -6,8 +6,7 @@ the loss on them and the seconds of the training stand beside it, since the smal
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,15 @@ import numpy as np
 
 from sgjepa.control.config import PolicyConfig
 from sgjepa.control.policy_record import STATE, Scores, read_policy
-from sgjepa.core import output
-from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.policies import policy
 from sgjepa.report.content import Finding
-from sgjepa.report.control import write_control
-from sgjepa.report.overview import overview
-from sgjepa.report.words import count, fixed
-from sgjepa.results.control import Played, gather_trials
-from sgjepa.studies.asked import Asked, Question
-from sgjepa.studies.cells import make_datasets
+from sgjepa.report.words import count, fixed, with_interval
+from sgjepa.results.control import Played
+from sgjepa.studies.asked import Asked
 from sgjepa.studies.control import worlds
-from sgjepa.studies.school import Pupil, teach
+from sgjepa.studies.school import Pupil
+from sgjepa.studies.sightless import SightlessStudy
 
 RECIPE = "recipe"
 TABLE = "tables/tuning_policy.csv"
@@ -58,42 +53,20 @@ def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyC
     }
 
 
-class PolicyTuning(Question):
-    """As `Study`, for the settings of policies."""
+class PolicyTuning(SightlessStudy):
+    """As `Study`, for the settings of policies. Cells are called WORLD_state_SETTING."""
 
-    def run(self, asked: Asked) -> Path:
-        """Train every setting in every world, try all on held-out episodes. only: patterns of WORLD_state_SETTING."""
-        output.check(asked.out / "report", self.command)
-        seeds = 1 if asked.seeds is None else asked.seeds
-        pupils = self.pupils(asked, seeds)
-        make_datasets([f"{world}-{asked.size}" for world in pupils], asked.datasets, asked.workers)
-        everyone = [pupil for some in pupils.values() for pupil in some]
-        print(f"{self.name}: {len(everyone)} to train on the true state and to try on held-out episodes;")
-        print(f"  the report goes to {asked.out / 'report'}", flush=True)
-        places = teach(everyone, asked.workers)
-        played = {world: gather_trials([p for one in some for p in places[one.folder]]) for world, some in pupils.items()}
-        pages = {world: write_control(one, asked.out / f"report-{world}", self.command) for world, one in played.items()}
-        finding = summary(played, {pupil.folder.name: read_policy(pupil.folder).scores for pupil in everyone})
-        return overview(finding, self.question, self.claim, pages, asked.out / "report", self.command)
+    def cells(self, asked: Asked) -> dict[str, Pupil]:
+        return {
+            f"{world}_{STATE}_{name}": Pupil(
+                None, settings, Path(), asked.datasets / f"{world}-{asked.size}", TRIES, held_out=True
+            )
+            for world in worlds(asked.size)
+            for name, settings in grid(asked.size, world, asked.updates).items()
+        }
 
-    def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
-        """By world."""
-        settings = {world: grid(asked.size, world, asked.updates) for world in worlds(asked.size)}
-        names = {f"{world}_{STATE}_{name}": (world, name) for world, some in settings.items() for name in some}
-        for pattern in asked.only:
-            if not fnmatch.filter(names, pattern):
-                raise unknown("cell", pattern, names)
-        found: dict[str, list[Pupil]] = {}
-        for cell, (world, name) in names.items():
-            if asked.only and not any(fnmatch.fnmatch(cell, pattern) for pattern in asked.only):
-                continue
-            for seed in range(seeds):
-                folder = asked.out / "policies" / f"{cell}-{asked.size}-seed{seed}"
-                cfg, data = replace(settings[world][name], seed=seed), asked.datasets / f"{world}-{asked.size}"
-                found.setdefault(world, []).append(Pupil(None, cfg, folder, data, TRIES, held_out=True))
-        if not found:
-            raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
-        return found
+    def summary(self, played: Mapping[str, Played], pupils: Sequence[Pupil]) -> Finding:
+        return summary(played, {pupil.folder.name: read_policy(pupil.folder).scores for pupil in pupils})
 
 
 def summary(played: Mapping[str, Played], scores: Mapping[str, Scores | None]) -> Finding:
@@ -112,8 +85,7 @@ def summary(played: Mapping[str, Played], scores: Mapping[str, Scores | None]) -
             seconds = float(np.mean([each.seconds for each in learned if each]))
             losses = [each.validation_loss for each in learned if each and each.validation_loss is not None]
             loss = float(np.mean(losses)) if losses else float("nan")
-            share = f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
-            cells = (share, fixed(loss, 4), f"{seconds / 60:.1f}")
+            cells = (with_interval(found.percent(), 1), fixed(loss, 4), f"{seconds / 60:.1f}")
             rows.append((world.replace("_", " "), name.replace("_", " "), str(len(names)), *cells))
             numbers = {"success": found.mean, "low": found.low, "high": found.high, "episodes": found.count}
             costs = {"trainings": len(names), "validation_loss": loss, "seconds": seconds}

@@ -1,0 +1,67 @@
+"""What studies of policies share that look at no pictures: nothing is trained before them, and no model is compared."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sgjepa.core import output
+from sgjepa.core.errors import InputError
+from sgjepa.report.content import Finding
+from sgjepa.report.control import write_control
+from sgjepa.report.overview import overview
+from sgjepa.results.control import Played, gather_trials
+from sgjepa.results.verdicts import write_claims
+from sgjepa.studies.asked import Asked, Question
+from sgjepa.studies.cells import fitting, make_datasets
+from sgjepa.studies.school import Pupil, teach
+
+
+class SightlessStudy(Question, ABC):
+    """As `Study`, for policies on what a simulator says of a world."""
+
+    usual_seeds = 1  # trainings of each, if nothing else is asked for
+
+    @abstractmethod
+    def cells(self, asked: Asked) -> dict[str, Pupil]:
+        """All that could be asked for, by name, each with its first seed; their folders are given by `pupils`."""
+
+    @abstractmethod
+    def summary(self, played: Mapping[str, Played], pupils: Sequence[Pupil]) -> Finding:
+        """What was found, by world."""
+
+    def run(self, asked: Asked) -> Path:
+        """Train every policy, try all, and write a page for each world and one over all. only: patterns of the names."""
+        output.check(asked.out / "report", self.command)
+        seeds = self.usual_seeds if asked.seeds is None else asked.seeds
+        pupils = self.pupils(asked, seeds)
+        make_datasets([f"{world}-{asked.size}" for world in pupils], asked.datasets, asked.workers)
+        everyone = [pupil for some in pupils.values() for pupil in some]
+        kind = "held-out" if everyone[0].held_out else "test"
+        print(f"{self.name}: {len(everyone)} policies to train without pictures and to try on {kind} episodes;")
+        print(f"  the report goes to {asked.out / 'report'}", flush=True)
+        places = teach(everyone, asked.workers)
+        played = {world: gather_trials([p for one in some for p in places[one.folder]]) for world, some in pupils.items()}
+        pages = {world: write_control(one, asked.out / f"report-{world}", self.command) for world, one in played.items()}
+        found = self.summary(played, everyone)
+        page = overview(found, self.question, self.claim, pages, asked.out / "report", self.command)
+        write_claims(page.parent, self.name, asked.size, asked.updates, asked.command(self.name, seeds), found.claims)
+        return page
+
+    def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
+        """Those that are asked for, by world."""
+        if seeds < 1:
+            raise InputError(f"--seeds must be at least 1, got {seeds}")
+        cells = self.cells(asked)
+        found: dict[str, list[Pupil]] = {}
+        for name in fitting(list(cells), asked.only):
+            one = cells[name]
+            for seed in range(seeds):
+                folder = asked.out / "policies" / f"{name}-{asked.size}-seed{seed}"
+                made = replace(one, settings=replace(one.settings, seed=seed), folder=folder)
+                found.setdefault(one.data.name.rpartition("-")[0], []).append(made)  # a dataset is called WORLD-SIZE
+        if not found:
+            raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
+        return found
