@@ -111,7 +111,7 @@ def test_the_command_line_trains_one_and_lets_it_drive(
     assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", "0.04", "--out", str(folder), *few]) == 3
     assert "blur" in capsys.readouterr().err
     assert cli.main(["control", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
-    assert "place within 20 mm" in capsys.readouterr().out
+    assert "place ± 20 mm" in capsys.readouterr().out
 
 
 def test_policies_of_the_study_differ_in_nothing_but_what_they_see(tmp_path: Path) -> None:
@@ -130,10 +130,11 @@ def test_the_study_ends_in_a_page_with_every_sight_on_one_scale(dataset: Dataset
     page = STUDY.run(Asked("mini", tmp_path / "out", dataset.path.parent, seeds=1, updates=1, only=only))
     with (page.parent / "tables/finding.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [row["sees"] for row in rows] == ["true state", "exact place", "place within 80 mm", "arm's pose alone"]
+    assert [row["sees"] for row in rows] == ["true state", "exact place", "place ± 80 mm", "arm's pose alone"]
     assert {row["trainings"] for row in rows} == {"1"}
     said = (page.parent / "answer.txt").read_text()
     assert "the ball's speeds besides its exact place add" in said
     assert "1 training each: not decided" in said
+    assert "seeing adds" in said
     assert (page.parent / "figures/control_sight.png").is_file()
     assert (page.parent / "claims.json").is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
+from sgjepa.control.learn import pace
 from sgjepa.control.mish import Mish
 from sgjepa.control.network import NetworkConfig
 from sgjepa.control.schedule import (
@@ -209,3 +211,27 @@ def test_mish_and_its_derivative_are_pytorchs_also_where_an_exponential_would_ov
             found.append((y.detach(), given.grad))
         torch.testing.assert_close(found[0], found[1], atol=close, rtol=close)
     assert torch.autograd.gradcheck(Mish(), torch.linspace(-30, 30, 50, dtype=torch.float64, requires_grad=True))
+
+
+def test_changes_are_shown_beside_features_in_units_of_their_usual_size() -> None:
+    """The same as a network without them that is shown both by hand; of the oldest frame no change is known."""
+    cfg = NetworkConfig(history=6, horizon=8, hidden=16, layers=2, widths=(8, 16), step_width=8, changes=True)
+    shown = torch.randn(50, 6, 5, generator=torch.Generator().manual_seed(0)).cumsum(dim=1) * torch.tensor([1, 2, 3, 4, 0.0])
+    torch.manual_seed(0)
+    with_changes, plain = cfg.build(5, 3, 1), replace(cfg, changes=False).build(10, 3, 1)
+    assert with_changes.pace is not None
+    with_changes.pace.copy_(pace(shown))
+    torch.testing.assert_close(with_changes.pace, torch.tensor([1.0, 2, 3, 4, 1]), rtol=0.2, atol=0)
+    kept = {name: value for name, value in with_changes.state_dict().items() if name != "pace"}
+    plain.load_state_dict(kept)
+    changes = [torch.zeros(50, 5), *((shown[:, t] - shown[:, t - 1]) / with_changes.pace for t in range(1, 6))]
+    both = torch.cat([shown, torch.stack(changes, dim=1)], dim=-1)
+    law = torch.randn(50, 1)
+    torch.testing.assert_close(with_changes.seen(shown, law), plain.seen(both, law))
+
+
+def test_the_pace_is_kept_with_the_weights_and_not_trained() -> None:
+    network = NetworkConfig(hidden=8, layers=1, widths=(8, 16), step_width=8, changes=True).build(5, 3, 1)
+    assert "pace" in network.state_dict()
+    assert "pace" not in dict(network.named_parameters())
+    assert "pace" not in NetworkConfig(hidden=8, widths=(8, 16)).build(5, 3, 1).state_dict()

@@ -38,10 +38,16 @@ def flags(parser: ArgumentParser) -> None:
         "--blur",
         type=float,
         metavar="M",
-        help="of the state show places alone, with errors of M metres in each direction, and no speeds",
+        help="with `state`: show the ball's place alone, with normal errors of M metres (standard deviation) in each "
+        "direction, and the robot's own pose; no speeds",
     )
     parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="its folder (default: policies/RUN-SIZE-seedN)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="its folder (default: policies/RUN-SIZE-seedN; -pose, -blurM and -nolaw are added for what is not usual)",
+    )
 
 
 def run(options: Namespace) -> None:
@@ -49,15 +55,17 @@ def run(options: Namespace) -> None:
     shared.prepare_for_torch()
     from sgjepa.control.features import open_features
     from sgjepa.control.learn import train_policy
+    from sgjepa.control.tasks import task_of
     from sgjepa.envs import find
     from sgjepa.recipes.policies import policy
 
     given = {"updates": options.updates, "save_every": options.save_every}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    seen, pose = _looks_at(options)
     dataset = _dataset(options)
+    task_of(dataset.settings.world)
     usual = policy(options.size, dataset.settings.world)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
-    seen, pose = _looks_at(options)
     features = open_features(seen, find(dataset.settings.world).world, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)

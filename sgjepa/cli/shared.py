@@ -154,7 +154,12 @@ def evaluation_flags(parser: ArgumentParser) -> None:
 def dataset_flags(parser: ArgumentParser) -> None:
     """The dataset that a finished run is used on."""
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--dataset", type=Path, metavar="DIR", help="another dataset than the run's own first")
+    place.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="DIR",
+        help="the dataset to use (default: the first that the run was trained on; needed where there is no run)",
+    )
     place.add_argument(
         "--datasets",
         type=Path,

@@ -156,8 +156,11 @@ def noise_loss(cfg: PolicyConfig, network: Network, batch: tuple[Tensor, Tensor,
 def _check(folder: Path, settings: Settings) -> None:
     """Refuse a folder that holds something else; one with the very same settings, or none, is fine."""
     if (folder / RECORD).is_file():
-        there = config.to_dict(read_policy(folder).settings)
-        config.require_same(there, config.to_dict(settings), f"{folder} holds a policy")
+        there = read_policy(folder).settings
+        known = config.to_dict(config.from_dict(PolicyConfig, there.config))  # with settings that came later, as is usual
+        config.require_same(
+            config.to_dict(replace(there, config=known)), config.to_dict(settings), f"{folder} holds a policy"
+        )
     elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
         raise InputError(f"{folder} exists and is not a policy (no {RECORD}); choose another --out or move it away")
 
@@ -174,7 +177,16 @@ def _start(cfg: PolicyConfig, training: Windows) -> Learner:
     """All before the first update."""
     torch.manual_seed(mix(cfg.seed, 0, INITIAL))
     features, controls, law = (x.shape[-1] for x in (training.features, training.control, training.law))
-    return Learner(cfg.network.build(features, controls, law))
+    network = cfg.network.build(features, controls, law)
+    if network.pace is not None:
+        network.pace.copy_(pace(training.features))
+    return Learner(network)
+
+
+def pace(features: Tensor) -> Tensor:
+    """How much features, (E, T, F), change from frame to frame: root mean squares (F,), 1 for one that never does."""
+    found = features.diff(dim=1).square().mean(dim=(0, 1)).sqrt()
+    return torch.where(found > 0, found, 1)
 
 
 def _log(cfg: PolicyConfig, folder: Path, state: State) -> TrainingLog:

@@ -1,6 +1,6 @@
 """The network of the policy: what the last frames showed and which law holds, then the U-Net that finds noise in controls.
 
-features of the last H frames ─ GRU ─ LayerNorm ─┐
+features of the last H frames ─ GRU ─ LayerNorm ─┐    (at small size with their changes from frame to frame)
 law, z-scored ───────────────────────────────────┼─ condition ─▶ U-Net: noisy controls ─▶ the noise in them
 step of diffusion ─ sines ─ MLP ─────────────────┘
 """
@@ -29,6 +29,9 @@ class NetworkConfig:
     kernel: int = 5
     groups: int = 8
     step_width: int = 256
+    # the GRU is also shown how much each feature has changed since the frame before. A GRU finds that by itself, but not in
+    # the few updates of a small policy, and without speeds nobody knows where a ball goes
+    changes: bool = False
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("hidden", "widths", "kernel", "groups"), (1, 65_536))
@@ -52,13 +55,20 @@ class Network(nn.Module):
     def __init__(self, cfg: NetworkConfig, features: int, controls: int, laws: int):
         super().__init__()
         self.horizon, self.controls = cfg.horizon, controls
-        self.look = nn.GRU(features, cfg.hidden, cfg.layers, batch_first=True)
+        # (F,) how much each feature usually changes in a frame: their root mean squares, from the data
+        self.pace: Tensor | None
+        self.register_buffer("pace", torch.ones(features) if cfg.changes else None)
+        self.look = nn.GRU(features * (2 if cfg.changes else 1), cfg.hidden, cfg.layers, batch_first=True)
         self.norm = nn.LayerNorm(cfg.hidden)
         self.step = StepEmbedding(cfg.step_width)
         self.unet = UNet(controls, cfg.step_width + cfg.hidden + laws, cfg.widths, cfg.kernel, cfg.groups)
 
     def seen(self, features: Tensor, law: Tensor) -> Tensor:
         """features (B, H, F), oldest first, law (B, L) -> what controls are planned from, (B, hidden + L)."""
+        if self.pace is not None:
+            changes = torch.zeros_like(features)  # of the oldest frame none is known
+            changes[:, 1:] = features.diff(dim=1) / self.pace
+            features = torch.cat([features, changes], dim=-1)
         _, last = self.look(features)  # (layers, B, hidden)
         return torch.cat([self.norm(last[-1]), law], dim=-1)
 

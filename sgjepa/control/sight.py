@@ -19,8 +19,8 @@ class SightFeatures:
     """The place of what moves, seen with an error, and the robot's own pose without one; no speeds.
 
     blur: the standard deviation of the error in each direction, in m. An error belongs to its state as an encoder's belongs
-    to its picture: the same state is always seen in the same way, in a dataset and in the world, so nothing is gained by
-    looking twice. Another blur scales the same errors.
+    to its picture: the same state is always seen in the same way, in a dataset and in the world. From frame to frame of a
+    ball that moves errors are independent, which an encoder's need not be. Another blur scales the same errors.
     """
 
     sees: View = "state"

@@ -147,7 +147,7 @@ def _law(played: Played, drawn: Sequence[Picture]) -> str:
         return ""
     caption = (
         "Yellow: the density of the training laws; between the dotted lines counts as in distribution. Bands are 95 % "
-        "intervals over the episodes of one value. Grey: policies that learn nothing."
+        "intervals over the episodes of one value and, if there are several, trainings. Grey: policies that learn nothing."
     )
     return parts.figures(drawn, caption)
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,9 @@ class Player:
     def estimate(self, measure: Measure, chosen: np.ndarray) -> Estimate:
         """Of the chosen episodes, (E,) bool."""
         values = self.stack(measure.name, chosen)
-        if measure.unit:  # a count, or a time that not every episode has
-            return Estimate(bootstrap_known(values), BOOTSTRAP)
+        if measure.unit:  # a count, or a time that not every episode has; neither is below zero
+            found = bootstrap_known(values)
+            return Estimate(replace(found, low=max(found.low, 0.0)), BOOTSTRAP)
         return _share(values)
 
     def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
@@ -137,9 +138,7 @@ class Player:
         if len(self.trainings) == 1 and set(np.unique(happened)) <= {0.0, 1.0}:
             return _share(both[:, happened[0] > 0])
         found = bootstrap_share(both[..., None], happened[..., None])[0]
-        if not found.low < found.high:
-            return Estimate(Interval(found.mean, *wilson(found.mean * count, count), count), WILSON)
-        return Estimate(Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
+        return _or_wilson(Interval(found.mean, found.low, found.high, count))
 
     @cached_property
     def latency(self) -> Latency | None:
@@ -249,13 +248,22 @@ def _share(values: np.ndarray) -> Estimate:
     if count == 0:
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
     mean = float(values.mean())
-    by_wilson, few = Interval(mean, *wilson(mean * count, count), count), count < FEW or is_rare(mean, count)
-    if (values == values.flat[0]).all() or (trainings == 1 and few):
+    if (values == values.flat[0]).all() or (trainings == 1 and _few(mean, count)):
+        return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
+    return _or_wilson(replace(bootstrap(values[..., None])[0], mean=mean))
+
+
+def _or_wilson(found: Interval) -> Estimate:
+    """A share's interval by bootstrap, or Wilson's where that says nothing, or is too sure of itself for so few."""
+    by_wilson = Interval(found.mean, *wilson(found.mean * found.count, found.count), found.count)
+    width = found.high - found.low
+    if width <= 0 or (_few(found.mean, found.count) and width < by_wilson.high - by_wilson.low):
         return Estimate(by_wilson, WILSON)
-    found = bootstrap(values[..., None])[0]
-    if few and found.high - found.low < by_wilson.high - by_wilson.low:  # a bootstrap of few is too sure of itself
-        return Estimate(by_wilson, WILSON)
-    return Estimate(Interval(mean, max(found.low, 0.0), min(found.high, 1.0), count), BOOTSTRAP)
+    return Estimate(replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)), BOOTSTRAP)
+
+
+def _few(share: float, count: int) -> bool:
+    return count < FEW or is_rare(share, count)
 
 
 def is_rare(share: float, count: int) -> bool:
@@ -304,7 +312,7 @@ def source_label(driver: Driver, world: str) -> str:
 
 def place_within(blur: float) -> str:
     """What a policy looks at that sees places alone, with such an error in m."""
-    return f"place within {1000 * blur:g} mm" if blur else "exact place"
+    return f"place ± {1000 * blur:g} mm" if blur else "exact place"
 
 
 def gather_trials(places: Sequence[Path]) -> Played:
@@ -323,10 +331,12 @@ def gather_trials(places: Sequence[Path]) -> Played:
         trainings = groups.setdefault(json.dumps(recipe, sort_keys=True), {})
         trainings.setdefault((driver.seed, driver.weights), []).append(trial)
     labels = [label_of(next(iter(group.values()))[0]) for group in groups.values()]
-    players = []
+    players, met = [], Counter[str]()
     for label, group in zip(labels, groups.values(), strict=True):
         one = next(iter(group.values()))[0]
         apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
+        met[apart] += 1
+        apart = apart if met[apart] == 1 else f"{apart} ({met[apart]})"  # from folders of one name
         by_seed = sorted(group.values(), key=lambda trials: (_seeds(trials[0].driver), trials[0].driver.weights))
         players.append(Player(apart, tuple(tuple(found) for found in by_seed)))
     return Played(tuple(players))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sgjepa.core.errors import InputError
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -26,6 +28,11 @@ class Asked:
     runs: Path | None = None
     page: str = "report"
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "updates", "workers"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"--{name} must be at least 1, got {value}")
 
     def command(self, study: str, seeds: int) -> str:
         """What makes the same result again."""

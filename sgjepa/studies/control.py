@@ -64,7 +64,7 @@ class ControlStudy(ActingStudy):
         for world, taught in by_world.items():
             place_ = asked.out / f"report-{world}"
             tried = [
-                *_references(taught[0].data, place_, TRIES.get(asked.size, 1) * self.seeds(asked)),
+                *_references(taught[0].data, place_, TRIES.get(asked.size, 1) * self.seeds(asked), asked.workers),
                 *(place for pupil in taught for place in places[pupil.folder]),
             ]
             played[world] = gather_trials(tried)
@@ -123,13 +123,13 @@ def pupil(chain: Chain, asked: Asked, eye: Path | None, law: bool = True, pose: 
     return Pupil(eye, settings, folder, asked.datasets / chain.run.data[0], tries, pose=pose)
 
 
-def _references(data: Path, out: Path, tries: int) -> list[Path]:
+def _references(data: Path, out: Path, tries: int, workers: int | None) -> list[Path]:
     from sgjepa.control.trial import trial, untrained
 
     dataset = open_dataset(data)
     subjects = [untrained(name, dataset, out) for name in REFERENCES]
     return [
-        trial(subject, dataset, sampling, processes=machine.cores())
+        trial(subject, dataset, sampling, processes=workers or machine.cores())
         for subject in subjects
         for sampling in range(tries if subject.policy.by_chance else 1)
     ]

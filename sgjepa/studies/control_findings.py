@@ -9,16 +9,16 @@ from sgjepa.core import machine
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.report.content import Finding
-from sgjepa.report.control_tables import measures
+from sgjepa.report.control_tables import measures, points, verdict
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import difference_of, join, with_interval, with_sign
-from sgjepa.results.compare import verdict
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import LEAST, Claims, measure
 
 OURS = "SG-JEPA (GRU)"
 TABLE = "tables/control.csv"
+ROW = ("trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
 
 
 def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
@@ -36,16 +36,13 @@ def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
     for place, (world, one) in zip(names, played.items(), strict=True):
         records += [{"world": world, **record} for record in measures(one)]
         for player in one.players:
-            shown = {region: player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions}
-            cells = {region: with_interval(interval.percent(), 1) for region, interval in shown.items()}
-            trainings = "" if player.reference else str(len(player.trainings))
-            regions = (cells.get(region, "") for region in ("all", "in", "out"))
+            cells, everywhere = row_of(one, player)
             said = paper.get(f"{world} {player.method}") if "told" not in player.label else None
-            rows.append((world.replace("_", " "), player.label, trainings, *regions, "" if said is None else str(said)))
-            curves.setdefault(player.label, []).append((place, shown["all"].percent()))
+            rows.append((*cells, "" if said is None else str(said)))
+            curves.setdefault(player.label, []).append((place, everywhere))
         words += _said(world, one, ours)
         claims += _claims(world, one)
-    head = ("world", "policy", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)", "paper, all (%)")
+    head = ("world", "policy", *ROW, "paper, all (%)")
     caption = (
         "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings. The "
         "paper's numbers are there for scale: of its own size, scenes and launches."
@@ -53,6 +50,17 @@ def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
     drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
     title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
     return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
+
+
+def row_of(played: Played, player: Player) -> tuple[tuple[str, ...], Interval]:
+    """World, policy and ROW of a table; and success over all episodes, in per cent."""
+    shown = {
+        region: player.estimate(played.about.measures[0], played.region(region)).interval.percent()
+        for region in played.regions
+    }
+    cells = (with_interval(shown[region], 1) if region in shown else "" for region in ("all", "in", "out"))
+    trainings = "" if player.reference else str(len(player.trainings))
+    return (played.world.replace("_", " "), player.label, trainings, *cells), shown["all"]
 
 
 def _said(world: str, played: Played, name: str) -> list[str]:
@@ -96,9 +104,13 @@ def _claims(world: str, played: Played) -> Claims:
 
 def _compared(played: Played, ours: Player, other: Player) -> str:
     gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    # a larger share is better, a larger error worse
-    said = {"better": "less often than", "worse": "more often than", "undecided": "as often, as far as one can tell, as"}
-    trainings = min(len(ours.trainings), len(other.trainings))
+    said = {"better": "more often than", "worse": "less often than", "undecided": "as often, as far as one can tell, as"}
+    return f"{said[verdict(gap)]} ({in_points(gap, ours, other)})"
+
+
+def in_points(gap: Interval, one: Player, other: Player) -> str:
+    """A difference between two policies, and whether they were trained too seldom to say so."""
+    trainings = min(len(one.trainings), len(other.trainings))
     few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
-    mean, low, high = difference_of(gap.percent(), 1)
-    return f"{said[verdict(gap)]} ({mean} points, {low} to {high}{few})"
+    mean, low, high = points(gap)
+    return f"{mean} points, {low} to {high}{few}"

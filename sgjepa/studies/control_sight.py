@@ -2,32 +2,31 @@
 
 What lies between the true state and an arm that sees nothing: first the ball's speeds are left out, as a single picture
 shows none, then its place gets errors of 5 to 80 mm in each direction; the robot's own pose is always known. So a policy on
-features can be put on a scale: it acts as one that sees within so many millimetres. Errors here are new in every frame; an
-encoder's last, and do more harm for their size.
+features can be put on a scale. Errors here are new in every frame, so that a long look averages them; an encoder's may last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sgjepa.control.policy_record import POSE, STATE
-from sgjepa.core import machine
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.policies import policy
 from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import difference_of, with_interval
+from sgjepa.report.words import fixed
 from sgjepa.results.control import SUCCESS, Played, Player, place_within
 from sgjepa.results.verdicts import LEAST
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.control import TRIES, worlds
+from sgjepa.studies.control_findings import ROW, in_points, row_of
 from sgjepa.studies.school import Pupil
-from sgjepa.studies.sightless import SightlessStudy
+from sgjepa.studies.sightless import Learned, SightlessStudy, held_out_loss
 
 BLURS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)  # m
 TABLE = "tables/control_sight.csv"
@@ -51,35 +50,32 @@ class SightStudy(SightlessStudy):
             found[f"{world}_{POSE}"] = replace(full, pose=True)
         return found
 
-    def summary(self, played: Mapping[str, Played], pupils: Sequence[Pupil]) -> Finding:
-        return summary(played)
+    def summary(self, played: Mapping[str, Played], learned: Learned) -> Finding:
+        return summary(played, learned)
 
 
-def summary(played: Mapping[str, Played]) -> Finding:
+def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
     """Success by world and by what is seen, and up to which error it is more than that of an arm that sees nothing."""
     scale = [_FULL, *(place_within(blur) for blur in BLURS), _BLIND]
-    names = dict(enumerate(["state", *(f"{1000 * blur:g} mm" for blur in BLURS), "blind"]))
+    names = dict(enumerate(["state", *(f"± {1000 * blur:g} mm" for blur in BLURS), "blind"]))
     records: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
     words: list[str] = []
     curves: dict[str, list[tuple[float, Interval]]] = {}
     for world, one in played.items():
-        called = world.replace("_", " ")
-        players = {player.label: player for player in one.players}
         records += [{"world": world, **record} for record in measures(one)]
+        players = {player.label: player for player in one.players}
         for place, label in enumerate(scale):
-            if (player := players.get(label)) is None:
-                continue
-            shown = {region: player.estimate(one.about.measures[0], one.region(region)).interval for region in one.regions}
-            cells = {region: with_interval(interval.percent(), 1) for region, interval in shown.items()}
-            regions = (cells.get(region, "") for region in ("all", "in", "out"))
-            rows.append((called, label, str(len(player.trainings)), *regions))
-            curves.setdefault(called, []).append((float(place), shown["all"].percent()))
-        words += _said(called.capitalize(), one, players)
-    head = ("world", "sees", "trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
+            if (player := players.get(label)) is not None:
+                cells, everywhere = row_of(one, player)
+                rows.append((*cells, fixed(held_out_loss(player, learned), 4)))
+                curves.setdefault(cells[0], []).append((float(place), everywhere))
+        words += _said(world.replace("_", " ").capitalize(), one, players)
+    head = ("world", "sees", *ROW, "loss, held out")
     caption = (
         "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings. Places are "
-        "those of the ball, with such errors in each direction; all but the true state are told no speed of it."
+        "those of the ball, with normal errors of that standard deviation in each direction; all but the true state are "
+        "told no speed of it. The loss is that of the noise in controls, on windows of held-out episodes."
     )
     what = ("control_sight", "On all test episodes", "what a policy sees of the ball", "success (%)")
     drawn = tuple(against_setting(*what, curves, names={float(place): name for place, name in names.items()}))
@@ -89,31 +85,28 @@ def summary(played: Mapping[str, Played]) -> Finding:
 
 def _said(world: str, one: Played, players: Mapping[str, Player]) -> list[str]:
     """What speeds are worth, and how far an error may go before an arm that sees nothing does as well."""
+
+    def gap(player: Player, other: Player) -> Interval:
+        return one.difference(player, other, SUCCESS, one.region("all"))
+
     said: list[str] = []
     exact, blind = players.get(place_within(0.0)), players.get(_BLIND)
     if exact is not None and (full := players.get(_FULL)) is not None:
-        said.append(f"{world}: the ball's speeds besides its exact place add {_points(one, full, exact)}.")
+        adds = in_points(gap(full, exact), full, exact)
+        said.append(f"{world}: the ball's speeds besides its exact place add {adds}.")
     seeing = [players[label] for blur in BLURS if (label := place_within(blur)) in players]
     if blind is None or not seeing:
         return said
-    gaps = [one.difference(player, blind, SUCCESS, one.region("all")) for player in seeing]
+    gaps = [gap(player, blind) for player in seeing]
     # up to the first that is not certain: one behind it may be ahead by chance
-    sure = next((i for i, gap in enumerate(gaps) if gap.low <= 0), len(gaps))
+    sure = next((i for i, found in enumerate(gaps) if found.low <= 0), len(gaps))
     if sure:
-        last = seeing[sure - 1]
-        said.append(f"{world}: {last.label}, seeing adds {_points(one, last, blind)} to what a blind arm has.")
+        adds = in_points(gaps[sure - 1], seeing[sure - 1], blind)
+        said.append(f"{world}: {seeing[sure - 1].label}: seeing adds {adds}, to what a blind arm has.")
     if sure < len(gaps):
-        first = seeing[sure]
-        said.append(f"{world}: {first.label}, it adds nothing for certain: {_points(one, first, blind)}.")
+        adds = in_points(gaps[sure], seeing[sure], blind)
+        said.append(f"{world}: {seeing[sure].label}: it is not certain that seeing adds anything ({adds}).")
     return said
-
-
-def _points(one: Played, player: Player, other: Player) -> str:
-    """How much more often a policy succeeds than another."""
-    mean, low, high = difference_of(one.difference(player, other, SUCCESS, one.region("all")).percent(), 1)
-    trainings = min(len(player.trainings), len(other.trainings))
-    few = f", {machine.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
-    return f"{mean} points ({low} to {high}{few})"
 
 
 STUDY = SightStudy(

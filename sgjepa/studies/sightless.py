@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
+
+from sgjepa.control.policy_record import Scores, read_policy
 from sgjepa.core import output
 from sgjepa.core.errors import InputError
 from sgjepa.report.content import Finding
 from sgjepa.report.control import write_control
 from sgjepa.report.overview import overview
-from sgjepa.results.control import Played, gather_trials
+from sgjepa.results.control import Played, Player, gather_trials
 from sgjepa.results.verdicts import write_claims
 from sgjepa.studies.asked import Asked, Question
 from sgjepa.studies.cells import fitting, make_datasets
 from sgjepa.studies.school import Pupil, teach
+
+Learned: TypeAlias = Mapping[str, Scores | None]  # how well each policy learned, by its folder's name
 
 
 class SightlessStudy(Question, ABC):
@@ -29,8 +35,8 @@ class SightlessStudy(Question, ABC):
         """All that could be asked for, by name, each with its first seed; their folders are given by `pupils`."""
 
     @abstractmethod
-    def summary(self, played: Mapping[str, Played], pupils: Sequence[Pupil]) -> Finding:
-        """What was found, by world."""
+    def summary(self, played: Mapping[str, Played], learned: Learned) -> Finding:
+        """What was found. played: by world."""
 
     def run(self, asked: Asked) -> Path:
         """Train every policy, try all, and write a page for each world and one over all. only: patterns of the names."""
@@ -45,15 +51,13 @@ class SightlessStudy(Question, ABC):
         places = teach(everyone, asked.workers)
         played = {world: gather_trials([p for one in some for p in places[one.folder]]) for world, some in pupils.items()}
         pages = {world: write_control(one, asked.out / f"report-{world}", self.command) for world, one in played.items()}
-        found = self.summary(played, everyone)
+        found = self.summary(played, {one.folder.name: read_policy(one.folder).scores for one in everyone})
         page = overview(found, self.question, self.claim, pages, asked.out / "report", self.command)
         write_claims(page.parent, self.name, asked.size, asked.updates, asked.command(self.name, seeds), found.claims)
         return page
 
     def pupils(self, asked: Asked, seeds: int) -> dict[str, list[Pupil]]:
         """Those that are asked for, by world."""
-        if seeds < 1:
-            raise InputError(f"--seeds must be at least 1, got {seeds}")
         cells = self.cells(asked)
         found: dict[str, list[Pupil]] = {}
         for name in fitting(list(cells), asked.only):
@@ -65,3 +69,15 @@ class SightlessStudy(Question, ABC):
         if not found:
             raise InputError(f"study {self.name} has nothing to train at size {asked.size}; choose another --size")
         return found
+
+
+def folders_of(player: Player) -> list[str]:
+    """The names of a policy's folders, one for each training."""
+    return [trials[0].driver.name for trials in player.trainings]
+
+
+def held_out_loss(player: Player, learned: Learned) -> float:
+    """On windows of held-out episodes, the mean of its trainings; not-a-number if there are none."""
+    scores = [learned[folder] for folder in folders_of(player)]
+    losses = [each.validation_loss for each in scores if each and each.validation_loss is not None]
+    return float(np.mean(losses)) if losses else float("nan")

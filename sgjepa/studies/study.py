@@ -147,10 +147,6 @@ def planned(
     """
     if not cells:
         raise InputError(f"study {study.name} has nothing to train at size {asked.size}; choose another --size")
-    if seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {seeds}")
-    if asked.workers is not None and asked.workers < 1:
-        raise InputError(f"--workers must be at least 1, got {asked.workers}")
     output.check(asked.out / asked.page, study.command)  # hours before it is written
     make_datasets(names_of(cells), asked.datasets, asked.workers, study.datasets(asked.size))
     chains = chains_of(study, cells, asked, seeds)

@@ -6,7 +6,7 @@ the loss on them and the seconds of the training stand beside it, since the smal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.control.config import PolicyConfig
-from sgjepa.control.policy_record import STATE, Scores, read_policy
+from sgjepa.control.policy_record import STATE
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.policies import policy
 from sgjepa.report.content import Finding
@@ -23,7 +23,7 @@ from sgjepa.results.control import Played
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.control import worlds
 from sgjepa.studies.school import Pupil
-from sgjepa.studies.sightless import SightlessStudy
+from sgjepa.studies.sightless import Learned, SightlessStudy, folders_of, held_out_loss
 
 RECIPE = "recipe"
 TABLE = "tables/tuning_policy.csv"
@@ -31,13 +31,13 @@ TRIES = 2  # at each of the held-out episodes, which are few
 
 
 def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyConfig]:
-    """By name: the recipe, and what differs from it in one thing. updates: instead of the recipe's own number."""
+    """By name: the recipe, and what differs from it in one thing, if it does. updates: instead of the recipe's own."""
     usual = policy(size, world)
     usual = usual if updates is None else replace(usual, updates=updates)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
-    return {
-        RECIPE: usual,
+    sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
+    others = {
         "half_updates": replace(usual, updates=max(1, usual.updates // 2)),
         "twice_updates": replace(usual, updates=2 * usual.updates),
         "third_rate": replace(usual, lr=0.3 * usual.lr),
@@ -49,8 +49,10 @@ def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyC
         "half_hidden": replace(usual, network=replace(net, hidden=net.hidden // 2)),
         "twice_hidden": replace(usual, network=replace(net, hidden=2 * net.hidden)),
         "two_layers": replace(usual, network=replace(net, layers=2)),
-        "twice_noise_steps": replace(usual, diffusion=replace(noise, steps=2 * noise.steps)),
+        "no_changes" if net.changes else "changes": replace(usual, network=replace(net, changes=not net.changes)),
+        "twice_noise_steps": replace(usual, diffusion=replace(noise, steps=2 * noise.steps, sampled=sampled)),
     }
+    return {RECIPE: usual, **{name: other for name, other in others.items() if other != usual}}
 
 
 class PolicyTuning(SightlessStudy):
@@ -65,26 +67,24 @@ class PolicyTuning(SightlessStudy):
             for name, settings in grid(asked.size, world, asked.updates).items()
         }
 
-    def summary(self, played: Mapping[str, Played], pupils: Sequence[Pupil]) -> Finding:
-        return summary(played, {pupil.folder.name: read_policy(pupil.folder).scores for pupil in pupils})
+    def summary(self, played: Mapping[str, Played], learned: Learned) -> Finding:
+        return summary(played, learned)
 
 
-def summary(played: Mapping[str, Played], scores: Mapping[str, Scores | None]) -> Finding:
-    """Success of every setting in every world, and which does best. scores: of the policies, by their folders' names."""
+def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
+    """Success of every setting in every world, and which does best."""
     rows: list[tuple[str, ...]] = []
     records: list[dict[str, Any]] = []
     success: dict[str, list[float]] = {}
     for world, one in played.items():
         everywhere = one.region("all")
         for player in one.players:
-            names = [trials[0].driver.name for trials in player.trainings]
+            names = folders_of(player)
             name = names[0].removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
             found = player.estimate(one.about.measures[0], everywhere).interval
             success.setdefault(name, []).append(found.mean)
-            learned = [scores[folder] for folder in names]
-            seconds = float(np.mean([each.seconds for each in learned if each]))
-            losses = [each.validation_loss for each in learned if each and each.validation_loss is not None]
-            loss = float(np.mean(losses)) if losses else float("nan")
+            seconds = float(np.mean([each.seconds for folder in names if (each := learned[folder])]))
+            loss = held_out_loss(player, learned)
             cells = (with_interval(found.percent(), 1), fixed(loss, 4), f"{seconds / 60:.1f}")
             rows.append((world.replace("_", " "), name.replace("_", " "), str(len(names)), *cells))
             numbers = {"success": found.mean, "low": found.low, "high": found.high, "episodes": found.count}
