@@ -13,7 +13,7 @@ from conftest import small
 from test_train import RUN
 
 from sgjepa import cli
-from sgjepa.control import learn
+from sgjepa.control import diffusion, learn
 from sgjepa.control.config import PolicyConfig
 from sgjepa.control.demonstrations import demonstrations
 from sgjepa.control.diffusion import DiffusionPolicy, load_policy
@@ -24,7 +24,7 @@ from sgjepa.control.policy import posed
 from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
 from sgjepa.control.schedule import Diffusion
 from sgjepa.control.tasks import executable, learned
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
@@ -425,6 +425,26 @@ def test_pictures_of_another_size_are_refused(run: Path) -> None:
 def test_a_policy_that_cannot_act_so_says_why(trained: Path, settings: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         load_policy(trained, **settings)  # type: ignore[arg-type]
+
+
+def test_features_of_another_width_are_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world that shows more, or less, than when the policy was trained."""
+    fewer = open_features(None, find(CATCHER).world, pose=True)
+    monkeypatch.setattr(diffusion, "open_features", lambda *_, **__: fewer)
+    with pytest.raises(InputError, match=rf"sees \d+ features of a frame, and state has {fewer.width}"):
+        load_policy(trained)
+
+
+def test_a_policy_from_before_a_setting_came_goes_on_with_its_usual_value(caught: Dataset, tmp_path: Path) -> None:
+    features, folder = open_features(None, find(CATCHER).world), tmp_path / "older"
+    train_policy(TINY, features, caught, folder)
+    there = read_policy(folder)
+    network = {key: value for key, value in there.settings.config["network"].items() if key != "changes"}
+    older = replace(there.settings, config={**there.settings.config, "network": network})
+    records.write(folder / RECORD, replace(there, settings=older))
+    assert train_policy(TINY, features, caught, folder) == folder
+    with pytest.raises(InputError, match="changes"):
+        train_policy(replace(TINY, network=replace(TINY.network, changes=True)), features, caught, folder)
 
 
 def test_both_samplers_drive_the_same_policy(caught: Dataset, trained: Path) -> None:

@@ -28,7 +28,7 @@ def flags(parser: ArgumentParser) -> None:
     )
     shared.dataset_flags(parser)
     parser.add_argument(
-        "--size", default="mini", metavar="SIZE", help="mini (default, 5 to 8 minutes on one core) or paper (for a GPU)"
+        "--size", default="mini", metavar="SIZE", help="mini (default, 4 to 8 minutes on one core) or paper (for a GPU)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
