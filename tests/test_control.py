@@ -29,7 +29,7 @@ from sgjepa.control.trial import Subject, beginnings, trial, untrained
 from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
-from sgjepa.core.stats import bootstrap_difference
+from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
@@ -220,6 +220,22 @@ def test_a_count_knows_that_trainings_differ(still: Path) -> None:
     found = Player("p", tuple((one,) for one in trainings)).estimate(count, np.ones(60, bool)).interval
     assert found.mean == pytest.approx(1.15)
     assert found.high - found.low > 1.8
+
+
+def test_no_count_is_below_zero(still: Path) -> None:
+    """Three trainings of which one ever bounces a ball: by the spread of their means alone the interval would go below."""
+    trainings = [made_up(still, {"bounces": [float(seed == 0)] * 2 + [0.0] * 58}, seed) for seed in range(3)]
+    found = Player("p", tuple((one,) for one in trainings)).estimate(Measure("bounces", "", unit="1"), np.ones(60, bool))
+    assert found.interval.low == 0 < found.interval.mean < found.interval.high
+
+
+def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) -> None:
+    """As that of all episodes: of 240 with the event, one success in each of three trainings."""
+    values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
+    player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
+    given = player.given(Measure("success", "", given="missed"), np.ones(250, bool))
+    assert given.how == WILSON
+    assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
 
 def test_trainings_are_paired_by_their_seeds_in_whatever_order_they_come(still: Path) -> None:
