@@ -133,8 +133,8 @@ def test_the_study_ends_in_a_page_with_every_sight_on_one_scale(dataset: Dataset
     assert [row["sees"] for row in rows] == ["true state", "exact place", "place ± 80 mm", "arm's pose alone"]
     assert {row["trainings"] for row in rows} == {"1"}
     said = (page.parent / "answer.txt").read_text()
-    assert "the ball's speeds besides its exact place add" in said
+    assert "with the ball's speeds besides its exact place a policy succeeds more often by" in said
     assert "1 training each: not decided" in said
-    assert "seeing adds" in said
+    assert "ahead of a blind arm" in said
     assert (page.parent / "figures/control_sight.png").is_file()
     assert (page.parent / "claims.json").is_file()

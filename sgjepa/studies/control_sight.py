@@ -56,8 +56,9 @@ class SightStudy(SightlessStudy):
 
 def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
     """Success by world and by what is seen, and up to which error it is more than that of an arm that sees nothing."""
-    scale = [_FULL, *(place_within(blur) for blur in BLURS), _BLIND]
-    names = dict(enumerate(["state", *(f"± {1000 * blur:g} mm" for blur in BLURS), "blind"]))
+    scale = {_FULL: "state", **{place_within(blur): f"{1000 * blur:g}" for blur in BLURS}, _BLIND: "blind"}
+    there = {player.label for one in played.values() for player in one.players}
+    places = {label: float(place) for place, label in enumerate(label for label in scale if label in there)}
     records: list[dict[str, Any]] = []
     rows: list[tuple[str, ...]] = []
     words: list[str] = []
@@ -65,11 +66,11 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
     for world, one in played.items():
         records += [{"world": world, **record} for record in measures(one)]
         players = {player.label: player for player in one.players}
-        for place, label in enumerate(scale):
-            if (player := players.get(label)) is not None:
-                cells, everywhere = row_of(one, player)
-                rows.append((*cells, fixed(held_out_loss(player, learned), 4)))
-                curves.setdefault(cells[0], []).append((float(place), everywhere))
+        for label, place in places.items():
+            if label in players:
+                cells, everywhere = row_of(one, players[label])
+                rows.append((*cells, fixed(held_out_loss(players[label], learned), 4)))
+                curves.setdefault(cells[0], []).append((place, everywhere))
         words += _said(world.replace("_", " ").capitalize(), one, players)
     head = ("world", "sees", *ROW, "loss, held out")
     caption = (
@@ -77,8 +78,8 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
         "those of the ball, with normal errors of that standard deviation in each direction; all but the true state are "
         "told no speed of it. The loss is that of the noise in controls, on windows of held-out episodes."
     )
-    what = ("control_sight", "On all test episodes", "what a policy sees of the ball", "success (%)")
-    drawn = tuple(against_setting(*what, curves, names={float(place): name for place, name in names.items()}))
+    what = ("control_sight", "On all test episodes", "error of the ball's place (mm)", "success (%)")
+    drawn = tuple(against_setting(*what, curves, names={place: scale[label] for label, place in places.items()}))
     more = {TABLE: to_csv(records)}
     return Finding("Success by what is seen", tuple(words), caption, head, tuple(rows), more, drawn, "With 95 % intervals.")
 
@@ -93,7 +94,7 @@ def _said(world: str, one: Played, players: Mapping[str, Player]) -> list[str]:
     exact, blind = players.get(place_within(0.0)), players.get(_BLIND)
     if exact is not None and (full := players.get(_FULL)) is not None:
         adds = in_points(gap(full, exact), full, exact)
-        said.append(f"{world}: the ball's speeds besides its exact place add {adds}.")
+        said.append(f"{world}: with the ball's speeds besides its exact place a policy succeeds more often by {adds}.")
     seeing = [players[label] for blur in BLURS if (label := place_within(blur)) in players]
     if blind is None or not seeing:
         return said
@@ -102,10 +103,10 @@ def _said(world: str, one: Played, players: Mapping[str, Player]) -> list[str]:
     sure = next((i for i, found in enumerate(gaps) if found.low <= 0), len(gaps))
     if sure:
         adds = in_points(gaps[sure - 1], seeing[sure - 1], blind)
-        said.append(f"{world}: {seeing[sure - 1].label}: seeing adds {adds}, to what a blind arm has.")
+        said.append(f"{world}, {seeing[sure - 1].label}: ahead of a blind arm ({adds}).")
     if sure < len(gaps):
         adds = in_points(gaps[sure], seeing[sure], blind)
-        said.append(f"{world}: {seeing[sure].label}: it is not certain that seeing adds anything ({adds}).")
+        said.append(f"{world}, {seeing[sure].label}: not certainly ahead of a blind arm ({adds}).")
     return said
 
 
