@@ -73,6 +73,8 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["study", "control", "--size", "small", "--only", "x"], "study control has nothing to train at size small"),
         (["describe", "square"], "did you mean square_gru?"),
         (["study", "sigreg", "--workers", "0"], "--workers must be at least 1, got 0"),
+        (["study", "control_sight", "--workers", "0"], "--workers must be at least 1, got 0"),
+        (["study", "tuning_policy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["data", "square", "--seed", "-1"], "seed must not be negative"),
         (["data", "square", "--train-episodes", "0"], "at least one train episode"),
         (["preview", "nowhere"], "nowhere does not exist"),
