@@ -46,9 +46,10 @@ SIZES = {"mini": mini, "paper": paper}
 CHOSEN = {("mini", "arm_catcher_ball"): _with_changes, ("mini", "arm_paddle_ball"): _quick}
 
 
-def policy(size: str, world: str) -> PolicyConfig:
-    """The settings of that size in that world: the same whatever a policy looks at."""
+def policy(size: str, world: str, updates: int | None = None) -> PolicyConfig:
+    """The settings of that size in that world: the same whatever a policy looks at. updates: instead of the usual number."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     usual = SIZES[size]()
-    return CHOSEN[size, world](usual) if (size, world) in CHOSEN else usual
+    chosen = CHOSEN[size, world](usual) if (size, world) in CHOSEN else usual
+    return chosen if updates is None else replace(chosen, updates=updates)

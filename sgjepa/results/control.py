@@ -37,6 +37,7 @@ BOOTSTRAP, WILSON = "bootstrap", "Wilson"
 SUCCESS = "success"
 COUNT = "1"  # the unit of what is counted
 TOLD_POSE = "told its pose"  # of a policy on features
+WITHOUT_PICTURES = {STATE: "true state", POSE: "arm's pose alone"}  # what a policy sees instead
 REFERENCES = {  # that learn nothing
     "expert": "demonstrator",
     "still": "holding still",
@@ -300,7 +301,7 @@ def label_of(trial: Trial) -> str:
 def source_label(driver: Driver, world: str) -> str:
     """What a trained policy looks at, in words."""
     source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
-    label = {STATE: "true state", POSE: "arm's pose alone"}.get(source) or LABELS.get(source, source)
+    label = WITHOUT_PICTURES.get(source) or LABELS.get(source, source)
     if encoder := driver.settings.get("encoder"):  # a foreign one
         label = f"{label}, {encoder}"
     if (blur := driver.settings.get("blur")) is not None:

@@ -113,8 +113,7 @@ def looked_through(chains: Sequence[Chain]) -> list[Chain]:
 def pupil(chain: Chain, asked: Asked, eye: Path | None, law: bool = True, pose: bool = False) -> Pupil:
     """A policy with a world model's seed. eye: the run whose features it sees; None for none."""
     seed, tries = chain.run.seed, TRIES.get(asked.size, 1)
-    settings = replace(policy(asked.size, world_of(chain)), seed=seed, law=law)
-    settings = settings if asked.updates is None else replace(settings, updates=asked.updates)
+    settings = replace(policy(asked.size, world_of(chain), asked.updates), seed=seed, law=law)
     if eye is None:
         named = f"{world_of(chain)}_{POSE if pose else STATE}"
     else:

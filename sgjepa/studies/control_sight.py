@@ -20,7 +20,7 @@ from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed
-from sgjepa.results.control import SUCCESS, Played, Player, place_within
+from sgjepa.results.control import SUCCESS, WITHOUT_PICTURES, Played, Player, place_within
 from sgjepa.results.verdicts import LEAST
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.control import TRIES, worlds
@@ -30,7 +30,7 @@ from sgjepa.studies.sightless import Learned, SightlessStudy, held_out_loss
 
 BLURS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)  # m
 TABLE = "tables/control_sight.csv"
-_FULL, _BLIND = "true state", "arm's pose alone"
+_FULL, _BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
 
 
 class SightStudy(SightlessStudy):
@@ -41,10 +41,8 @@ class SightStudy(SightlessStudy):
     def cells(self, asked: Asked) -> dict[str, Pupil]:
         found: dict[str, Pupil] = {}
         for world in worlds(asked.size):
-            settings = policy(asked.size, world)
-            settings = settings if asked.updates is None else replace(settings, updates=asked.updates)
             data = asked.datasets / f"{world}-{asked.size}"
-            full = Pupil(None, settings, Path(), data, TRIES.get(asked.size, 1))
+            full = Pupil(None, policy(asked.size, world, asked.updates), Path(), data, TRIES.get(asked.size, 1))
             found[f"{world}_{STATE}"] = full
             found |= {f"{world}_place_{1000 * blur:g}mm": replace(full, blur=blur) for blur in BLURS}
             found[f"{world}_{POSE}"] = replace(full, pose=True)

@@ -32,8 +32,7 @@ TRIES = 2  # at each of the held-out episodes, which are few
 
 def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyConfig]:
     """By name: the recipe, and what differs from it in one thing, if it does. updates: instead of the recipe's own."""
-    usual = policy(size, world)
-    usual = usual if updates is None else replace(usual, updates=updates)
+    usual = policy(size, world, updates)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
