@@ -17,7 +17,7 @@ from sgjepa.envs.spatial import Arena, Look
 
 RADIUS = 1.1 * 0.5 / 7.5  # m
 ARENA = Arena(centre=(0.0, 0.23333), half=(0.69333, 1.18), height=0.46667, thickness=0.03333, grid=0.13333)
-LOOK = Look(location=(0.06667, -1.20667, 0.87733), target=(0.12, -0.33333, 0.18), fovy=54.0)
+LOOK = Look(location=(0.06667, -1.20667, 0.87733), target=(0.12, -0.33333, 0.18), fovy=54.0, facets=(28, 8))
 BASE = (0.48, -0.60, 0.00667)  # m; from here every pose of the workspace is within the joints' ranges
 BASE_YAW = math.radians(135)
 

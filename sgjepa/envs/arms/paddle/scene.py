@@ -17,7 +17,7 @@ from sgjepa.envs.spatial import Arena, Look
 
 RADIUS, MASS = 0.04, 0.10  # m, kg
 ARENA = Arena(centre=(0.0, 0.0), half=(0.52, 0.82), height=0.70, thickness=0.05, grid=0.2, line=0.003)
-LOOK = Look(location=(0.0735, -1.161, 0.6813), target=(0.05, -0.55, 0.29), fovy=42.0)
+LOOK = Look(location=(0.0735, -1.161, 0.6813), target=(0.05, -0.55, 0.29), fovy=42.0, facets=(28, 8))
 BASE, BASE_YAW = (0.15, -0.20, 0.0), -math.pi / 2  # from here the arm reaches the workspace with every tilt it needs
 BLADE = (0.0675, 0.0675, 0.00315)  # m, half sizes
 HANDLE = math.radians(55)  # how steeply the handle rises from the blade's far edge
