@@ -20,9 +20,11 @@ from sgjepa.control.diffusion import load_policy
 from sgjepa.control.features import open_features
 from sgjepa.control.learn import train_policy
 from sgjepa.control.network import NetworkConfig
+from sgjepa.control.policy_record import read_policy
 from sgjepa.control.records import CONTROLS, RECORD, ROWS, Driver, read_controls, read_trial
 from sgjepa.control.replay import replay
 from sgjepa.control.schedule import Diffusion
+from sgjepa.control.siblings import family
 from sgjepa.control.simple import HoldStill, Random
 from sgjepa.control.trained import trained
 from sgjepa.control.trial import Subject, beginnings, trial, untrained
@@ -494,3 +496,13 @@ def test_a_subject_says_what_trainings_share(dataset: Dataset, policy: Path) -> 
     assert "seed" not in subject.driver.settings
     assert subject.driver.seed == 0
     assert subject.driver.source == "tiny"
+
+
+def test_world_models_belong_together_if_only_their_seeds_differ(dataset: Dataset, policy: Path) -> None:
+    driver = trained(policy, dataset).driver
+    run = checkpoint.read_config(policy / read_policy(policy).settings.source.run)
+    mine = family("tiny-seed0", run)
+    assert mine.items() <= driver.settings.items()  # what a trial remembers, by which policies are put together
+    assert family("tiny-seed1", replace(run, seed=1)) == mine
+    longer = replace(run, train=replace(run.train, epochs=run.train.epochs + 1))
+    assert family("tiny-seed1", longer) != mine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from sgjepa.control.meeting import meeting
 from sgjepa.control.planner import Distance, Planner, Price
 from sgjepa.control.records import SIMULATOR, TRIALS, Driver
 from sgjepa.control.search import Search
+from sgjepa.control.siblings import family
 from sgjepa.control.simulator import SEARCH, TrueSimulator
 from sgjepa.control.start import Start
 from sgjepa.control.trial import REFERENCES, Subject
@@ -111,8 +111,7 @@ def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
 
 def _driver(folder: Path, run: Run) -> Driver:
     name = folder.resolve().name
-    # runs that differ in their training seed alone belong together
-    shared = {"source": re.sub(r"-seed\d+$", "", name), "data": dict(run_folder.about(folder).data), "plans": True}
+    shared = {**family(name, run), "data": dict(run_folder.about(folder).data), "plans": True}
     return Driver(name, name, run.seed, shared, files.digest(folder / run_folder.MODEL))
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from sgjepa.control.diffusion import DiffusionPolicy, load_policy
 from sgjepa.control.policy_record import WEIGHTS
 from sgjepa.control.records import TRIALS, Driver
+from sgjepa.control.siblings import family
 from sgjepa.control.tasks import task_of
 from sgjepa.control.trial import Subject
 from sgjepa.data.store import Dataset
+from sgjepa.training.checkpoint import read_config
 
 # of a policy's settings: what trainings that belong together may differ in, or what changes nothing in them
 _INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
@@ -39,8 +40,8 @@ def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
     """Who drives, as its trials remember it."""
     there = policy.record.settings
     shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}
-    # policies on runs that differ in their training seed alone belong together
-    shared |= {"source": re.sub(r"-seed\d+$", "", there.source.name), "data": dict(there.data)}
+    run = read_config(folder / there.source.run) if there.source.run else None
+    shared |= {**family(there.source.name, run), "data": dict(there.data)}
     shared |= {"encoder": policy.encoder} if policy.encoder else {}
     shared |= {"pose": True} if there.source.pose else {}
     shared |= {} if there.source.blur is None else {"blur": there.source.blur}
