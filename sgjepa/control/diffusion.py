@@ -17,7 +17,7 @@ from sgjepa.control.policy import View
 from sgjepa.control.policy_record import POSE, RECORD, STATE, WEIGHTS, PolicyRecord, read_policy
 from sgjepa.control.schedule import Diffusion, Sampler, sample
 from sgjepa.control.tasks import executable, task_of
-from sgjepa.core import config, files
+from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.data.store import Dataset
@@ -77,11 +77,7 @@ class DiffusionPolicy:
             told, has = ", ".join(there.laws) or "none", ", ".join(dataset.train.laws) or "none"
             raise InputError(f"{name} has the laws {has}, and the policy was trained under {told}; give one with these")
         if there.data.get(name, digest) != digest:
-            raise InputError(
-                f"the policy was trained on another dataset {name}: its digest was {there.data[name]} and is now {digest}; "
-                "make that one again, or give the new one another name"
-            )
-
+            raise run_folder.swapped("the policy", name, there.data[name], digest)
         pixels = dataset.settings.image_size
         if self._features.pixels not in (None, pixels):
             raise InputError(

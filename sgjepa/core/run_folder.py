@@ -82,15 +82,20 @@ def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world
     if digest not in there.data.values():
         for known, used in there.data.items():
             if name == Path(known).name:
-                raise InputError(
-                    f"{folder} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; "
-                    "make that one again, or give the new one another name"
-                )
+                raise swapped(str(folder), name, used, digest)
     if world not in worlds and not transfer:
         raise InputError(
             f"{name} is a dataset of another world: {world}, and {folder} was trained on {', '.join(worlds)}; "
             + ("give one of that world" if transfer is None else "if that is what you want, add --transfer")
         )
+
+
+def swapped(who: str, name: str, used: str, digest: str) -> InputError:
+    """The error for a dataset that is called as the one `who` was trained on, and is another."""
+    return InputError(
+        f"{who} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; make that one "
+        "again, or give the new one another name (also if another graphics driver drew the same episodes)"
+    )
 
 
 def require_free(path: Path, settings: Any, cure: str) -> None:
