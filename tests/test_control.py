@@ -161,8 +161,11 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
     with pytest.raises(KeyboardInterrupt):
         trial(subject, dataset, 0)
     assert not list(subject.folder.glob("[!.]*")), "a half made trial is not there to be read"
+    (spent,) = subject.folder.glob(".*/*-seconds.json")
+    files.write_json(spent, 1000.0)  # as if it had taken that long
     made = trial(subject, dataset, 0)
     assert begun == [2, 2, 2], "the first wave was kept"
+    assert 1000 < read_trial(made)[0].seconds < 1900
     for name in (ROWS, CONTROLS):  # waves of another size, and a kill, make no difference
         assert files.digest(made / name) == files.digest(chance / name)
     assert [entry.name for entry in subject.folder.iterdir()] == [made.name]

@@ -67,7 +67,7 @@ class ControlRecord:
     measures: tuple[Measure, ...]
     settings: TrialSettings
     scores: dict[str, float | None]  # mean of each measure; None if no episode has it
-    seconds: float
+    seconds: float  # of all goes together
     provenance: dict[str, Any]
     differs: str = ""  # what sets it apart from the usual trial, as in its folder's name
     files: Digests = field(default_factory=dict)

@@ -41,6 +41,7 @@ HELD_OUT = "held-out"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
 _FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
 _MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
+_SECONDS = "seconds.json"  # of a wave
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,6 @@ def _try(
     partial = place.parent / f".{place.name}-{digest}.partial"
     partial.mkdir(parents=True, exist_ok=True)
     files.sweep(partial, mine=True)
-    began = time.perf_counter()
     done = together(list(_waves(subject, dataset, settings, partial, processes, begun)))
     scores = {one.name: _mean(done.rows[one.name]) for one in world.measures}
     about = ControlRecord(
@@ -190,7 +190,7 @@ def _try(
         measures=world.measures,
         settings=settings,
         scores=scores,
-        seconds=round(time.perf_counter() - began, 2),
+        seconds=round(sum(files.read_json(path) for path in partial.glob(f"*-{_SECONDS}")), 2),
         provenance=files.provenance(),
         differs=differs,
     )
@@ -226,9 +226,11 @@ def _waves(
         fleet: Fleet | None = None
         for i, (part, found) in enumerate(zip(parts, there, strict=True)):
             if found is None:
+                began = time.perf_counter()
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
                 found = drive_from(subject.policy, fleet, world, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
+                files.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
                 write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
                 bar.update(len(part))
             yield found
