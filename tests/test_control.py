@@ -28,7 +28,7 @@ from sgjepa.control.siblings import family
 from sgjepa.control.simple import HoldStill, Random
 from sgjepa.control.trained import trained
 from sgjepa.control.trial import Subject, beginnings, trial, untrained
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.records import RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
@@ -243,6 +243,15 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
 
+def test_an_interval_that_ends_at_none_is_compared_with_wilsons_as_it_is_told(still: Path) -> None:
+    """Two successes of one of three trainings: by bootstrap -2.6 to 3.9 %, of which 0 to 3.9 would be told."""
+    values = [{"success": [float(seed == 0)] * 2 + [0.0] * 88} for seed in range(3)]
+    player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
+    found = player.estimate(SUCCESS, np.ones(90, bool))
+    assert found.how == WILSON
+    assert (found.interval.low, found.interval.high) == pytest.approx(wilson(2 / 3, 90))
+
+
 def test_trainings_are_paired_by_their_seeds_in_whatever_order_they_come(still: Path) -> None:
     rng = np.random.default_rng(0)
     values = [(rng.uniform(size=60) < share).astype(float).tolist() for share in (0.2, 0.5, 0.8)]
@@ -285,6 +294,21 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
     )
     assert "1 held-out training episode<" in page.read_text()
     assert not (tmp_path / "held" / "figures").exists(), "every training episode has a law of its own"
+
+
+def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
+    dataset: Dataset, policy: Path, place: Path
+) -> None:
+    run = place / "runs" / "tiny"
+    about = run_folder.about(run)
+    try:
+        records.write(run / run_folder.CONFIG, replace(about, data={"a longer one": "0" * 12}))
+        with pytest.raises(InputError, match="held out from tiny is not known: it was trained on a longer one"):
+            trained(policy, dataset, held_out=True)
+        records.write(run / run_folder.CONFIG, replace(about, data={"another": "0" * 12}, worlds=("square",)))
+        trained(policy, dataset, held_out=True)  # of this world it knows nothing
+    finally:
+        records.write(run / run_folder.CONFIG, about)
 
 
 def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:

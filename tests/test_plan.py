@@ -163,6 +163,17 @@ def test_cases_can_be_of_episodes_that_were_held_out(goals: Dataset, run: Path, 
     assert (about.settings.split, rows["episode"].tolist()) == ("train", [number])
 
 
+def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
+    goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = goals.settings
+    longer = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
+    given = [str(run), "--dataset", str(longer), "--held-out", "--offset", "3", "--cases", "1", "--out", str(tmp_path / "out")]
+    assert cli.main(["plan", *given]) == 3
+    said = capsys.readouterr().err
+    assert "which training episodes of longer were held out from placed_gru-mini-seed0 is not known" in said
+
+
 def test_a_case_tells_what_its_episode_was_made_for(tmp_path: Path) -> None:
     settings = small("reacher", seed=1)
     settings = replace(settings, train=replace(settings.train, episodes=4), test=replace(settings.test, episodes=6))

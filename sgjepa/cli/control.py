@@ -150,7 +150,7 @@ def _subject(name: str, dataset: Any, options: Namespace) -> Any:
     if options.execute is not None:
         raise InputError("--execute is for policies that `sgjepa policy` made; for a run, use `sgjepa plan`")
     shared.check_run(Path(name), dataset)
-    return planned(Path(name), dataset)
+    return planned(Path(name), dataset, held_out=options.held_out)
 
 
 def _is_run(folder: Path) -> bool:

@@ -19,7 +19,6 @@ from sgjepa.control.schedule import Diffusion, Sampler, sample
 from sgjepa.control.tasks import executable, task_of
 from sgjepa.core import config, files, run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.data.store import Dataset
 from sgjepa.envs import find
 from sgjepa.training.weights import load_weights
@@ -83,15 +82,6 @@ class DiffusionPolicy:
             raise InputError(
                 f"{name} has pictures of {pixels} pixels, and the policy sees through {there.source.name}, which takes "
                 f"{self._features.pixels}; give a dataset with these"
-            )
-
-    def check_held_out(self, dataset: Dataset) -> None:
-        """Refuse training episodes that the policy, or the run that it sees through, may have learned from."""
-        there = self.record.settings
-        if dataset.manifest.digest not in there.data.values() or there.source.split_seed != SPLIT_SEED:
-            raise InputError(
-                f"which training episodes of {dataset.path.resolve().name} were held out from the policy is not known: it "
-                f"was trained on {', '.join(there.data)}; give that one, or drive test episodes without --held-out"
             )
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from sgjepa.control.agenda import PlannerConfig
 from sgjepa.control.cases import Cases, goal_pictures
 from sgjepa.control.features import device
+from sgjepa.control.held_out import check_run
 from sgjepa.control.meeting import meeting
 from sgjepa.control.planner import Distance, Planner, Price
 from sgjepa.control.records import SIMULATOR, TRIALS, Driver
@@ -86,6 +87,8 @@ def planned(
     cfg = cfg or ordinary
     run, model = checkpoint.load_run(folder)
     check_fits(model, dataset.train, f"the model in {folder}")  # before anything is fitted
+    if held_out:
+        check_run(folder, run, dataset)
     model = model.to(device())
     planner: Planner
     if world.goal:

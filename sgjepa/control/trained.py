@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sgjepa.control.diffusion import DiffusionPolicy, load_policy
+from sgjepa.control.held_out import check, check_run
 from sgjepa.control.policy_record import WEIGHTS
 from sgjepa.control.records import TRIALS, Driver
 from sgjepa.control.siblings import family
@@ -25,7 +26,7 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_
     policy = load_policy(folder, execute)
     policy.check(dataset)
     if held_out:
-        policy.check_held_out(dataset)
+        _check_held_out(folder, policy, dataset)
     usual = task_of(dataset.settings.world).execute
     return Subject(
         driver=driver_of(folder, policy),
@@ -34,6 +35,14 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_
         how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
         differs="" if policy.execute == usual else f"execute{policy.execute}",
     )
+
+
+def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> None:
+    """Of the policy, and of the run that it sees through."""
+    there = policy.record.settings
+    check("the policy", there.data, there.source.split_seed, dataset)
+    if there.source.run:
+        check_run(folder / there.source.run, read_config(folder / there.source.run), dataset)
 
 
 def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:

@@ -257,10 +257,11 @@ def _share(values: np.ndarray) -> Estimate:
 def _or_wilson(found: Interval) -> Estimate:
     """A share's interval by bootstrap, or Wilson's where that says nothing, or is too sure of itself for so few."""
     by_wilson = Interval(found.mean, *wilson(found.mean * found.count, found.count), found.count)
+    found = replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))  # before it is compared
     width = found.high - found.low
     if not width > 0 or (_few(found.mean, found.count) and width < by_wilson.high - by_wilson.low):
         return Estimate(by_wilson, WILSON)
-    return Estimate(replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)), BOOTSTRAP)
+    return Estimate(found, BOOTSTRAP)
 
 
 def _few(share: float, count: int) -> bool:
