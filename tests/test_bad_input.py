@@ -77,7 +77,12 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["study", "tuning_policy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["data", "square", "--seed", "-1"], "seed must not be negative"),
         (["data", "square", "--train-episodes", "0"], "at least one train episode"),
+        (["data", "square", "--train-episodes", "-5"], "at least one train episode"),
         (["preview", "nowhere"], "nowhere does not exist"),
+        (["coverage", "nowhere", "--gravity", "3", "--law", "gravity=5"], "gravity is given twice"),
+        (["claims", "--results", ".", "--out", "claims.md"], "no study's claims lie in ."),
+        (["report", "."], ". is not a run"),
+        (["train", "square_gru", "--seed", "-3"], "seeds must not be negative, got -3"),
     ],
 )
 def test_a_wrong_argument_is_one_line(

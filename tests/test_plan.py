@@ -168,10 +168,29 @@ def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
 ) -> None:
     settings = goals.settings
     longer = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
-    given = [str(run), "--dataset", str(longer), "--held-out", "--offset", "3", "--cases", "1", "--out", str(tmp_path / "out")]
+    given = [
+        str(run),
+        "--dataset",
+        str(longer),
+        "--held-out",
+        "--offset",
+        "3",
+        "--cases",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert cli.main(["plan", *given]) == 3
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from placed_gru-mini-seed0 is not known" in said
+
+
+def test_no_policy_on_features_is_trained_where_a_goal_is_not_in_the_picture(
+    goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["policy", str(run), "--dataset", str(goals.path), "--out", str(tmp_path / "policy")]) == 3
+    assert "placed has goals, which its pictures do not show" in capsys.readouterr().err
+    assert not (tmp_path / "policy").exists()
 
 
 def test_a_case_tells_what_its_episode_was_made_for(tmp_path: Path) -> None:

@@ -197,6 +197,12 @@ def test_a_checkpoint_says_where_it_came_from(fitting: Run, halted: Path) -> Non
     assert about["provenance"]["libraries"]["torch"] == torch.__version__
 
 
+def test_a_dataset_of_another_world_is_one_line(fitting: Run, halted: Path, tmp_path: Path) -> None:
+    other = replace(fitting, model=replace(fitting.model, controls=3))
+    with pytest.raises(InputError, match=r"square is a dataset of another world: \d controls and 1 laws, .* takes 3 and 1"):
+        train(other, tmp_path / "run", halted.parent / "data")
+
+
 @pytest.mark.parametrize("done", [False, True])
 def test_a_dataset_made_anew_is_noticed(fitting: Run, halted: Path, done: bool) -> None:
     data = halted.parent / "data"

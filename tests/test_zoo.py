@@ -122,6 +122,21 @@ def test_the_command_lists_and_shows_cards(capsys: pytest.CaptureFixture[str]) -
     assert "unknown model of the zoo 'nobody'" in capsys.readouterr().err
 
 
+def test_a_card_is_found_by_the_name_that_the_list_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", NAME]) == 0
+    shown = capsys.readouterr().out
+    assert main(["zoo", f"zoo:{NAME}"]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_nobody_is_sent_to_make_a_dataset_in_which_nothing_can_be_driven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["control", "zoo:square_lewm"]) == 3
+    assert "nothing can be planned in square" in capsys.readouterr().err
+
+
 def test_an_unknown_model_in_the_place_of_a_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["predict", "zoo:approach_bal_lewm"])

@@ -35,6 +35,9 @@ def run(options: Namespace) -> None:
         raise InputError(f"{options.out} was not written by `sgjepa claims`; choose another --out or move it away")
     folders = options.results or [folder for folder in RESULTS if folder.is_dir()]
     found = best(read_claims(folders))
+    if options.results and not any(found.values()):
+        where = ", ".join(map(str, folders))
+        raise InputError(f"no study's claims lie in {where} (STUDY-SIZE/report/claims.json); nothing was written")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(options.out, as_markdown(found).encode())
     print(tally(found))

@@ -124,6 +124,7 @@ def _dataset(options: Namespace) -> Any:
     from sgjepa.control.simple import SIMPLE
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
+    from sgjepa.envs import find
 
     if options.dataset is not None:
         return open_dataset(options.dataset)
@@ -131,7 +132,15 @@ def _dataset(options: Namespace) -> Any:
     if not folders:
         raise InputError(f"{', '.join(options.policies)} can drive any world: say which with --dataset DATASET")
     _require_folder(folders[0])
-    data = run_folder.about(folders[0]).data if _is_run(folders[0]) else read_policy(folders[0]).settings.data
+    if not _is_run(folders[0]):
+        data = read_policy(folders[0]).settings.data
+    else:
+        from sgjepa.control.planned import usual
+
+        about = run_folder.about(folders[0])
+        for world in about.worlds:  # before anybody makes a dataset in vain
+            usual(find(world).world)
+        data = about.data
     return open_dataset(shared.beside(folders[0], next(iter(data))))
 
 

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from sgjepa.cli import shared
+from sgjepa.core.errors import InputError
 
 ABOUT = "say how far outside a dataset's training laws another law lies (the paper's L_law)"
 EXAMPLE = "sgjepa coverage datasets/square-mini --gravity 12"
@@ -37,6 +38,8 @@ def run(options: Namespace) -> None:
     from sgjepa.evaluation.coverage import as_text, examine
 
     asked = shared.law_values(options.law or [], "--law")
+    if options.gravity and "gravity" in asked:
+        raise InputError("gravity is given twice, by --gravity and by --law; leave one out")
     if options.gravity:
         asked["gravity"] = options.gravity
     dataset = open_dataset(options.dataset)

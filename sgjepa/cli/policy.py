@@ -63,10 +63,16 @@ def run(options: Namespace) -> None:
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     seen, pose = _looks_at(options)
     dataset = _dataset(options)
-    task_of(dataset.settings.world)
+    world = find(dataset.settings.world).world
+    task_of(world.name)
+    if world.goal and (seen or pose):
+        raise InputError(
+            f"{world.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
+            "let the run plan (`sgjepa plan RUN`), or train on `state`, which tells the goal"
+        )
     usual = policy(options.size, dataset.settings.world)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
-    features = open_features(seen, find(dataset.settings.world).world, pose, options.blur)
+    features = open_features(seen, world, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
 
@@ -105,9 +111,11 @@ def _place(options: Namespace, dataset: Any) -> Path:
 def _say_trained(folder: Path) -> None:
     from sgjepa.control.policy_record import WEIGHTS, read_policy
     from sgjepa.core.run_folder import ROWS
+    from sgjepa.report.words import count
 
     there = read_policy(folder)
     print(f"{folder}: the policy is {WEIGHTS}, every measurement a line of {ROWS}")
     print(f"  learned from {there.counts.windows} windows of {there.counts.episodes} successful episodes")
     if there.scores is not None and there.scores.validation_loss is not None:
-        print(f"  loss on {there.counts.held_out_episodes} episodes held out: {there.scores.validation_loss:.4g}")
+        held_out = count(there.counts.held_out_episodes, "held-out episode")
+        print(f"  loss on {held_out}: {there.scores.validation_loss:.4g}")

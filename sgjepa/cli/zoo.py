@@ -22,7 +22,8 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Prints; copies nothing."""
     shared.check_json(options.json)
-    cards = {name: zoo.card(name) for name in ([options.name] if options.name else zoo.names())}
+    asked = [options.name.removeprefix(zoo.PREFIX)] if options.name else zoo.names()
+    cards = {name: zoo.card(name) for name in asked}
     lines = []
     for name, card in cards.items():
         lines.append(f"{zoo.PREFIX}{name}   {card.about}")

@@ -34,6 +34,6 @@ class PolicyConfig:
         check_bounds(
             self, **dict.fromkeys(counts, (1, 1e9)), warmup=(0, 1e9), lr=(0, 1), weight_decay=(0, 1), slowest=(0, 1)
         )
-        check_bounds(self, seed=(-1, 1e18))  # from below it is checked here
+        check_bounds(self, seed=(-1e18, 1e18))  # from below it is checked here
         if self.seed < 0:
             raise InputError(f"a policy's seed must not be negative, got {self.seed}")

@@ -29,7 +29,7 @@ class Part:
     laws: dict[str, Sampler]
 
     def __post_init__(self) -> None:
-        check_bounds(self, episodes=(0, MOST_EPISODES))
+        check_bounds(self, episodes=(-MOST_EPISODES, MOST_EPISODES))  # from below they are checked with the dataset
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.core.run_folder import EPISODES, EVALUATION, EVALUATIONS, STATES
+from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
 from sgjepa.data.targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
@@ -154,7 +154,7 @@ def needed(about: EvaluationRecord) -> tuple[str, ...]:
 
 def evaluated(folder: Path) -> list[str]:
     """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
-    if not folder.is_dir():
+    if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
     found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
     if not found:

@@ -42,6 +42,7 @@ class Job:
     cfg: PlannerConfig | None
     run: Path | None = None
     reference: str = ""
+    sampling: int = 0  # the random numbers of its search
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class PlanningStudy(ActingStudy):
             world, data = world_of(chain), asked.datasets / chain.run.data[0]
             how = (data, asked.out / f"report-{world}", self.cases, self.cfg)
             jobs.setdefault(world, [Job(*how, reference=name) for name in REFERENCES])
-            jobs[world].append(Job(*how, chain.folder))
+            jobs[world].append(Job(*how, chain.folder, sampling=chain.run.seed))
         tried = side_by_side(_try, [job for some in jobs.values() for job in some], asked.workers, "planning", "trials")
         pages, played, latents, done = {}, {}, dict[str, LatentErrors](), iter(tried)
         for world, some in jobs.items():
@@ -108,7 +109,7 @@ def _try(job: Job) -> Tried:
         subject = simulated(dataset, job.out, job.cfg or usual(find(dataset.settings.world).world))
     else:
         subject = untrained(job.reference, dataset, job.out)
-    place = trial(subject, dataset, 0, beginnings(dataset, cases=job.cases))
+    place = trial(subject, dataset, job.sampling, beginnings(dataset, cases=job.cases))
     return Tried(place, subject.driver.weights, None if job.run is None else latent_errors(job.run, dataset))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, one_line
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint
 from sgjepa.training.optim import Hybrid, OptimConfig, schedule
@@ -46,7 +46,7 @@ def start(run: Run) -> Learner:
         learner.model.load_state_dict(weights, strict=not alone)
     except RuntimeError as error:
         raise InputError(
-            f"the model in {run.init} does not fit this recipe: {str(error).splitlines()[1].strip()}"
+            f"the model in {run.init} does not fit this recipe: {one_line(str(error).splitlines()[1], 160)}"
         ) from error
     return learner
 

@@ -28,6 +28,7 @@ from sgjepa.training.budget import stretches_in, updates_per_epoch
 from sgjepa.training.checkpoint import State
 from sgjepa.training.data import Data, digests_there, open_data, read_stretches
 from sgjepa.training.interrupt import at_the_end_of_an_update
+from sgjepa.training.latents import check_fits
 from sgjepa.training.learner import Learner, optimisers_of, set_rates, start, training_mode
 from sgjepa.training.log import TrainingLog
 from sgjepa.training.optim import Hybrid
@@ -63,6 +64,8 @@ def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Gr
     optimisers = optimisers_of(run, learner)
     state = State() if begun is None else checkpoint.load(begun, learner, optimisers)
     data = open_data(run, datasets, group)
+    for dataset in data.datasets:
+        check_fits(learner.model, dataset.train, run.name)
     if run.init is None:  # a model that was trained before keeps the statistics it knows
         learner.model.normalise(data.normalisers.control, data.normalisers.law)
     per_epoch = _updates_per_epoch(run, data, group)

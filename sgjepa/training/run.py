@@ -63,7 +63,7 @@ class Run:
     def __post_init__(self) -> None:
         if not self.data or not all(self.data):
             raise InputError(f"{self.name}: a run needs at least one dataset, got {list(self.data)}")
-        check_bounds(self, seed=(-1, 1e18), split_seed=(-1, 1e18))  # from below they are checked here
+        check_bounds(self, seed=(-1e18, 1e18), split_seed=(-1e18, 1e18))  # from below they are checked here
         if self.seed < 0 or self.split_seed < 0:
             raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
         window = self.history + self.loss.steps

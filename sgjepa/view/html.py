@@ -16,7 +16,6 @@ from sgjepa.report import page as report_page
 _PAGE = Path(__file__).with_name("page")
 STYLE = "view.css"
 MODULES = ("clock", "curve", "drive", "film", "laws", "main", "success", "valley")
-SOURCES = ("live", "still")
 
 
 def read(name: str) -> str:
