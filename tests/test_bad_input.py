@@ -82,6 +82,8 @@ def snapshot(folder: Path) -> dict[str, str]:
         (["coverage", "nowhere", "--gravity", "3", "--law", "gravity=5"], "gravity is given twice"),
         (["claims", "--results", ".", "--out", "claims.md"], "no study's claims lie in ."),
         (["report", "."], ". is not a run"),
+        (["train", "square_gru", "--epochs", "0"], "error: --epochs must be at least 1, got 0"),
+        (["train", "square_gru", "--save-every", "-2"], "error: --save-every must be at least 1, got -2"),
         (["train", "square_gru", "--seed", "-3"], "seeds must not be negative, got -3"),
     ],
 )

@@ -6,6 +6,7 @@ The traceback of what others raised, and of our own bugs, goes to a file that th
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -34,13 +35,21 @@ def answer(error: BaseException, options: Namespace | None) -> int:
         return 0
     known = faults.expected(error)
     if known is error:
-        terminal.say(f"sgjepa: error: {' '.join(str(error).splitlines())}")
+        terminal.say(f"sgjepa: error: {_by_flag(' '.join(str(error).splitlines()), options)}")
     else:
         kept = _keep(error, options)
         said = one_line(known or f"a bug in sgjepa ({type(error).__name__}: {one_line(error, 160)}); please report it", 600)
         with_log = ", with" if known is None else "; the whole story:"
         terminal.say(f"sgjepa: error: {said}" + (f"{with_log} {kept}" if kept else ""))
     return code_of(known)
+
+
+def _by_flag(said: str, options: Namespace | None) -> str:
+    """A setting that a flag gave is called as the flag: "--epochs must be at least 1, got 0" instead of "Train.epochs"."""
+    found = re.fullmatch(r"[A-Z]\w*\.(\w+) (must be .*, got (\S+))", said)
+    if found is None or str(getattr(options, found[1], None)) != found[3]:
+        return said
+    return f"--{found[1].replace('_', '-')} {found[2]}"
 
 
 def code_of(known: InputError | None) -> int:

@@ -97,7 +97,7 @@ def trial(
         return place
     with lock.alone(subject.folder):
         if not _kept(place, settings):  # perhaps since we looked
-            run_folder.require_free(place / RECORD, _plain(settings), "move it away to try anew")
+            run_folder.require_free(place / RECORD, config.told(settings), "move it away to try anew")
             output.check(place, MADE_BY, FILES)
             _try(subject, dataset, settings, place, differs, processes, begun.starts)
     return place
@@ -144,14 +144,9 @@ def _unusual(cases: Cases | None) -> str:
     return "-".join([f"cases{cases.count}", *changed])
 
 
-def _plain(settings: TrialSettings) -> dict[str, Any]:
-    """As it stands in the file."""
-    return {key: value for key, value in config.to_dict(settings).items() if key != "type"}
-
-
 def _kept(place: Path, settings: TrialSettings) -> bool:
     """Done before, with these settings; its files are the ones that were written."""
-    asked = _plain(settings)
+    asked = config.told(settings)
     there = records.kept(place / RECORD, asked, ControlRecord, cure(place))
     if there is None and settings.cases is None:  # trials made before there were cases do not mention them
         without = {key: value for key, value in asked.items() if key != "cases"}
@@ -174,7 +169,7 @@ def _try(
 ) -> None:
     """Drive what is missing, and write all files at once."""
     world = find(dataset.settings.world).world
-    digest = hashlib.sha256(files.to_json(_plain(settings)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(files.to_json(config.told(settings)).encode()).hexdigest()[:12]
     partial = place.parent / f".{place.name}-{digest}.partial"
     partial.mkdir(parents=True, exist_ok=True)
     files.sweep(partial, mine=True)

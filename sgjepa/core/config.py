@@ -54,6 +54,11 @@ def require_same(there: Any, asked: Any, place: str) -> None:
         raise InputError(f"{place} with {differs}; choose another --out or delete it")
 
 
+def told(value: Any) -> dict[str, Any]:
+    """The fields alone, as they stand in a file of which it is known what it holds."""
+    return {key: content for key, content in to_dict(value).items() if key != "type"}
+
+
 def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
     """Refuse numbers outside of [low, high], or not finite, in the named fields: for `__post_init__`. None is no number.
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -110,18 +109,13 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
 
 def _kept(folder: Path, place: Path, settings: Settings) -> bool:
     """Done before, with these settings; its files are the ones that were written."""
-    asked, remedy = _plain(settings), cure(folder, place)
+    asked, remedy = config.told(settings), cure(folder, place)
     there = records.kept(place / run_folder.EVALUATION, asked, EvaluationRecord, remedy)
     if there is None:
         return False
     for name in there.files:
         files.verify(place / name, there.files, remedy)
     return True
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    """As it stands in the file."""
-    return {key: value for key, value in config.to_dict(settings).items() if key != "type"}
 
 
 def _evaluate(
@@ -137,7 +131,7 @@ def _evaluate(
     """Measure, and write all files at once."""
     split = settings.split
     load_decoder(folder, run, model)  # a damaged one is found before the work
-    run_folder.require_free(place / run_folder.EVALUATION, _plain(settings), "move it away to evaluate anew")
+    run_folder.require_free(place / run_folder.EVALUATION, config.told(settings), "move it away to evaluate anew")
     output.check(place, MADE_BY, FILES)
     found = measure(folder, run, model, dataset, cfg, split)
     coverage = coverage_of(dataset)

@@ -30,7 +30,6 @@ from sgjepa.training.run import Run
 
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
 WEIGHTS = (0.005, 0.01, 0.02, 0.045, 0.09, 0.18, 0.36)  # of one test over all frames of an update
-DROPOUTS = (0.1, 0.0)
 TABLE = "tables/tuning.csv"
 
 
