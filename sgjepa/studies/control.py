@@ -31,6 +31,7 @@ from sgjepa.studies.school import Pupil, teach
 from sgjepa.training.run import Run
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
+MORE = {"paper": ("ssm",)}  # which the paper has too
 REFERENCES = ("expert", "still", "random")
 TRIES = {"paper": 5}  # sampling seeds of each training; where there are several trainings, one of its own is enough
 
@@ -91,7 +92,7 @@ def worlds(size: str) -> list[str]:
 
 def models(size: str) -> list[Cell]:
     """The world models whose features are compared; on a foreign encoder nothing is learned that a policy would see."""
-    cells = [model(f"{world}_{method}", size) for world in worlds(size) for method in METHODS]
+    cells = [model(f"{world}_{method}", size) for world in worlds(size) for method in (*METHODS, *MORE.get(size, ()))]
     return [cell if cell.run.model.foreign_encoder is None else Cell(_shortest(cell.run)) for cell in cells]
 
 
