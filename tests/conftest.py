@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sgjepa.envs.spatial import Spatial
 from sgjepa.recipes.datasets import dataset
 
 machine.without_amx()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would all it starts
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run side by side; threads that wait for each other cost time
 
 LONG = ("test_demo", "test_cli", "test_train", "test_report", "test_several_worlds", "test_zoo_policy", "test_view_policy")

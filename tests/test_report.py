@@ -597,6 +597,8 @@ def test_what_cannot_be_reported_is_one_line(
     assert "nowhere is not a run" in fails(capsys, "nowhere", *out)
     empty = tmp_path / "empty"
     empty.mkdir()
+    assert "empty is not a run" in fails(capsys, empty, *out)
+    shutil.copy(runs[0] / "run.json", empty)
     assert f"has not been evaluated; run: sgjepa predict {empty}" in fails(capsys, empty, *out)
     said = fails(capsys, *runs, "--baseline", "LeVM", *out)
     assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
