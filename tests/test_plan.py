@@ -168,19 +168,8 @@ def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
 ) -> None:
     settings = goals.settings
     longer = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
-    given = [
-        str(run),
-        "--dataset",
-        str(longer),
-        "--held-out",
-        "--offset",
-        "3",
-        "--cases",
-        "1",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    assert cli.main(["plan", *given]) == 3
+    given = [str(run), "--dataset", str(longer), "--out", str(tmp_path / "out")]
+    assert cli.main(["plan", *given, "--held-out", "--offset", "3", "--cases", "1"]) == 3
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from placed_gru-mini-seed0 is not known" in said
 

@@ -70,7 +70,7 @@ def run(options: Namespace) -> None:
             f"{world.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
             "let the run plan (`sgjepa plan RUN`), or train on `state`, which tells the goal"
         )
-    usual = policy(options.size, dataset.settings.world)
+    usual = policy(options.size, world.name)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
     features = open_features(seen, world, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))

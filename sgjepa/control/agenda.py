@@ -31,9 +31,7 @@ class PlannerConfig:
     search: Search = field(default_factory=Search)
 
     def __post_init__(self) -> None:
-        check_bounds(
-            self, horizon=(-1e6, 10_000), execute=(-1e6, 10_000), within=(0, 1e6)
-        )  # from below they are checked here
+        check_bounds(self, horizon=(-1e6, 10_000), execute=(-1e6, 10_000), within=(0, 1e6))  # from below: here
         if self.horizon < 1:
             raise InputError(f"a plan needs a horizon of at least 1, got {self.horizon}")
         if not 1 <= self.execute <= self.horizon:

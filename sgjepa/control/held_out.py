@@ -9,14 +9,13 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.data.store import Dataset
-from sgjepa.training.run import Run
 
 
-def check_run(folder: Path, run: Run, dataset: Dataset) -> None:
+def check_run(folder: Path, split_seed: int, dataset: Dataset) -> None:
     """Refuse training episodes that a run may have learned from; of another world than its own it knows none."""
     about, world = run_folder.about(folder), dataset.settings.world
     if world in (about.worlds or (world,)):
-        check(folder.resolve().name, about.data, run.split_seed, dataset)
+        check(folder.resolve().name, about.data, split_seed, dataset)
 
 
 def check(who: str, data: Mapping[str, str], split_seed: int, dataset: Dataset) -> None:

@@ -88,7 +88,7 @@ def planned(
     run, model = checkpoint.load_run(folder)
     check_fits(model, dataset.train, f"the model in {folder}")  # before anything is fitted
     if held_out:
-        check_run(folder, run, dataset)
+        check_run(folder, run.split_seed, dataset)
     model = model.to(device())
     planner: Planner
     if world.goal:

@@ -39,10 +39,10 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_
 
 def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> None:
     """Of the policy, and of the run that it sees through."""
-    there = policy.record.settings
-    check("the policy", there.data, there.source.split_seed, dataset)
-    if there.source.run:
-        check_run(folder / there.source.run, read_config(folder / there.source.run), dataset)
+    there, source = policy.record.settings, policy.record.settings.source
+    check("the policy", there.data, source.split_seed, dataset)
+    if source.run:
+        check_run(folder / source.run, source.split_seed, dataset)
 
 
 def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
