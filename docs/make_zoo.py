@@ -1,4 +1,4 @@
-"""Put the best of some trainings into the zoo (sgjepa/zoo), with its card.
+"""Put the best of some trainings into the zoo (src/sgjepa/zoo), with its card.
 
     python docs/make_zoo.py approach_ball_gru runs/approach_ball_gru-mini-seed* --datasets datasets --about "..."
     python docs/make_zoo.py catcher_policy policies/arm_catcher_ball_gru-mini-seed0-mini-seed0 --about "..."

@@ -44,7 +44,8 @@ if __name__ == "__main__":
     sys.exit(cli.main(["demo", "--quick", "--out", sys.argv[1]]))
 """
 
-WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])}
+TESTS = Path(__file__).parent
+WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])}
 
 
 @pytest.fixture(scope="module")

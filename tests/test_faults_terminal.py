@@ -41,7 +41,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def environment(**more: str) -> dict[str, str]:
     """With this source, and nothing that this machine's user has set."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **more}
 
 
 # --- what a failure becomes ----------------------------------------------------------------------------------------

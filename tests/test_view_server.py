@@ -34,7 +34,7 @@ PAINTED = "document.querySelector('{} canvas').toDataURL()"
 
 @contextlib.contextmanager
 def running(
-    runs: list[Path], folder: Path, package: Path = Path(__file__).parent.parent
+    runs: list[Path], folder: Path, package: Path = Path(__file__).parent.parent / "src"
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The command itself, in an empty folder, and its port. package: the folder that sgjepa is imported from."""
     command = [sys.executable, "-m", "sgjepa", "view", *map(str, runs), "--port", "0", "--no-browser"]

@@ -28,7 +28,7 @@ def content(package: Path) -> set[str]:
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel's package in an empty folder."""
     place = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT / "sgjepa", place / "source/sgjepa", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", place / "source/src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, place / "source" / name)
     subprocess.run([sys.executable, "-c", BUILD], cwd=place / "source", check=True, capture_output=True, timeout=300)
@@ -39,7 +39,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_wheel_brings_every_file_of_the_package(unpacked: Path) -> None:
-    assert content(unpacked / "sgjepa") == content(ROOT / "sgjepa")
+    assert content(unpacked / "sgjepa") == content(ROOT / "src/sgjepa")
 
 
 def test_the_viewer_of_a_wheel_shows_every_model_that_comes_with_it(unpacked: Path, tmp_path: Path, no_opengl: str) -> None:

@@ -200,7 +200,7 @@ def _commit() -> str | None:
         return done.stdout.strip()
 
     try:
-        if Path(git("rev-parse", "--show-toplevel")) != here.parent or not git("ls-files", "__init__.py"):
+        if Path(git("rev-parse", "--show-toplevel")) != here.parent.parent or not git("ls-files", "__init__.py"):
             return None  # installed inside somebody else's repository
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
