@@ -18,7 +18,7 @@ from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.recipes.datasets import named
-from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training.batches import windows_of
 from sgjepa.training.describe import as_text, describe
 from sgjepa.training.flops import flop_counter
@@ -63,7 +63,7 @@ def test_a_variant_is_described(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", recipes())
 def test_groups_add_up_for_every_recipe(name: str, size: str) -> None:
     """Also DINO's: a frozen encoder's weights need not be here."""
     *groups, total = parameters(outline(recipe(name, size))).values()

@@ -29,7 +29,7 @@ from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.budget import updates_there
 from sgjepa.training.latents import latents_of
@@ -552,7 +552,7 @@ def test_a_world_without_controls_trains_on_its_law_alone(fitting: Run, tmp_path
 # --- recipes -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", recipes())
 @pytest.mark.parametrize("size", ["mini", "paper"])
 def test_every_recipe_survives_json(name: str, size: str) -> None:
     run = recipe(name, size)

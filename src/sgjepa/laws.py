@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.registry import Registry
 from sgjepa.theory import coverage
 
 
@@ -52,10 +53,13 @@ def _apply_gravity_x(model: Any, value: float) -> None:
     model.opt.gravity[0] = value
 
 
-LAWS: dict[str, Law] = {
-    "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", several="gravities"),
-    "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", several="horizontal gravities"),
-}
+LAWS: Registry[Law] = Registry(
+    "law",
+    {
+        "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", several="gravities"),
+        "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", several="horizontal gravities"),
+    },
+)
 
 
 def find(name: str) -> Law:
@@ -73,13 +77,11 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
         raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {law!r}")
     checked = {}
     for name, value in law.items():
-        if name not in LAWS:
-            raise unknown("law", name, LAWS)
-        given = number(value)
+        known, given = LAWS.find(name), number(value)
         if not math.isfinite(given):
-            raise InputError(f"law '{name}' must be a finite number in {LAWS[name].unit}, got {one_line(repr(value), 60)}")
-        if abs(given) > LAWS[name].limit:
-            raise InputError(f"law '{name}' must lie within ±{LAWS[name].limit:g} {LAWS[name].unit}, got {value!r}")
+            raise InputError(f"law '{name}' must be a finite number in {known.unit}, got {one_line(repr(value), 60)}")
+        if abs(given) > known.limit:
+            raise InputError(f"law '{name}' must lie within ±{known.limit:g} {known.unit}, got {value!r}")
         checked[name] = given
     return checked
 
@@ -174,6 +176,39 @@ class Grid:
         return f"from {low:g} to {high:g}"
 
 
+@dataclass(frozen=True)
+class Observed:
+    """Values that somebody else drew, as far as they are known: of recorded episodes. They cannot be drawn again."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
+    choices: ClassVar[int] = 1
+
+    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
+        raise InputError("the laws of recorded episodes cannot be drawn again")
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return self.low, self.high
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From the lowest to the highest value that was seen."""
+        return self.low, self.high
+
+    def density(self, values: np.ndarray) -> np.ndarray:
+        return ((values >= self.low) & (values <= self.high)).astype(float)
+
+    def moments(self, order: int) -> np.ndarray | None:
+        return None
+
+    @property
+    def words(self) -> str:
+        return f"from {self.low:g} to {self.high:g}"
+
+
 class Drawn(Protocol):
     """What every sampler answers.
 
@@ -203,7 +238,7 @@ class Drawn(Protocol):
     def moments(self, order: int) -> np.ndarray | None: ...
 
 
-Sampler = ClippedNormal | Grid  # a config names its samplers; one more joins here
+Sampler = ClippedNormal | Grid | Observed  # a config names its samplers; one more joins here
 
 
 def evenly(start: float, stop: float, step: float) -> Grid:

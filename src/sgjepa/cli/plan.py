@@ -71,14 +71,13 @@ def run(options: Namespace) -> None:
     from sgjepa.control.planned import planned, usual
     from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
     from sgjepa.core import output
-    from sgjepa.envs import find
     from sgjepa.evaluation.clips import latent_errors
 
     first, *others = options.runs
     dataset = shared.dataset_of(_alone(options, first))
     for folder in others:  # all plan in the first one's world, on its episodes
         shared.check_run(Path(folder), dataset, options.transfer)
-    world = find(dataset.settings.world).world
+    world = dataset.settings.spec
     cfg = _planner(options, usual(world))
     cfg.check(world)
     if not world.goal:
@@ -147,9 +146,8 @@ def _references(options: Namespace, dataset: Any, cfg: Any) -> list[Any]:
     """The floor, and the ceiling: a planner with the true simulator where there is a goal, else the demonstrator."""
     from sgjepa.control.planned import simulated
     from sgjepa.control.trial import untrained
-    from sgjepa.envs import find
 
-    if not find(dataset.settings.world).world.goal:
+    if not dataset.settings.spec.goal:
         return [untrained(name, dataset, options.out) for name in ("random", "still", "expert")]
     ceiling = [] if options.no_simulator else [simulated(dataset, options.out, cfg)]
     return [untrained("random", dataset, options.out), *ceiling]

@@ -56,14 +56,13 @@ def run(options: Namespace) -> None:
     from sgjepa.control.features import open_features
     from sgjepa.control.learn import train_policy
     from sgjepa.control.tasks import task_of
-    from sgjepa.envs import find
     from sgjepa.recipes.policies import policy
 
     given = {"updates": options.updates, "save_every": options.save_every}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     seen, pose = _looks_at(options)
     dataset = _dataset(options)
-    world = find(dataset.settings.world).world
+    world = dataset.settings.spec
     task_of(world.name)
     if world.goal and (seen or pose):
         raise InputError(

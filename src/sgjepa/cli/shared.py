@@ -204,7 +204,7 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
     from sgjepa.evaluation.probe import ProbeConfig
 
     settings = dataset.settings
-    window = usual_window(settings.world, settings.image_size) if options.window is None else options.window
+    window = usual_window(settings.spec, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 

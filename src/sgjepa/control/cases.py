@@ -18,7 +18,6 @@ from sgjepa.core.tables import Table
 from sgjepa.data.config import DatasetConfig, make_env
 from sgjepa.data.seeds import episode_law, episode_seed
 from sgjepa.data.store import Dataset, unseen
-from sgjepa.envs import find
 
 PLAN = "start_plan"  # a column: what the episode was made for that a case is taken from
 _FRAME, _FROM, _TO = "start_frame", "start.", "goal."
@@ -47,7 +46,7 @@ class Cases:
 
 def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
     """How the numbered episodes begin, with all laws that hold."""
-    nominal, drawn = find(settings.world).world.nominal_law, settings.part(split).laws
+    nominal, drawn = settings.spec.nominal_law, settings.part(split).laws
     return [
         Start(n, episode_seed(settings.seed, split, n), {**nominal, **episode_law(drawn, settings.seed, split, n)})
         for n in numbers
@@ -56,7 +55,7 @@ def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[
 
 def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start]:
     """The first so many cases among these episodes."""
-    world, (split, numbers) = find(dataset.settings.world).world, unseen(dataset, held_out)
+    world, (split, numbers) = dataset.settings.spec, unseen(dataset, held_out)
     if not world.goal:
         raise InputError(f"{world.name} has no goal to reach (World.goal)")
     last = split.frames - 1 - cfg.offset

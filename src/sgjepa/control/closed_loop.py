@@ -22,7 +22,6 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.seeds import chance_seed
-from sgjepa.envs import find
 from sgjepa.envs.world import World
 
 WAVE = 64  # episodes at a time: at 256 px their frames take 13 MB
@@ -49,7 +48,7 @@ def drive(
 ) -> Driven:
     """Let the policy drive these episodes, all at once."""
     task_of(settings.world)
-    return drive_from(policy, fleet, find(settings.world).world, split, starts(settings, split, numbers), sampling)
+    return drive_from(policy, fleet, settings.spec, split, starts(settings, split, numbers), sampling)
 
 
 def drive_from(

@@ -20,7 +20,6 @@ from sgjepa.control.tasks import Task, ends, learned, task_of
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import fit_minmax, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.envs import find
 from sgjepa.training.batches import order
 
 
@@ -82,7 +81,7 @@ def demonstrations(
     fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
     if not len(fitting):
         raise InputError(f"{split.folder.parent} has no successful training episode to learn from; make a larger dataset")
-    world = find(dataset.settings.world).world
+    world = dataset.settings.spec
     seen = {name: features.of_split(split, part) for name, part in (("fit", fitting), ("held", held_out)) if len(part)}
     control = learned(world, split.control[:, :-1])  # (N, T - 1, C)
     scaling = Scaling(

@@ -30,6 +30,15 @@ class Outcome:
     steps: int
 
 
+def view_of(env: Env, sees: View, frame: np.ndarray | None) -> np.ndarray:
+    """What a policy is shown of an environment. frame: its picture, for those who look."""
+    if sees == "expert":
+        return env.expert()
+    if frame is None or sees == "state":
+        return env.seen_state()
+    return posed(frame, env.seen_state()[len(env.world.state) :]) if sees == "posed" else frame
+
+
 class Crew:
     """The episodes of one process. Environments are used again: `Env.begin` leaves nothing of the episode before."""
 
@@ -62,11 +71,8 @@ class Crew:
         return [Outcome(env.measures(), env.labels(), env.t) for env in self._running]
 
     def _view(self, env: Env) -> np.ndarray:
-        if self._sees == "frames":
-            return self._envs[0].picture_of(env)
-        if self._sees == "posed":
-            return posed(self._envs[0].picture_of(env), env.seen_state()[len(env.world.state) :])
-        return env.expert() if self._sees == "expert" else env.seen_state()
+        sees_frames = self._sees in ("frames", "posed")
+        return view_of(env, self._sees, self._envs[0].picture_of(env) if sees_frames else None)
 
     def close(self) -> None:
         for env in self._envs:

@@ -49,5 +49,5 @@ def meeting_targets(world: World) -> Targets:
 def meeting(folder: Path, run: Run, model: WorldModel, dataset: Dataset) -> Meeting:
     """The price of a finished run, with a probe of its own that is fitted once and kept beside the others."""
     world = dataset.settings.world
-    cfg = ProbeConfig(window=usual_window(world, dataset.settings.image_size))
+    cfg = ProbeConfig(window=usual_window(dataset.settings.spec, dataset.settings.image_size))
     return Meeting(model, fit_to(folder, run, model, dataset, cfg, meeting_targets(find(world).world)))

@@ -24,7 +24,6 @@ from sgjepa.control.trial import REFERENCES, Subject
 from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Dataset, unseen
-from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
@@ -55,7 +54,7 @@ class ToGoals(Planner):
     def __init__(
         self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int, held_out: bool = False
     ):
-        super().__init__(model, history, find(dataset.settings.world).world, _nothing, cfg)
+        super().__init__(model, history, dataset.settings.spec, _nothing, cfg)
         self._dataset, self._split, self._lead = dataset, unseen(dataset, held_out)[0], lead
 
     def aim(self, starts: Sequence[Start]) -> None:
@@ -82,7 +81,7 @@ def planned(
 
     cases: needed in a world with goals. held_out: they are of training episodes that it did not learn from.
     """
-    world = find(dataset.settings.world).world
+    world = dataset.settings.spec
     ordinary = usual(world)
     cfg = cfg or ordinary
     run, model = checkpoint.load_run(folder)
@@ -104,7 +103,7 @@ def planned(
 
 def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
     """The ceiling of planning; its trials go below `out`. cfg: horizon and execute; its search is its own."""
-    ordinary = usual(find(dataset.settings.world).world)
+    ordinary = usual(dataset.settings.spec)
     own = PlannerConfig(cfg.horizon, cfg.execute, search=SEARCH)
     how = {"search": SEARCH.way, **_named(own), "price": "true distance"}
     differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, search=SEARCH))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sgjepa.control.policy import Policy, View
-from sgjepa.core.errors import unknown
+from sgjepa.core.registry import Registry
 from sgjepa.envs.world import World
 
 
@@ -58,15 +58,12 @@ class Random:
         return (drawn * self._limit).astype(np.float32)
 
 
-SIMPLE: dict[str, Callable[[World], Policy]] = {
-    "expert": lambda world: Demonstrator(),
-    "still": HoldStill,
-    "random": Random,
-}
+SIMPLE: Registry[Callable[[World], Policy]] = Registry(
+    "policy",
+    {"expert": lambda world: Demonstrator(), "still": HoldStill, "random": Random},
+)
 
 
 def simple(name: str, world: World) -> Policy:
     """The policy of that name, for a world."""
-    if name not in SIMPLE:
-        raise unknown("policy", name, SIMPLE)
-    return SIMPLE[name](world)
+    return SIMPLE.find(name)(world)

@@ -31,7 +31,6 @@ from sgjepa.core.progress import progress
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.config import begin_episode, make_env, with_meshes
 from sgjepa.data.store import Dataset, training_samplers, unseen
-from sgjepa.envs import find
 from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 
@@ -71,7 +70,7 @@ class Beginnings:
 def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
     """One of control/simple.py; its trials go below `out`."""
     task_of(dataset.settings.world)
-    policy = simple(name, find(dataset.settings.world).world)
+    policy = simple(name, dataset.settings.spec)
     return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
 
 
@@ -168,7 +167,7 @@ def _try(
     begun: Sequence[Start],
 ) -> None:
     """Drive what is missing, and write all files at once."""
-    world = find(dataset.settings.world).world
+    world = dataset.settings.spec
     digest = hashlib.sha256(files.to_json(config.told(settings)).encode()).hexdigest()[:12]
     partial = place.parent / f".{place.name}-{digest}.partial"
     partial.mkdir(parents=True, exist_ok=True)
@@ -211,7 +210,7 @@ def _waves(
     begun: Sequence[Start],
 ) -> Iterator[Driven]:
     """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
-    world, steps = find(dataset.settings.world).world, settings.cases.budget if settings.cases else None
+    world, steps = dataset.settings.spec, settings.cases.budget if settings.cases else None
     wave = _FEW if isinstance(subject.policy, Plans) else WAVE
     parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
     there = [_finished(partial, i, part) for i, part in enumerate(parts)]

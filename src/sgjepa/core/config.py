@@ -1,7 +1,8 @@
 """Configs are frozen dataclasses; this file turns them into plain JSON values and back, strictly.
 
-A field whose type is a union of dataclasses carries the class name under the key "type". A class that was renamed lists its
-older names in a class attribute `formerly: ClassVar[tuple[str, ...]]`, so that files written before can still be read.
+A field whose type is a union of dataclasses, or `Annotated[..., registry]` with a registry of dataclasses by class name,
+carries the class name under the key "type". A class that was renamed lists its older names in a class attribute
+`formerly: ClassVar[tuple[str, ...]]`, so that files written before can still be read.
 An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
 """
 
@@ -11,9 +12,10 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.registry import Registry
 
 T = TypeVar("T")
 
@@ -78,6 +80,8 @@ def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
 
 def _build(hint: Any, data: Any, place: str) -> Any:
     origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _build_registered(args[1], data, place)
     if origin in (Union, types.UnionType):
         return _build_union(args, data, place)
     if is_dataclass(hint):
@@ -99,7 +103,7 @@ def _build(hint: Any, data: Any, place: str) -> Any:
 
 def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
     _expect(isinstance(data, Mapping), "an object", data, place)
-    hints, names = get_type_hints(cls), [f.name for f in fields(cls)]
+    hints, names = get_type_hints(cls, include_extras=True), [f.name for f in fields(cls)]
     unknown = set(data) - set(names) - {"type"}
     if unknown:
         raise InputError(f"{place} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
@@ -108,6 +112,17 @@ def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
     if missing:
         raise InputError(f"{place} lacks the field {', '.join(sorted(missing))}")
     return cls(**{name: _build(hints[name], data[name], f"{place}.{name}") for name in names if name in data})
+
+
+def _build_registered(classes: Registry[Any], data: Any, place: str) -> Any:
+    kind = str(data.get("type")) if isinstance(data, Mapping) else one_line(repr(data), 60)
+    if kind not in classes:
+        known = ", ".join(classes)
+        raise InputError(
+            f'{place} should be a {classes.kind} of "type" {known}, got {kind}; if it is one of your own, '
+            "give the module that registers it: --import MODULE"
+        )
+    return _build_dataclass(classes[kind], data, place)
 
 
 def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import Any
 
+from sgjepa.core import registry
 from sgjepa.core.errors import MachineError
 
 _GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is gone
@@ -22,7 +23,7 @@ _GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is go
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
     # spawn: neither Lance nor an OpenGL context survives a fork
-    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=watch_parent)
+    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin, initargs=(registry.modules(),))
     try:
         yield made
     except BrokenProcessPool as error:
@@ -47,6 +48,12 @@ def end(of: ProcessPoolExecutor) -> None:
     """Ask its processes to stop what they are at: a training saves its last update first."""
     for process in list(getattr(of, "_processes", {}).values()):
         process.terminate()
+
+
+def begin(plugins: tuple[str, ...]) -> None:
+    """In a worker, before its work. plugins: modules that registered something in the parent."""
+    watch_parent()
+    registry.import_plugins(plugins)
 
 
 def watch_parent() -> None:

@@ -17,14 +17,12 @@ from sgjepa.core.errors import one_line
 from sgjepa.data import codec, episode
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.manifest import LawSummary, Manifest, PartSummary, write_manifest
-from sgjepa.data.seeds import episode_law
-from sgjepa.envs import find
 from sgjepa.laws import Grid
 
 
 def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
     """The schema of a split's rows, with every option of the world spelled out."""
-    world = find(settings.world).world
+    world = settings.spec
     names = list({**world.nominal_law, **settings.part(split).laws})
     env = {**{key: choices[0] for key, choices in world.options.items()}, **settings.env}
     return episode.schema(world, names, settings.image_size, codec.find(settings.codec), env, settings.seed)
@@ -55,15 +53,16 @@ def _batches(paths: list[Path]) -> Iterator[pa.RecordBatch]:
 
 def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
     part: Part = settings.part(split)
-    drawn = [episode_law(part.laws, settings.seed, split, number) for number in range(part.episodes)]
     first = lance.dataset(target).to_table(columns=["episode_metadata"], filter="step_idx = 0")
     notes = [json.loads(note) for note in first["episode_metadata"].to_pylist()]
-    words = {name: Counter(note["labels"][name] for note in notes) for name in find(settings.world).world.labels}
+    words = {name: Counter(note["labels"][name] for note in notes) for name in settings.spec.labels}
     return PartSummary(
         episodes=part.episodes,
-        frames=part.episodes * find(settings.world).world.frames,
+        frames=part.episodes * settings.spec.frames,
         bytes=sum(p.stat().st_size for p in target.rglob("*") if p.is_file()),
-        laws={name: _describe([law[name] for law in drawn], isinstance(part.laws[name], Grid)) for name in part.laws},
+        laws={
+            name: _describe([note["law"][name] for note in notes], isinstance(part.laws[name], Grid)) for name in part.laws
+        },
         sha256=files.digests(target),
         successes=sum(note["success"] for note in notes),
         labels={name: dict(counts.most_common()) for name, counts in words.items()},

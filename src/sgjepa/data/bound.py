@@ -9,8 +9,7 @@ import numpy as np
 
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.data.manifest import Manifest
-from sgjepa.envs import find
-from sgjepa.laws import Sampler
+from sgjepa.laws import Observed, Sampler
 
 if TYPE_CHECKING:
     from sgjepa.data.store import Split
@@ -21,7 +20,7 @@ _FAR = 8.0  # standard deviations that no drawn law lies from its mean
 def check_bound(path: Path, manifest: Manifest, split: Split) -> None:
     """Refuse a manifest that disagrees with the schema, the laws or the sizes of a split. path: the manifest's."""
     settings, part, about = manifest.config, manifest.parts[split.name], split.about
-    world = find(settings.world).world
+    world = settings.spec
     drawn, env = settings.part(split.name), about.get("env", {})
     options = {key: settings.env.get(key, (world.options.get(key) or (None,))[0]) for key in {*env, *settings.env}}
     told: dict[str, tuple[Any, Any]] = {
@@ -57,6 +56,8 @@ def _possible(sampler: Sampler, values: np.ndarray) -> bool:
     """Whether a sampler can have drawn the values. The very draws are not repeated: NumPy may change its normal numbers."""
     if sampler.choices > 1:
         return bool(np.isclose(values[:, None], np.array(sampler.numbers)[None], rtol=1e-6, atol=1e-6).any(axis=1).all())
+    if isinstance(sampler, Observed):
+        return bool(((values >= sampler.low - 1e-6) & (values <= sampler.high + 1e-6)).all())
     reach = _FAR * sampler.std + 1e-6 * max(1.0, abs(sampler.mean))
     middle = max(sampler.mean, getattr(sampler, "floor", -np.inf))  # of a normal that is cut off below
     return bool((np.abs(values - middle) <= reach + middle - sampler.mean).all())

@@ -22,7 +22,6 @@ from sgjepa.data import codec, episode
 from sgjepa.data.assemble import assemble, schema_of
 from sgjepa.data.config import DatasetConfig, check, make_env, make_episode, with_meshes
 from sgjepa.data.manifest import MANIFEST, read_manifest
-from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
 
@@ -107,7 +106,7 @@ def _make(chunks: list[_Chunk], processes: int) -> float | None:
     with progress(total, total - made, chunks[0].settings.world, "episodes") as bar:
         for chunk in _finished(missing, min(processes, len(missing))):
             bar.update(len(chunk.numbers))
-    frames = made * find(chunks[0].settings.world).world.frames
+    frames = made * chunks[0].settings.spec.frames
     return round(frames / (time.perf_counter() - began), 1) if made else None
 
 
@@ -119,7 +118,7 @@ def _whole(chunk: _Chunk) -> bool:
             fits = stream.schema.equals(schema_of(chunk.settings, chunk.split), check_metadata=True)
     except (OSError, pa.ArrowInvalid):
         return False
-    return bool(fits) and rows == len(chunk.numbers) * find(chunk.settings.world).world.frames
+    return bool(fits) and rows == len(chunk.numbers) * chunk.settings.spec.frames
 
 
 def _finished(chunks: list[_Chunk], processes: int) -> Iterator[_Chunk]:

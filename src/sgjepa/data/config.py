@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sgjepa import laws
-from sgjepa.core.config import check_bounds
+from sgjepa.core.config import check_bounds, from_dict
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data import codec, episode
 from sgjepa.data.seeds import episode_law, episode_plan, episode_seed
@@ -16,6 +17,7 @@ from sgjepa.envs import find
 from sgjepa.envs.arms.base import ArmWorld
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.world import World
 from sgjepa.laws import Sampler
 
 MOST_EPISODES = 100_000_000  # a slip of the finger beyond it
@@ -43,12 +45,25 @@ class DatasetConfig:
     codec: str = "lz4"
     env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
     seed: int = 0
+    recorded: World | None = None  # what a world that is not simulated here declares; its episodes are somebody's recordings
 
     def __post_init__(self) -> None:
         check_bounds(self, image_size=(1, 16_384))
+        if self.recorded is not None and self.recorded.name != self.world:
+            raise InputError(f"DatasetConfig.recorded is of the world {self.recorded.name}, not {self.world}")
+
+    @property
+    def spec(self) -> World:
+        """What the world declares."""
+        return find(self.world).world if self.recorded is None else self.recorded
 
     def part(self, split: str) -> Part:
         return {"train": self.train, "test": self.test}[split]
+
+
+def world_of(name: str, recorded: Mapping[str, Any]) -> World:
+    """What a world declares: one of ours, or a recorded one as a run keeps it (`RunRecord.recorded`)."""
+    return from_dict(World, recorded[name]) if name in recorded else find(name).world
 
 
 def with_meshes(settings: DatasetConfig) -> DatasetConfig:
@@ -70,6 +85,8 @@ def options(settings: DatasetConfig) -> dict[str, str]:
 
 def make_env(settings: DatasetConfig) -> Env:
     """The environment that makes the dataset's episodes."""
+    if settings.recorded is not None:
+        raise InputError(f"{settings.world} was recorded elsewhere: there is no simulator for it here")
     how: dict[str, Any] = dict(options(settings))
     return find(settings.world)(image_size=settings.image_size, **how)
 
@@ -94,7 +111,7 @@ def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple
 
 def check(settings: DatasetConfig) -> None:
     """Refuse at the door what would fail in a worker."""
-    world = find(settings.world).world
+    world = settings.spec
     codec.find(settings.codec)
     for key, value in settings.env.items():
         if key == MENAGERIE:  # from `with_meshes`

@@ -9,19 +9,19 @@ row t:   pixels[t], state[t]    the frame and exactly the state it shows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from sgjepa import laws
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
 from sgjepa.envs.base import Env
 from sgjepa.envs.world import Quantity, World
-from sgjepa.laws import LAWS
 
 FORMAT = "sgjepa-1"
 SPLITS = {"train": 0, "test": 1}
@@ -43,9 +43,9 @@ COLUMNS = {
 REWARD = "1 at the frame in which success is first reached, else 0"  # in worlds that can succeed
 
 
-def columns_of(controls: int) -> dict[str, str]:
-    """The columns every dataset has; a world with 0 controls has no such column."""
-    return {name: about for name, about in COLUMNS.items() if controls or name != "control"}
+def columns_of(widths: Mapping[str, int]) -> dict[str, str]:
+    """The columns of a dataset; widths: of state, control and phys, which are not there where they would be 0 wide."""
+    return {name: about for name, about in COLUMNS.items() if widths.get(name, 1)}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ class Episode:
     seed: int
     records: dict[str, np.ndarray] = field(default_factory=dict)  # (T, R) float32 each
     labels: dict[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()  # of the state's columns
+
+    @property
+    def states(self) -> dict[str, np.ndarray]:
+        """The state by its names, (T,) each."""
+        return {name: self.state[:, i] for i, name in enumerate(self.names)}
 
 
 def reset_options(law: Mapping[str, float], plan: str) -> dict[str, Any]:
@@ -69,16 +75,23 @@ def reset_options(law: Mapping[str, float], plan: str) -> dict[str, Any]:
     return {"law": dict(law), **({"plan": plan} if plan else {})}
 
 
-def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> Episode:
-    """One episode of the environment under its own demonstrator; without a plan the seed decides it, where there are any."""
+Act: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # a picture (H, W, 3) and its number -> a control (A,)
+
+
+def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "", act: Act | None = None) -> Episode:
+    """One episode of the environment; without a plan the seed decides it, where there are any.
+
+    act: what drives; None: the world's own demonstrator.
+    """
     frame, _ = env.reset(seed=seed, options=reset_options(law, plan))
-    frames, states, controls, records, rewards = [frame], [env.state()], [env.expert()], [env.records()], [0.0]
-    for _ in range(env.world.frames - 1):
+    drive = act or (lambda frame, t: env.expert())
+    frames, states, controls, records, rewards = [frame], [env.state()], [drive(frame, 0)], [env.records()], [0.0]
+    for t in range(1, env.world.frames):
         frame, reward, *_ = env.step(controls[-1])
         frames.append(frame)
         rewards.append(reward)
         states.append(env.state())
-        controls.append(env.expert())
+        controls.append(drive(frame, t))
         records.append(env.records())
     return Episode(
         frames=np.stack(frames),
@@ -91,6 +104,7 @@ def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "") -> E
         seed=seed,
         records={name: np.stack([r[name] for r in records]).astype(np.float32) for name in env.world.records},
         labels={name: _known(env.world, name, env.labels()[name]) for name in env.world.labels},
+        names=tuple(quantity.name for quantity in env.world.state),
     )
 
 
@@ -113,11 +127,12 @@ def schema(
         ("step_idx", pa.int32()),
         ("split_id", pa.int8()),
         ("pixels", pa.binary()),
-        ("state", vector(world.state)),
-        *([("control", vector(world.control))] if world.control else []),  # Lance has no vectors that are 0 wide
+        # Lance has no vectors that are 0 wide
+        *([("state", vector(world.state))] if world.state else []),
+        *([("control", vector(world.control))] if world.control else []),
         *((name, pa.float32()) for name in law_names),
         ("reward", pa.float32()),
-        ("phys", vector(world.phys)),
+        *([("phys", vector(world.phys))] if world.phys else []),
         *((name, vector(quantities)) for name, quantities in world.records.items()),
         ("source_episode_index", pa.int32()),
         ("task", pa.string()),
@@ -133,9 +148,9 @@ def schema(
         "codec": codec.name,
         "codec_about": codec.about,
         "columns": {
-            **columns_of(len(world.control)),
+            **columns_of({"state": len(world.state), "control": len(world.control), "phys": len(world.phys)}),
             **({"reward": REWARD} if world.succeeds else {}),
-            **{name: f"law in {LAWS[name].unit}, constant over the episode" for name in law_names},
+            **{name: f"law in {laws.find(name).unit}, constant over the episode" for name in law_names},
             **{name: f"record at the frame, in the order of `records.{name}`" for name in world.records},
         },
         "state": [[q.name, q.unit] for q in world.state],
@@ -143,7 +158,7 @@ def schema(
         "phys": [[q.name, q.unit] for q in world.phys],
         "records": {name: [[q.name, q.unit] for q in quantities] for name, quantities in world.records.items()},
         "labels": {name: list(words) for name, words in world.labels.items()},
-        "laws": {name: LAWS[name].unit for name in law_names},
+        "laws": {name: laws.find(name).unit for name in law_names},
         "split_to_id": SPLITS,
         "symmetry": world.probed.symmetry if world.probed else 1,
         "env": dict(env_options),
@@ -179,10 +194,11 @@ def rows(episodes: Iterable[tuple[int, Episode]], split: str, to: pa.Schema, cod
         columns["step_idx"].extend(range(steps))
         columns["pixels"].extend(codec.encode(frame) for frame in episode.frames)
         columns["reward"].extend(episode.reward.tolist())
-        columns["state"].append(episode.state)
-        if "control" in columns:
-            columns["control"].append(episode.control)
-        columns["phys"].append(np.broadcast_to(episode.phys, (steps, episode.phys.size)))
+        vectors = {"state": episode.state, "control": episode.control}
+        vectors["phys"] = np.broadcast_to(episode.phys, (steps, episode.phys.size))
+        for name, values in vectors.items():
+            if name in columns:
+                columns[name].append(values)
         for name, values in episode.records.items():
             columns[name].append(values)
     arrays = [_column(field, columns[field.name]) for field in to]

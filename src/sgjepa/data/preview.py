@@ -43,12 +43,12 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
     return [out / _SHEET, out / film]
 
 
-def film_of(frames: np.ndarray, labels: list[str], fps: int) -> list[Image.Image]:
+def film_of(frames: np.ndarray, labels: list[str], fps: float) -> list[Image.Image]:
     """The pictures of a film of episodes side by side, each under its label. frames: (R, T, H, W, 3)"""
     return [_side_by_side(frames[:, t], labels, t / fps) for t in range(frames.shape[1])]
 
 
-def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
+def save_film(pictures: list[Image.Image], path: Path, fps: float) -> None:
     """A moving picture, WebP or MP4 by the file's ending."""
     if path.suffix == ".mp4":
         _write_mp4(pictures, path, fps)
@@ -56,7 +56,7 @@ def save_film(pictures: list[Image.Image], path: Path, fps: int) -> None:
     files.write_bytes(path, webp_of(pictures, fps))
 
 
-def webp_of(pictures: list[Image.Image], fps: int) -> bytes:
+def webp_of(pictures: list[Image.Image], fps: float) -> bytes:
     """An animated WebP that begins again when it is over."""
     buffer, more = io.BytesIO(), pictures[1:]
     pictures[0].save(buffer, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
@@ -128,7 +128,7 @@ def _save(picture: Image.Image, path: Path, kind: str, **options: Any) -> None:
     files.write_bytes(path, buffer.getvalue())
 
 
-def _write_mp4(pictures: list[Image.Image], path: Path, fps: int) -> None:
+def _write_mp4(pictures: list[Image.Image], path: Path, fps: float) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:

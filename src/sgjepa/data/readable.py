@@ -7,7 +7,6 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
 from sgjepa.data.targets import Targets
-from sgjepa.envs import find
 from sgjepa.envs.world import World
 
 _WINDOW = 4  # frames, in a world that says nothing
@@ -26,7 +25,7 @@ def targets_in(split: Split) -> Targets:
 def readable_in(split: Split) -> Targets | None:
     """The same; None if the world declares nothing."""
     about = split.about
-    return _readable(find(about["task"]).world, tuple(name for name, _ in about["state"]), about["fps"])
+    return _readable(split.spec, tuple(name for name, _ in about["state"]), about["fps"])
 
 
 def readable_of(world: World) -> Targets | None:
@@ -42,16 +41,14 @@ def _readable(world: World, state: tuple[str, ...], fps: float) -> Targets | Non
     return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
 
 
-def usual_window(world: str, pixels: int) -> int:
-    """Frames that a probe sees in that world, in pictures of that size: as in the smallest usual one that is as large."""
-    usual = find(world).world.usual
-    if usual is None:
+def usual_window(world: World, pixels: int) -> int:
+    """Frames that a probe sees in a world, in pictures of that size: as in the smallest usual one that is as large."""
+    if world.usual is None:
         return _WINDOW
-    sizes = sorted(usual.sizes.values(), key=lambda size: size.pixels)
+    sizes = sorted(world.usual.sizes.values(), key=lambda size: size.pixels)
     return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
 
 
 def seen_states(split: Split) -> np.ndarray:
     """Every frame without its picture, (N, T, S) in the order of `World.seen`: what `Env.seen_state` says in the world."""
-    own = find(split.about["task"]).world.own
-    return np.concatenate([split.state, *(split.record(name) for name in own)], axis=-1)
+    return np.concatenate([split.state, *(split.record(name) for name in split.spec.own)], axis=-1)

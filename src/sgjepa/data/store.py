@@ -24,6 +24,7 @@ from sgjepa.data.bound import check_bound
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.data.seeds import SPLIT_SEED
+from sgjepa.envs.world import World
 from sgjepa.laws import Grid, Sampler
 
 
@@ -36,6 +37,18 @@ class Dataset:
     settings: DatasetConfig
     train: Split
     test: Split
+
+    @classmethod
+    def open(cls, path: str | Path, verify: bool = True) -> Dataset:
+        """The dataset in a folder. verify: compare every file with its digest, about 1 s per GB."""
+        return open_dataset(path, verify)
+
+    @staticmethod
+    def from_arrays(out: str | Path, frames: Any, control: Any = None, state: Any = None, **more: Any) -> Dataset:
+        """Write recordings as a dataset and open it; `sgjepa.data.arrays.from_arrays` says what `more` may be."""
+        from sgjepa.data.arrays import from_arrays
+
+        return from_arrays(out, frames, control, state, **more)
 
 
 def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
@@ -57,7 +70,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         folder, part = path / f"{name}.lance", manifest.parts[name]
         if verify:
             _verify(folder, part.sha256)
-        splits[name] = Split(folder, name, part.episodes, part.digest)
+        splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.spec)
         check_bound(path / MANIFEST, manifest, splits[name])
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
@@ -78,8 +91,9 @@ def _verify(folder: Path, written: dict[str, str]) -> None:
 class Split:
     """The episodes of one split. N episodes of T frames; arrays are read when first asked for."""
 
-    def __init__(self, folder: Path, name: str, episodes: int, digest: str):
-        self.folder, self.name, self.episodes, self.digest = folder, name, episodes, digest
+    def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: World):
+        """spec: what the world of these episodes declares."""
+        self.folder, self.name, self.episodes, self.digest, self.spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
             self._lance = lance.dataset(str(folder))
@@ -88,7 +102,7 @@ class Split:
             self.laws: tuple[str, ...] = tuple(self._about["laws"])
             self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
             self._codec = codec.find(self._about["codec"])
-            self._controls: int = len(self._about["control"])
+            self._widths: dict[str, int] = {key: len(self._about[key]) for key in ("state", "control", "phys")}
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error
         self._check()
@@ -99,7 +113,7 @@ class Split:
         return dict(self._about)
 
     def _check(self) -> None:
-        wanted = {*episode.columns_of(self._controls), *self.laws, *self._about.get("records", {})}
+        wanted = {*episode.columns_of(self._widths), *self.laws, *self._about.get("records", {})}
         missing = wanted - set(self._lance.schema.names)
         if missing:
             raise InputError(f"{self.folder} lacks the column {', '.join(sorted(missing))}")
@@ -133,20 +147,24 @@ class Split:
 
     @cached_property
     def state(self) -> np.ndarray:
-        """(N, T, S)"""
-        return self._array("state")
+        """(N, T, S); S is 0 where nobody recorded it"""
+        return self._vectors("state")
 
     @cached_property
     def control(self) -> np.ndarray:
         """(N, T, A); A is 0 in a world that nobody drives"""
-        if self._controls == 0:
-            return np.zeros((self.episodes, self.frames, 0), np.float32)
-        return self._array("control")
+        return self._vectors("control")
 
     @cached_property
     def phys(self) -> np.ndarray:
-        """(N, P)"""
-        return self._array("phys")[:, 0]
+        """(N, P); P is 0 where nobody recorded it"""
+        return self._vectors("phys")[:, 0]
+
+    def _vectors(self, column: str) -> np.ndarray:
+        """A column that is not there where it would be 0 wide, (N, T, W)."""
+        if self._widths[column] == 0:
+            return np.zeros((self.episodes, self.frames, 0), np.float32)
+        return self._array(column)
 
     @cached_property
     def law(self) -> np.ndarray:

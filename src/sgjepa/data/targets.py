@@ -75,8 +75,9 @@ class Targets:
         found = {
             "nmse": np.mean((gap / np.asarray(std)) ** 2, axis=-1),
             "position_l2": np.linalg.norm(gap[..., :place], axis=-1),
-            "velocity_l2": np.linalg.norm(gap[..., place:motion], axis=-1),
         }
+        if self.velocity:
+            found["velocity_l2"] = np.linalg.norm(gap[..., place:motion], axis=-1)
         if self.turns:
             phase = self.symmetry * (self.angle(y) - self.angle(truth))
             wrapped = np.arctan2(np.sin(phase), np.cos(phase)) / self.symmetry

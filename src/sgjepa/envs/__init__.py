@@ -1,44 +1,56 @@
-"""The worlds, by their command-line names. Importing this registers their Gymnasium ids."""
+"""The worlds, by their command-line names. A world is imported when it is first asked for."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from sgjepa.core.registry import Registry
 from sgjepa.envs.render import gl
 
-gl.choose()  # before anything below imports mujoco
+gl.choose()  # before anything in this room imports mujoco
 
-from typing import Any, cast  # noqa: E402
+if TYPE_CHECKING:
+    from sgjepa.envs.base import Env
 
-import gymnasium  # noqa: E402
-
-from sgjepa.core.errors import unknown  # noqa: E402
-from sgjepa.envs import approach_ball, planar  # noqa: E402
-from sgjepa.envs.arms import basket, catcher, paddle  # noqa: E402
-from sgjepa.envs.base import Env  # noqa: E402
-from sgjepa.envs.conventional import cube, reacher  # noqa: E402
-
-ENVS: dict[str, type[Env]] = {
-    "square": planar.Square,
-    "right_triangle": planar.RightTriangle,
-    "pentagon": planar.Pentagon,
-    "house": planar.House,
-    "approach_ball": approach_ball.ApproachBall,
-    "arm_catcher_ball": catcher.ArmCatcherBall,
-    "arm_paddle_ball": paddle.ArmPaddleBall,
-    "franka_basket": basket.FrankaPaddleToBasket,
-    "reacher": reacher.Reacher,
-    "cube": cube.Cube,
+# by name: where the class is, and its Gymnasium id
+_WORLDS = {
+    "square": ("sgjepa.envs.planar:Square", "sgjepa/Square-v0"),
+    "right_triangle": ("sgjepa.envs.planar:RightTriangle", "sgjepa/RightTriangle-v0"),
+    "pentagon": ("sgjepa.envs.planar:Pentagon", "sgjepa/Pentagon-v0"),
+    "house": ("sgjepa.envs.planar:House", "sgjepa/House-v0"),
+    "approach_ball": ("sgjepa.envs.approach_ball:ApproachBall", "sgjepa/ApproachBall-v0"),
+    "arm_catcher_ball": ("sgjepa.envs.arms.catcher:ArmCatcherBall", "sgjepa/ArmCatcherBall-v0"),
+    "arm_paddle_ball": ("sgjepa.envs.arms.paddle:ArmPaddleBall", "sgjepa/ArmPaddleBall-v0"),
+    "franka_basket": ("sgjepa.envs.arms.basket:FrankaPaddleToBasket", "sgjepa/FrankaPaddleToBasket-v0"),
+    "reacher": ("sgjepa.envs.conventional.reacher:Reacher", "sgjepa/Reacher-v0"),
+    "cube": ("sgjepa.envs.conventional.cube:Cube", "sgjepa/Cube-v0"),
 }
+_STEPS = 63  # of an episode of ours, for wrappers that know the time; the environment ends there itself
 
-for _env in ENVS.values():
-    gymnasium.register(
-        _env.world.gym_id,
-        entry_point=cast(Any, _env),
-        max_episode_steps=_env.world.frames - 1,  # for wrappers that know the time; the environment ends there itself
-        disable_env_checker=True,  # the environment says more about wrong calls than these wrappers do
-        order_enforce=False,
-    )
+ENVS: Registry[type[Env]] = Registry("world", {name: where for name, (where, _) in _WORLDS.items()})
 
 
 def find(name: str) -> type[Env]:
     """The environment class of a command-line name."""
-    if name not in ENVS:
-        raise unknown("world", name, ENVS)
-    return ENVS[name]
+    return ENVS.find(name)
+
+
+def register_ids() -> None:
+    """Tell Gymnasium the ids of our worlds; none is imported."""
+    for where, gym_id in _WORLDS.values():
+        _register_id(gym_id, where, _STEPS)
+
+
+def register(env: type[Env], module: str) -> None:
+    """Add a world of somebody else's, under its own name and id. module: the one that registers it."""
+    ENVS.register(env.world.name, env, module)
+    _register_id(env.world.gym_id, env, env.world.frames - 1)
+
+
+def _register_id(gym_id: str, entry: type[Env] | str, steps: int) -> None:
+    import gymnasium
+
+    # the environment says more about wrong calls than Gymnasium's checking wrappers do
+    how: dict[str, Any] = {"max_episode_steps": steps, "disable_env_checker": True, "order_enforce": False}
+    if gym_id not in gymnasium.registry or gymnasium.registry[gym_id].entry_point != entry:
+        gymnasium.register(gym_id, entry_point=cast(Any, entry), **how)

@@ -89,7 +89,7 @@ class World:
     probed: Probed | None = None  # None if it cannot be probed
     usual: Usual | None = None  # None if it has no recipes
     image_size: int = 128
-    fps: int = 16
+    fps: float = 16
     frames: int = 64
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
     # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)

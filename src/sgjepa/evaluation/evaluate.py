@@ -23,19 +23,20 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.config import DatasetConfig
-from sgjepa.data.readable import usual_window
+from sgjepa.data.readable import targets_in, usual_window
+from sgjepa.data.seeds import SPLIT_SEED
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.data.targets import Targets
 from sgjepa.evaluation.coverage import coverage_of
-from sgjepa.evaluation.fitted_probes import fit_to
+from sgjepa.evaluation.fitted_probes import fit_on, fit_to
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import Kind, ProbeConfig
+from sgjepa.evaluation.probe import Fitted, Kind, ProbeConfig
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
 from sgjepa.evaluation.references import references, simulate
 from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
+from sgjepa.training.latents import encode_split, latents_of
 from sgjepa.training.monitor import effective_rank
 from sgjepa.training.run import Run
 
@@ -60,7 +61,7 @@ class ForecastConfig:
 
 def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
     """The usual evaluation on a dataset with these settings."""
-    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.world, data.image_size)))
+    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.spec, data.image_size)))
 
 
 def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
@@ -177,32 +178,83 @@ class Measured:
 
 def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, split: str) -> Measured:
     """All sources on all episodes. split: "test", or the training split's "validation" episodes."""
-    part, numbers = _episodes(run, dataset, split)
-    steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
-    if steps < 1 or cfg.context + steps > part.frames or cfg.context < max(run.history, cfg.probe.window):
-        raise InputError(
-            f"{cfg.context} context frames and {steps} predictions do not fit: an episode has {part.frames} frames, "
-            f"the model sees {run.history}, the probe {cfg.probe.window}"
-        )
+    part, numbers = _episodes(run.split_seed, dataset, split)
+    steps_of(cfg, part, run.history)
     fitted = fit_to(folder, run, model, dataset, cfg.probe)
     latents = latents_of(model, part, folder)
+    return measure_with(model, run.history, fitted, latents, dataset, cfg, part, numbers, folder.name)
+
+
+def measure_module(
+    model: FourMethods,
+    history: int,
+    dataset: Dataset,
+    cfg: ForecastConfig,
+    split: str,
+    name: str,
+    probe: Fitted | None = None,
+) -> Measured:
+    """As `measure`, for any module with the four methods: nothing is read from or written to a folder.
+
+    history: H. probe: one that is fitted to this model already; None: it is fitted here, on the training episodes.
+    """
+    part, numbers = _episodes(SPLIT_SEED, dataset, split)
+    steps_of(cfg, part, history)
+    fitted = probe
+    if fitted is None:
+        training = encode_split(model, dataset.train, name)
+        fitted = fit_on(model, training, dataset.train.state, targets_in(dataset.train), cfg.probe, SPLIT_SEED, name)
+    latents = training if probe is None and split != "test" else encode_split(model, part, name)
+    return measure_with(model, history, fitted, latents, dataset, cfg, part, numbers, name)
+
+
+def steps_of(cfg: ForecastConfig, part: Split, history: int) -> int:
+    """How many predictions; an InputError if they do not fit into the episodes. history: H."""
+    steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
+    if steps < 1 or cfg.context + steps > part.frames or cfg.context < max(history, cfg.probe.window):
+        raise InputError(
+            f"{cfg.context} context frames and {steps} predictions do not fit: an episode has {part.frames} frames, "
+            f"the model sees {history}, the probe {cfg.probe.window}"
+        )
+    return steps
+
+
+def measure_with(
+    model: FourMethods,
+    history: int,
+    fitted: Fitted,
+    latents: np.ndarray,
+    dataset: Dataset,
+    cfg: ForecastConfig,
+    part: Split,
+    numbers: np.ndarray,
+    name: str,
+) -> Measured:
+    """All sources on these episodes of a split, by a probe and latents that are there already.
+
+    latents: (N, T, ...) of all of the split's episodes. name: for the progress bar.
+    """
+    steps = steps_of(cfg, part, history)
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
     errors: list[Table] = []
     states: list[Table] = []
     final, moved = [], 0
-    with progress(len(numbers), 0, f"predict {folder.name}", "episodes") as bar:
+    with progress(len(numbers), 0, f"predict {name}", "episodes") as bar:
         for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
             law, control = part.law[numbers[rows]], part.control[numbers[rows]]
-            found = forecast(model, fitted, z, control, law, cfg.context, steps, run.history)
+            found = forecast(model, fitted, z, control, law, cfg.context, steps, history)
             seen = found["true"][0][:, 0]  # the probed state at the last context frame
             y = {name: probed[:, 1:] for name, (probed, _) in found.items()}
             y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
-            y["simulator"], shifted = simulate(
-                dataset, split, numbers[rows], fitted.targets, seen, truth[rows], cfg.context, steps
-            )
-            moved += shifted
             wanted = truth[rows, cfg.context : cfg.context + steps]
+            if dataset.settings.recorded is None:
+                y["simulator"], shifted = simulate(
+                    dataset, part, numbers[rows], fitted.targets, seen, truth[rows], cfg.context, steps
+                )
+                moved += shifted
+            else:  # nobody can simulate what was recorded elsewhere
+                y["simulator"] = np.full_like(wanted, np.nan)
             for source, guess in y.items():
                 gaps = fitted.targets.errors(guess, wanted, fitted.std)
                 latent_error = found[source][1] if source in found else None
@@ -222,10 +274,10 @@ def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: Fo
     return Measured(_with_excess(join(errors)), join(states), scores, fitted.targets, fitted.std)
 
 
-def _episodes(run: Run, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
+def _episodes(split_seed: int, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
     if split == "test":
         return dataset.test, np.arange(dataset.test.episodes)
-    return dataset.train, split_episodes(dataset.train.episodes, seed=run.split_seed)[1]
+    return dataset.train, split_episodes(dataset.train.episodes, seed=split_seed)[1]
 
 
 def _index(numbers: np.ndarray, steps: int) -> Table:

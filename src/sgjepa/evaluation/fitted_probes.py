@@ -17,7 +17,7 @@ from sgjepa.data.targets import Targets
 from sgjepa.envs.world import World
 from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, fit, windows
 from sgjepa.evaluation.records import ProbeRecord
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.latents import latents_of, weights_digest
 from sgjepa.training.run import Run
@@ -127,14 +127,27 @@ def _fit_here(
     state: np.ndarray,
 ) -> Fitted:
     latents = latents_of(model, dataset.train, folder)
+    return fit_on(model, latents, state, targets, cfg, run.split_seed, folder.name)
+
+
+def fit_on(
+    model: FourMethods,
+    latents: np.ndarray,
+    state: np.ndarray,
+    targets: Targets,
+    cfg: ProbeConfig,
+    split_seed: int,
+    name: str,
+) -> Fitted:
+    """Fit a probe to latents (N, T, ...) and states (N, T, S) of all training episodes; part of them validates it."""
     if not cfg.window <= state.shape[1]:
         raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
-    fitting, held_out = split_episodes(dataset.train.episodes, seed=run.split_seed)
+    fitting, held_out = split_episodes(len(latents), seed=split_seed)
     y = targets.of(state.astype(np.float64))
     training = windows(model, latents, y, fitting, cfg, cfg.seed)
     validation = windows(model, latents, y, held_out, cfg, cfg.seed + 1)
     began = time.perf_counter()
-    probe, curve = fit(cfg, *training, *validation, name=f"probe {folder.name}")
+    probe, curve = fit(cfg, *training, *validation, name=f"probe {name}")
     with torch.no_grad():
         gap = probe(validation[0]) - (validation[1] - probe.mean) / probe.std
     scores = {
@@ -168,4 +181,4 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, target
 def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
     probe = Probe(cfg, model.feature_width, len(targets.names))
     load_weights(files.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
-    return Fitted(probe.eval(), cfg, targets, there.scores)
+    return Fitted(probe.eval(), cfg, targets, there.scores, str(there.settings.get("data", "")))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.evaluation.probe import Fitted
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import FourMethods
 from sgjepa.models.rollout import one_step, rollout
 
 _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
@@ -19,7 +19,7 @@ _TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vect
 
 @torch.no_grad()
 def forecast(
-    model: WorldModel,
+    model: FourMethods,
     fitted: Fitted,
     z: Tensor,
     control: np.ndarray,
@@ -48,7 +48,7 @@ def forecast(
 
 
 @torch.no_grad()
-def imagine(model: WorldModel, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int) -> tuple[np.ndarray, Tensor]:
+def imagine(model: FourMethods, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int) -> tuple[np.ndarray, Tensor]:
     """The rollout from true latents z (B, context, ...): probed states (B, 1 + steps, Y), the last of the context first,
     and all latents, (B, context + steps, ...)."""
     rolled = rollout(model, z, c, steps, history)

@@ -18,7 +18,7 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.targets import Targets
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import FourMethods
 from sgjepa.training.readable import ridge, stack
 
 Kind: TypeAlias = Literal["mlp", "linear"]
@@ -88,6 +88,7 @@ class Fitted:
     config: ProbeConfig
     targets: Targets
     scores: dict[str, Any]
+    data: str = ""  # digest of the training episodes, where that was kept
 
     @property
     def std(self) -> tuple[float, ...]:
@@ -157,7 +158,7 @@ def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
 
 @torch.no_grad()
 def windows(
-    model: WorldModel, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
+    model: FourMethods, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
 ) -> tuple[Tensor, Tensor]:
     """Windows drawn from the episodes: features (n, window * F) and the targets at their last frames (n, Y)."""
     starts = y.shape[1] - cfg.window + 1

@@ -10,7 +10,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options
 from sgjepa.data.seeds import episode_plan, episode_seed
-from sgjepa.data.store import Dataset
+from sgjepa.data.store import Dataset, Split
 from sgjepa.data.targets import Targets
 from sgjepa.envs.base import Env
 
@@ -22,7 +22,8 @@ def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: i
     stay[..., place:motion] = 0.0
     moving = np.repeat(seen[:, None], steps, axis=1)
     seconds = np.arange(1, steps + 1)[:, None] * targets.frame_dt
-    moving[..., :place] += seconds * seen[:, None, place:motion]
+    if targets.velocity:
+        moving[..., :place] += seconds * seen[:, None, place:motion]
     if targets.turns:
         stay[..., -1] = 0.0
         phase = targets.symmetry * (targets.angle(seen)[:, None] + seconds[:, 0] * seen[:, None, -1])
@@ -32,7 +33,7 @@ def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: i
 
 def simulate(
     dataset: Dataset,
-    split: str,
+    part: Split,
     numbers: np.ndarray,
     targets: Targets,
     seen: np.ndarray,
@@ -45,7 +46,6 @@ def simulate(
     Where more moves than is probed, such as an arm, the episode is played up to there, and only the probed body is put
     elsewhere. A probed state may lie inside a wall: it is then moved towards the true one, by tenths of the way.
     """
-    part = dataset.test if split == "test" else dataset.train
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):

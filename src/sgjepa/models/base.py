@@ -11,8 +11,9 @@ To bring your own model, write `models/<name>.py` with two things:
 2. a class derived from `WorldModel` with the four methods, which tells the constructor here what its latents are and lists
    in `encoder_parts` the submodules that `encode` runs through.
 
-Then add the dataclass to `Model` in training/run.py. Everything else (cached latents, both losses, rollouts, probes,
-forecasts, checkpoints) works on it unchanged; tests/test_interface.py drives every model through one list of calls.
+Then register the dataclass: `sgjepa.register_model("mine", MyConfig, recipe)`. Everything else (cached latents, both losses,
+rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/test_interface.py drives every model through one list
+of calls.
 
 Shapes: B batch, T time, "..." the shape of one latent: (D,) for a vector, (P, C) for a grid of P patches.
 """
@@ -22,7 +23,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, Protocol
+from dataclasses import Field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -34,8 +36,31 @@ from sgjepa.models.decoder import Decoder
 from sgjepa.models.encoders.frozen import Foreign
 
 
+class FourMethods(Protocol):
+    """What an evaluation asks of a model, whoever wrote it; the methods of `WorldModel`, which says what they mean."""
+
+    def encode(self, frames: Tensor, /) -> Tensor: ...
+
+    def condition(self, control: Tensor, law: Tensor, /) -> Tensor: ...
+
+    def predict(self, z: Tensor, c: Tensor, /) -> Tensor: ...
+
+    def features(self, z: Tensor, /) -> Tensor: ...
+
+
+class PredictorConfig(Protocol):
+    """The settings of a predictor of latents that are one vector a frame: a frozen dataclass, as `Config` below."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def build(self, latent: int, history: int) -> nn.Module:
+        """A module that takes z and c, both (B, t, latent) with t <= history, and answers (B, t, latent), causally."""
+
+
 class Config(Protocol):
     """The settings of a world model. Implement it as a frozen dataclass: it is written to run.json and read back."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def controls(self) -> int:

@@ -22,10 +22,8 @@ from sgjepa.models.encoders.convolutions import Convolutions
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.imagine import Imagined
 from sgjepa.models.predictors import futures, waves
-from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
-from sgjepa.models.predictors.ssm import SSM
-from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.models.registry import Predictor
 from sgjepa.models.rollout import rollout
 
 
@@ -36,7 +34,7 @@ class JEPAConfig:
     formerly: ClassVar[tuple[str, ...]] = ("ModelConfig",)  # the "type" in run.json of runs made before the rename
     foreign_encoder: ClassVar[None] = None
     encoder: ViT | Convolutions
-    predictor: GRU | SSM | Transformer
+    predictor: Predictor
     controls: int
     laws: int
     latent: int = 256

@@ -20,9 +20,7 @@ from sgjepa.core import config as configs
 from sgjepa.models.base import WorldModel
 from sgjepa.models.blocks import ConditionEncoder, Projector
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
-from sgjepa.models.predictors.gru import GRU
-from sgjepa.models.predictors.ssm import SSM
-from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.models.registry import Predictor
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class MeanPatchConfig:
     """As `JEPAConfig`; the latent is as wide as the encoder's patches."""
 
     encoder: DINOv2 | MobileNetV2
-    predictor: GRU | SSM | Transformer
+    predictor: Predictor
     controls: int
     laws: int
     projector_width: int = 2048

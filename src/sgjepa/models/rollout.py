@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError
 class Predicts(Protocol):
     """Position t of the answer is the latent at t + 1."""
 
-    def predict(self, z: Tensor, c: Tensor) -> Tensor: ...
+    def predict(self, z: Tensor, c: Tensor, /) -> Tensor: ...
 
 
 def rollout(model: Predicts, z: Tensor, c: Tensor, steps: int, history: int) -> Tensor:

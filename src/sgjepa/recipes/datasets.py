@@ -7,25 +7,34 @@ from collections.abc import Iterable
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.world import Usual
+from sgjepa.envs.world import Usual, World
 
 SIZES = ("mini", "small", "paper")
 
 
 def usual(world: str) -> Usual:
-    """What recipes are made from in that world."""
-    declared = find(world).world.usual
-    if declared is None:
-        raise InputError(f"{world} has no recipes: its World declares no usual settings")
-    return declared
+    """What recipes are made from in the world of that name."""
+    return settings_of(find(world).world)
+
+
+def settings_of(world: World) -> Usual:
+    """What recipes are made from in a world."""
+    if world.usual is None:
+        raise InputError(f"{world.name} has no recipes: its World declares no usual settings")
+    return world.usual
 
 
 def check_size(world: str, size: str) -> None:
-    """Refuse a size that is not there, or not in that world."""
+    """Refuse a size that is not there, or not in the world of that name."""
+    check_size_of(find(world).world, size)
+
+
+def check_size_of(world: World, size: str) -> None:
+    """Refuse a size that is not there, or not in a world."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
-    if size not in (there := usual(world).sizes):
-        raise InputError(f"{world} has no size '{size}'; it has {', '.join(there)}")
+    if size not in (there := settings_of(world).sizes):
+        raise InputError(f"{world.name} has no size '{size}'; it has {', '.join(there)}")
 
 
 def dataset(world: str, size: str) -> DatasetConfig:

@@ -12,9 +12,13 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from sgjepa.core.errors import InputError
+from sgjepa.core.registry import Registry
 from sgjepa.envs import ENVS, find
+from sgjepa.envs.world import World
+from sgjepa.models.base import PredictorConfig
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders import vit
 from sgjepa.models.encoders.convolutions import Convolutions
@@ -25,7 +29,7 @@ from sgjepa.models.mean_patch import MeanPatchConfig
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
-from sgjepa.recipes.datasets import check_size, usual
+from sgjepa.recipes.datasets import check_size, check_size_of, settings_of
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
 from sgjepa.training.run import Run, Train
@@ -35,7 +39,6 @@ _TOGETHER = {
     "triangle_square": ("right_triangle", "square"),
     "triangle_square_pentagon": ("right_triangle", "square", "pentagon"),
 }
-WORLDS = {**{name: (name,) for name, env in ENVS.items() if env.world.usual}, **_TOGETHER}
 _PAPER_BATCH = 64
 _LEWM_SIGREG = 0.09  # the original's weight, in every world
 _NARROW = {"depth": 2, "width": 128, "mlp": 256}
@@ -64,34 +67,34 @@ _ARMS = {"reacher", "cube"}
 CHOSEN_FOR_ARMS = {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}
 
 
-def chosen(world: str, size: str, family: str) -> Chosen:
+def chosen(world: World, size: str, family: str) -> Chosen:
     """Settings of a method (sg_jepa, lewm) in a world, at a size for a CPU."""
-    return CHOSEN_FOR_ARMS[family] if world in _ARMS else CHOSEN[size][family]
+    return CHOSEN_FOR_ARMS[family] if world.name in _ARMS else CHOSEN[size][family]
 
 
-def gru(world: str, size: str) -> Run:
+def gru(world: World, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
     return _sg_jepa(world, size, "gru", _gru(size), _encoder(world, size))
 
 
-def gru_small(world: str, size: str) -> Run:
+def gru_small(world: World, size: str) -> Run:
     """The same with an encoder of twice the width: the paper's ViT-Small."""
     return _sg_jepa(world, size, "gru_small", _gru(size), _encoder(world, size).wider())
 
 
-def ssm(world: str, size: str) -> Run:
+def ssm(world: World, size: str) -> Run:
     """SG-JEPA with the selective state space."""
     predictor = SSM(**_NARROW) if size in _ON_CPU else SSM()
     return _sg_jepa(world, size, "ssm", predictor, _encoder(world, size))
 
 
-def transformer(world: str, size: str, conditioning: str = "adaln_0") -> Run:
+def transformer(world: World, size: str, conditioning: str = "adaln_0") -> Run:
     """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
     predictor = variant(conditioning, _transformer(size), _LATENT if size in _ON_CPU else JEPAConfig.latent)
     return _sg_jepa(world, size, "transformer", predictor, _encoder(world, size))
 
 
-def lewm(world: str, size: str) -> Run:
+def lewm(world: World, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size in _ON_CPU:
@@ -99,15 +102,15 @@ def lewm(world: str, size: str) -> Run:
     return _run(world, size, "lewm", _model(world, size, "lewm", _transformer(size), _encoder(world, size)), loss)
 
 
-def dino(world: str, size: str) -> Run:
+def dino(world: World, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
-    controls, laws, history = _controls(world), _laws(world), usual(world).history
+    controls, laws, history = _controls(world), _laws(world), settings_of(world).history
     if size in _ON_CPU:
         narrow = DinoConfig(MobileNetV2(64), controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
         return _run(world, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
-        name=f"{world}_dino",
-        data=(f"{world}-paper",),
+        name=f"{world.name}_dino",
+        data=(f"{world.name}-paper",),
         model=DinoConfig(DINOv2(), controls, laws=laws, history=history),
         loss=OneStepLoss(sigreg=0.0),
         train=Train(epochs=20, batch=32, frames=history + 1),
@@ -115,41 +118,39 @@ def dino(world: str, size: str) -> Run:
     )
 
 
-def dino_gru(world: str, size: str) -> Run:
+def dino_gru(world: World, size: str) -> Run:
     """SG-JEPA's GRU and objective on DINO's mean patch: what its features are good for with another predictor."""
     like = gru(world, size)
     assert isinstance(like.model, JEPAConfig)
     shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
     encoder = MobileNetV2(64) if size in _ON_CPU else DINOv2()
     model = MeanPatchConfig(encoder, **{name: getattr(like.model, name) for name in shared})
-    return replace(like, name=f"{world}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
+    return replace(like, name=f"{world.name}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
 
 
-def _sg_jepa(world: str, size: str, method: str, predictor: GRU | SSM | Transformer, encoder: ViT | Convolutions) -> Run:
+def _sg_jepa(world: World, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> Run:
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
-    loss = RolloutLoss(sigreg=usual(world).sigreg)
+    loss = RolloutLoss(sigreg=settings_of(world).sigreg)
     if size in _ON_CPU:
         loss = RolloutLoss(sigreg=chosen(world, size, "sg_jepa").sigreg, windows="dense", flatten=True)
     return _run(world, size, method, _model(world, size, "sg_jepa", predictor, encoder), loss)
 
 
-def _run(world: str, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
+def _run(world: World, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
     """How long and how fast a model is trained at that size."""
-    name, data = f"{world}_{method}", (f"{world}-{size}",)
+    name, data = f"{world.name}_{method}", (f"{world.name}-{size}",)
     if size in _ON_CPU:
         return Run(name, data, model, loss, _ON_CPU[size], OptimConfig(lr_matrix=2e-3, lr=1e-3))
     return Run(name, data, model, loss, Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps))
 
 
-def _model(
-    world: str, size: str, family: str, predictor: GRU | SSM | Transformer, encoder: ViT | Convolutions
-) -> JEPAConfig:
+def _model(world: World, size: str, family: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
     if size not in _ON_CPU:
-        return JEPAConfig(encoder, predictor, _controls(world), laws=_laws(world), history=usual(world).history)
+        return JEPAConfig(encoder, predictor, _controls(world), laws=_laws(world), history=settings_of(world).history)
     settings = chosen(world, size, family)
     return JEPAConfig(
         encoder,
-        replace(predictor, dropout=settings.dropout),
+        replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
         _controls(world),
         laws=_laws(world),
         latent=_LATENT,
@@ -160,21 +161,28 @@ def _model(
     )
 
 
-def _controls(world: str) -> int:
-    return len(find(world).world.control)
+def _controls(world: World) -> int:
+    return len(world.control)
 
 
-def _laws(world: str) -> int:
+def _laws(world: World) -> int:
     """How many vary in the world's dataset: none in conventional benchmarks."""
-    return len(usual(world).train)
+    return len(settings_of(world).train)
 
 
-def _encoder(world: str, size: str) -> ViT | Convolutions:
+def _encoder(world: World, size: str) -> ViT | Convolutions:
     """On a CPU convolutions for arms, and in the small size where a body turns; a ViT reads a ball's height better."""
-    settings, probed = usual(world), find(world).world.probed
-    if (size in _ON_CPU and world in _ARMS) or (size == "small" and probed and probed.angle):
+    settings, probed = settings_of(world), world.probed
+    if (size in _ON_CPU and world.name in _ARMS) or (size == "small" and probed and probed.angle):
         return Convolutions(settings.sizes[size].pixels)
-    return vit.mini() if size in _ON_CPU else vit.tiny(settings.sizes[size].pixels, settings.patch)
+    return (
+        _mini_vit(settings.sizes[size].pixels) if size in _ON_CPU else vit.tiny(settings.sizes[size].pixels, settings.patch)
+    )
+
+
+def _mini_vit(pixels: int) -> ViT:
+    """Few tokens, as far as patches tile the picture."""
+    return vit.mini(pixels, next((patch for patch in (16, 8, 4) if pixels % patch == 0), 16))
 
 
 def _gru(size: str) -> GRU:
@@ -185,27 +193,67 @@ def _transformer(size: str) -> Transformer:
     return Transformer(depth=3, heads=4, head_dim=32, mlp=256) if size in _ON_CPU else Transformer()
 
 
-METHODS: dict[str, Callable[[str, str], Run]] = {
-    "gru": gru,
-    "gru_small": gru_small,
-    "ssm": ssm,
-    "transformer": transformer,
-    **{f"transformer_{name}": partial(transformer, conditioning=name) for name in VARIANTS if name != "adaln_0"},
-    "lewm": lewm,
-    "dino": dino,
-    "dino_gru": dino_gru,
-}
-RECIPES = {f"{name}_{method}": (worlds, make) for name, worlds in WORLDS.items() for method, make in METHODS.items()}
+Recipe: TypeAlias = Callable[[World, str], Run]  # of a world, at a size
+
+METHODS: Registry[Recipe] = Registry(
+    "method",
+    {
+        "gru": gru,
+        "gru_small": gru_small,
+        "ssm": ssm,
+        "transformer": transformer,
+        **{f"transformer_{name}": partial(transformer, conditioning=name) for name in VARIANTS if name != "adaln_0"},
+        "lewm": lewm,
+        "dino": dino,
+        "dino_gru": dino_gru,
+    },
+)
+USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is named: the GRU
+
+
+def worlds() -> dict[str, tuple[str, ...]]:
+    """What the first part of a recipe's name may be, and the worlds that it trains on."""
+    return {**{name: (name,) for name, env in ENVS.items() if env.world.usual}, **_TOGETHER}
+
+
+def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
+    """Every WORLD_METHOD there is now, with its worlds and what makes its run."""
+    return {f"{name}_{method}": (parts, make) for name, parts in worlds().items() for method, make in METHODS.items()}
 
 
 def recipe(name: str, size: str) -> Run:
     """The run of that name, such as square_gru."""
-    if name not in RECIPES:
-        near = [f"{name}_gru"] if name in WORLDS else difflib.get_close_matches(name, RECIPES, n=1)
+    known = recipes()
+    if name not in known:
+        near = [f"{name}_gru"] if name in worlds() else difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        choices = f"worlds: {', '.join(WORLDS)}; methods: {', '.join(METHODS)}"
+        choices = f"worlds: {', '.join(worlds())}; methods: {', '.join(METHODS)}"
         raise InputError(f"unknown recipe '{name}'{hint}; a recipe is WORLD_METHOD, {choices}")
-    worlds, make = RECIPES[name]
-    for world in worlds:
+    parts, make = known[name]
+    for world in parts:
         check_size(world, size)
-    return replace(make(worlds[0], size), name=name, data=tuple(f"{world}-{size}" for world in worlds))
+    return replace(make(find(parts[0]).world, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
+
+
+def recipe_for(world: World, method: str, size: str) -> Run:
+    """The run of a method in a world that need not have a simulator; its dataset is called as the usual one."""
+    check_size_of(world, size)
+    return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(world, size), world.frames)
+
+
+def _within(run: Run, frames: int) -> Run:
+    """The run for episodes of so many frames: short ones get shorter stretches and a shorter history."""
+    if frames >= run.train.frames:
+        return run
+    history = min(run.history, max(1, frames // 2 - run.loss.steps))
+    length = history + run.loss.steps if run.loss.windows == "clip" else frames
+    return replace(run, model=replace(run.model, history=history), train=replace(run.train, frames=length))
+
+
+def recipe_with(predictor: type[PredictorConfig], method: str) -> Recipe:
+    """SG-JEPA with somebody else's predictor, as its config's defaults have it; dropout as chosen, if it has any."""
+
+    def make(world: World, size: str) -> Run:
+        return _sg_jepa(world, size, method, predictor(), _encoder(world, size))
+
+    return make

@@ -20,7 +20,7 @@ from sgjepa.core.stats import Interval
 from sgjepa.results.gather import METRICS, unit
 
 INK, TRAINING = "#22252a", "#F0E442"
-_RC: dict[Any, Any] = {
+RC: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -58,7 +58,7 @@ class Picture:
 @contextmanager
 def panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float] = (5.2, 3.9), **how: Any) -> Iterator[Any]:
     """An axis to draw on; closing it makes the files' bytes."""
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(RC):
         figure = Figure(figsize=size, dpi=144, layout="constrained")
         canvas: Any = FigureCanvasAgg(figure)
         axis = figure.add_subplot()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.core import run_folder
-from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training.checkpoint import read_config
 from sgjepa.training.data import digests_there
 from sgjepa.training.run import Run
@@ -63,7 +63,7 @@ def _plain(run: Run) -> Run:
 
 def _recipe_name(run: Run) -> str:
     """The recipe that this is; empty if it is a variant of one."""
-    for name, (worlds, _) in RECIPES.items():
+    for name, (worlds, _) in recipes().items():
         size = run.data[0].rpartition("-")[2]
         if run.data == tuple(f"{world}-{size}" for world in worlds) and _plain(recipe(name, size)) == _plain(run):
             return name

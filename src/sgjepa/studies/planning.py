@@ -98,7 +98,6 @@ def _try(job: Job) -> Tried:
 
     from sgjepa.control.planned import planned, simulated, usual
     from sgjepa.control.trial import beginnings, trial, untrained
-    from sgjepa.envs import find
     from sgjepa.evaluation.clips import latent_errors
 
     torch.set_num_threads(1)
@@ -106,7 +105,7 @@ def _try(job: Job) -> Tried:
     if job.run is not None:
         subject = planned(job.run, dataset, job.cfg, job.cases)
     elif job.reference == "simulator":
-        subject = simulated(dataset, job.out, job.cfg or usual(find(dataset.settings.world).world))
+        subject = simulated(dataset, job.out, job.cfg or usual(dataset.settings.spec))
     else:
         subject = untrained(job.reference, dataset, job.out)
     place = trial(subject, dataset, job.sampling, beginnings(dataset, cases=job.cases))

@@ -69,11 +69,10 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
     from sgjepa.control.learn import train_policy
     from sgjepa.control.trained import trained
     from sgjepa.control.trial import beginnings, trial
-    from sgjepa.envs import find
 
     torch.set_num_threads(1)
     dataset = open_dataset(pupil.data)
-    features = open_features(pupil.run, find(dataset.settings.world).world, pupil.pose, pupil.blur)
+    features = open_features(pupil.run, dataset.settings.spec, pupil.pose, pupil.blur)
     try:
         train_policy(pupil.settings, features, dataset, pupil.folder)
     except KeyboardInterrupt:

@@ -24,7 +24,7 @@ from sgjepa.core.progress import progress
 from sgjepa.core.run_folder import LATENTS
 from sgjepa.data.cache import memory_map
 from sgjepa.data.store import Split
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import parallel
 from sgjepa.training.parallel import Group
 
@@ -133,6 +133,24 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@torch.no_grad()
+def encode_split(model: FourMethods, split: Split, name: str) -> np.ndarray:
+    """(N, T, ...) float32 latents of all frames of a split, in memory, by any module with the four methods."""
+    parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
+    device = parameters[0].device if parameters else torch.device("cpu")
+    found = []
+    with progress(split.episodes, 0, f"encode {name}, {split.name}", "episodes") as bar:
+        for start in range(0, split.episodes, _BLOCK):
+            numbers = np.arange(start, min(start + _BLOCK, split.episodes))
+            z = model.encode(torch.from_numpy(split.pixels(numbers)).to(device))
+            if z.ndim < 3 or z.shape[:2] != (len(numbers), split.frames):
+                wanted = f"({len(numbers)}, {split.frames}, ...)"
+                raise InputError(f"{name}.encode should answer latents {wanted} for so many frames, got {tuple(z.shape)}")
+            found.append(z.float().cpu().numpy())
+            bar.update(len(numbers))
+    return np.concatenate(found)
 
 
 def check_fits(model: WorldModel, split: Split, who: str = "the model") -> None:

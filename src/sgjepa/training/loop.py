@@ -195,6 +195,9 @@ def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
         frozen_encoder=frozen,
         laws=data.datasets[0].train.laws,
         env=options(data.datasets[0].settings),
+        recorded={
+            one.settings.world: config.to_dict(one.settings.recorded) for one in data.datasets if one.settings.recorded
+        },
     )
 
 

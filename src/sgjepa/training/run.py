@@ -8,14 +8,10 @@ from typing import Literal, TypeAlias, get_args
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.seeds import SPLIT_SEED
-from sgjepa.models.dino import DinoConfig
-from sgjepa.models.jepa import JEPAConfig
-from sgjepa.models.mean_patch import MeanPatchConfig
+from sgjepa.models.registry import Model
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
 
-# every config of a world model (models/base.py) that run.json may hold
-Model: TypeAlias = JEPAConfig | DinoConfig | MeanPatchConfig
 Trained: TypeAlias = Literal["all", "predictor"]
 
 

@@ -130,6 +130,10 @@ def open_run(folder: Path, name: str) -> Shown:
     there = run_folder.about(folder)
     if not there.worlds:
         raise InputError(f"{folder} does not say which world it was trained in; train it again to view it")
+    if there.recorded:
+        raise InputError(
+            f"{folder} was trained on recordings of {there.worlds[0]}: the viewer needs a simulator beside them"
+        )
     world = find(there.worlds[0]).world
     decoder = load_decoder(folder, run, model)
     if decoder is not None:

@@ -31,6 +31,13 @@ def is_policy(name: str) -> bool:
     return _record(name) != run_folder.CONFIG
 
 
+def drives(folder: Path) -> bool:
+    """Whether a folder is that of a policy and not of a run."""
+    from sgjepa.control.policy_record import RECORD
+
+    return (folder / RECORD).is_file()
+
+
 def card(name: str) -> Card | PolicyCard:
     """Of one model or policy."""
     kind: type[Card] | type[PolicyCard] = PolicyCard if is_policy(name) else Card
@@ -84,4 +91,4 @@ def _record(name: str) -> str:
     """The file that says what it is."""
     from sgjepa.control.policy_record import RECORD  # brings NumPy, which who only lists commands does not need
 
-    return RECORD if (folder_of(name) / RECORD).is_file() else run_folder.CONFIG
+    return RECORD if drives(folder_of(name)) else run_folder.CONFIG

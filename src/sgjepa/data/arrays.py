@@ -1,0 +1,333 @@
+"""A dataset from arrays: recordings of anybody's, with what a world of ours would have said about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sgjepa.core import config, files, lock
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.progress import progress
+from sgjepa.data import codec as codecs
+from sgjepa.data import episode
+from sgjepa.data.assemble import assemble, schema_of
+from sgjepa.data.config import DatasetConfig, Part
+from sgjepa.data.episode import Episode
+from sgjepa.data.manifest import MANIFEST
+from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import ENVS, find
+from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
+from sgjepa.laws import Grid, Observed, Sampler
+
+_CHUNK = 25  # episodes encoded at a time
+_FEW = 32  # different values of a law, up to which they count as a grid
+_WINDOW = 4  # frames that a probe sees
+_SIGREG = 0.09  # the weight of the mini recipes
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """Checked arrays: N episodes of T frames."""
+
+    frames: Sequence[np.ndarray]  # N of (T, H, W, 3) uint8
+    state: np.ndarray  # (N, T, S)
+    control: np.ndarray  # (N, T, A)
+    law: dict[str, np.ndarray]  # (N,) each
+
+
+def from_arrays(
+    out: str | Path,
+    frames: Any,
+    control: Any = None,
+    state: Any = None,
+    law: Mapping[str, Any] | None = None,
+    *,
+    world: str | None = None,
+    fps: float = 16,
+    state_names: Sequence[str] | None = None,
+    control_names: Sequence[str] | None = None,
+    position: Sequence[str] | None = None,
+    velocity: Sequence[str] = (),
+    angle: str = "",
+    rate: str = "",
+    symmetry: int = 1,
+    units: Mapping[str, str] | None = None,
+    test: float | Sequence[int] = 0.2,
+    codec: str = "lz4",
+    seed: int = 0,
+) -> Dataset:
+    """Write N episodes of T frames as a dataset in the folder `out`, and open it.
+
+    frames: (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3). control: (N, T, A), what acts between a frame and the
+    next. state: (N, T, S), or by name, each (N, T) or (N, T, k). law: by name, a number for all episodes or one for each.
+    world: what these recordings are of; one of ours, whose names and probe then hold, or a new name (default: the folder's).
+    position, velocity: names of the state that a probe reads, as many velocities as positions or none; without a word it
+    reads all. angle, rate, symmetry: of a body that turns. units: by the state's and control's names.
+    test: the share of episodes that is held out, drawn with `seed`, or their numbers.
+    """
+    out = Path(out).absolute()
+    given = _checked(frames, control, state, law or {})
+    names = _state_names(state, given.state.shape[-1], state_names)
+    spec = _world(
+        world or re.sub(r"\W+", "_", out.name).strip("_").lower() or "recorded",
+        given,
+        names,
+        _names("control", control_names, given.control.shape[-1], "u"),
+        fps,
+        units or {},
+        _probed(names, position, velocity, angle, rate, symmetry),
+    )
+    fitting, held_out = _split(len(given.frames), test, seed)
+    pixels = given.frames[0].shape[1]
+    laws = {
+        split: {name: _sampler(values[numbers]) for name, values in given.law.items()}
+        for split, numbers in (("train", fitting), ("test", held_out))
+    }
+    spec = _with_usual(spec, pixels, laws, len(fitting), len(held_out))
+    settings = DatasetConfig(
+        world=spec.name,
+        image_size=pixels,
+        train=Part(len(fitting), laws["train"]),
+        test=Part(len(held_out), laws["test"]),
+        codec=codec,
+        seed=seed,
+        recorded=spec,
+    )
+    codecs.find(codec)
+    return _write(out, settings, given, {"train": fitting, "test": held_out})
+
+
+def _checked(frames: Any, control: Any, state: Any, law: Mapping[str, Any]) -> _Recording:
+    """The arrays in our shapes, or a line that says which one is wrong."""
+    pictures = [np.asarray(one) for one in frames]
+    if len(pictures) < 2:
+        raise InputError(f"a dataset needs at least two episodes, one to train on and one to hold out, got {len(pictures)}")
+    first = pictures[0].shape
+    for number, one in enumerate(pictures):
+        if one.dtype != np.uint8 or one.ndim != 4 or one.shape[-1] != 3:
+            raise InputError(f"frames of episode {number} must be uint8 (T, H, W, 3), got {one.dtype} {one.shape}")
+        if one.shape[1] != one.shape[2]:
+            raise InputError(f"frames must be square, got {one.shape[1]} x {one.shape[2]} pixels: crop or resize them first")
+        if one.shape != first:
+            raise InputError(
+                f"frames of episode {number} are {one.shape}, those of episode 0 {first}: cut episodes to one length"
+            )
+    count, steps = len(pictures), first[0]
+    parts = list(state.values()) if isinstance(state, Mapping) else [state]
+    columns = [_numbers("state", part, count, steps) for part in parts if part is not None]
+    values = np.concatenate(columns, axis=-1) if columns else np.zeros((count, steps, 0), np.float32)
+    driven = np.zeros((count, steps, 0), np.float32) if control is None else _numbers("control", control, count, steps)
+    laws = {name: _law(name, value, count) for name, value in law.items()}
+    if not laws and not driven.shape[-1]:
+        raise InputError("a world model needs at least one control or one law: give `control` or `law`")
+    return _Recording(pictures, values, driven, laws)
+
+
+def _numbers(what: str, given: Any, count: int, steps: int) -> np.ndarray:
+    """(N, T) or (N, T, k) numbers -> (N, T, k) float32; a control may lack the last frame's, which drives nothing."""
+    try:
+        values = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be numbers (N, T, k), all episodes equally long") from error
+    values = values[..., None] if values.ndim == 2 else values
+    if what == "control" and values.ndim == 3 and values.shape[1] == steps - 1:
+        values = np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
+    if values.ndim != 3 or values.shape[:2] != (count, steps):
+        raise InputError(
+            f"{what} must be ({count}, {steps}, k) as there are so many episodes and frames, got {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        where = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise InputError(f"{what} of episode {where} holds a value that is not finite")
+    return values
+
+
+def _law(name: str, given: Any, count: int) -> np.ndarray:
+    """One value for each episode, as float32 holds it."""
+    try:
+        values = np.broadcast_to(np.asarray(given, np.float32).reshape(-1), count).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"law '{name}' must be a number or one for each of the {count} episodes") from error
+    if not name.isidentifier() or name in episode.COLUMNS:
+        raise InputError(f"a law cannot be called '{name}'; take letters, digits and _, and no name of a dataset's column")
+    if not np.isfinite(values).all():
+        raise InputError(f"law '{name}' of episode {int(np.argwhere(~np.isfinite(values))[0][0])} is not finite")
+    return values
+
+
+def _state_names(state: Any, width: int, given: Sequence[str] | None) -> tuple[str, ...]:
+    if given is None and isinstance(state, Mapping):
+        found: list[str] = []
+        for name, part in state.items():
+            columns = np.asarray(part).shape[2:]
+            found += [str(name)] if columns in ((), (1,)) else [f"{name}_{i}" for i in range(columns[0])]
+        return tuple(found)
+    return _names("state", given, width, "s")
+
+
+def _names(what: str, given: Sequence[str] | None, width: int, letter: str) -> tuple[str, ...]:
+    names = tuple(f"{letter}{i}" for i in range(width)) if given is None else tuple(given)
+    if len(names) != width or len(set(names)) != width:
+        raise InputError(f"{what}_names must be {width} different names, got {len(names)}: {', '.join(names)}")
+    return names
+
+
+def _probed(
+    names: tuple[str, ...], position: Sequence[str] | None, velocity: Sequence[str], angle: str, rate: str, symmetry: int
+) -> Probed | None:
+    """What a probe reads; None where there is no state."""
+    if not names:
+        return None
+    moving = {*velocity, angle, rate} - {""}
+    places = tuple(name for name in names if name not in moving) if position is None else tuple(position)
+    for name in (*places, *moving):
+        if name not in names:
+            raise unknown("quantity of the state", name, names)
+    if velocity and len(velocity) != len(places):
+        raise InputError(f"{len(places)} positions need as many velocities, or none; got {len(velocity)}")
+    if bool(angle) != bool(rate):
+        raise InputError("a body that turns needs both, `angle` and `rate`")
+    return Probed(places, tuple(velocity), angle, rate, symmetry)
+
+
+def _world(
+    name: str,
+    given: _Recording,
+    state: tuple[str, ...],
+    control: tuple[str, ...],
+    fps: float,
+    units: Mapping[str, str],
+    probed: Probed | None,
+) -> World:
+    """What the recordings declare; those of one of our worlds declare what that one does."""
+    limit = float(np.abs(given.control).max(initial=0.0)) or 1.0
+    steps = len(given.frames[0])
+    if name in ENVS:
+        ours = find(name).world
+        widths = {"state": (len(ours.state), len(state)), "control": (len(ours.control), len(control))}
+        for what, (declared, found) in widths.items():
+            if declared != found:
+                raise InputError(f"{name} has {declared} numbers of {what}, the arrays {found}; give another `world` name")
+        return replace(
+            ours,
+            frames=steps,
+            records={},
+            own=(),
+            labels={},
+            plans=(),
+            phys=(),
+            nominal_law={},
+            options={},
+            to_succeed="",
+            outcome="",
+            meets=(),
+        )
+    return World(
+        name=name,
+        gym_id=f"recorded/{name}-v0",
+        state=tuple(Quantity(one, units.get(one, "")) for one in state),
+        control=tuple(Quantity(one, units.get(one, "")) for one in control),
+        control_limit=limit,
+        phys=(),
+        nominal_law={},
+        probed=probed,
+        image_size=given.frames[0].shape[1],
+        fps=fps,
+        frames=steps,
+    )
+
+
+def _split(count: int, test: float | Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the episodes to train on and of those that are held out, each in order."""
+    if isinstance(test, (int, float)) and not isinstance(test, bool):
+        if not 0 < test < 1:
+            raise InputError(f"test must be a share between 0 and 1, or the numbers of the held-out episodes, got {test}")
+        order = np.random.default_rng(seed).permutation(count)
+        held_out = np.sort(order[: min(max(1, round(count * test)), count - 1)])
+    else:
+        held_out = np.unique(np.asarray(test, np.int64))
+        if not 0 < len(held_out) < count or held_out[0] < 0 or held_out[-1] >= count:
+            raise InputError(f"held-out episodes must be some of 0 to {count - 1}, and not all of them")
+    return np.setdiff1d(np.arange(count), held_out), held_out
+
+
+def _sampler(values: np.ndarray) -> Sampler:
+    """What is known of how a law was drawn."""
+    different = np.unique(values)
+    if len(different) <= _FEW:
+        return Grid(tuple(different.tolist()))
+    return Observed(float(values.mean()), float(values.std()), float(different[0]), float(different[-1]))
+
+
+def _with_usual(spec: World, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> World:
+    """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
+    patch = next((size for size in range(max(pixels // 16, 1), pixels + 1) if pixels % size == 0), pixels)
+    size = Size(pixels, fitting, held_out, min(_WINDOW, spec.frames))
+    sizes = dict.fromkeys(("mini", "small", "paper"), size)
+    old = spec.usual
+    usual = Usual(laws["train"], laws["test"], sizes, patch, old.sigreg if old else _SIGREG, old.history if old else 20)
+    return replace(spec, usual=usual)
+
+
+def _write(out: Path, settings: DatasetConfig, given: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:
+    """All at once: what is there already must be the very same."""
+    partial = out.with_name(out.name + ".partial")
+    if out.exists():
+        if not (out / MANIFEST).is_file():
+            raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another folder")
+        there = open_dataset(out)
+        config.require_same(config.to_dict(there.settings), config.to_dict(settings), f"{out} holds a dataset")
+        for split in (there.train, there.test):
+            for row, number in enumerate(numbers[split.name].tolist()):
+                if not np.array_equal(split.pixels(np.array([row]))[0], given.frames[number]):
+                    raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
+        return there
+    if partial.exists() and not (partial / lock.LOCK).exists() and any(partial.iterdir()):
+        raise InputError(f"{partial} is in the way; move it away or choose another folder")
+    partial.mkdir(parents=True, exist_ok=True)
+    with lock.alone(partial):
+        files.sweep(partial, mine=True)
+        chunks = {split: list(_chunks(partial, settings, given, split, numbers[split])) for split in episode.SPLITS}
+        assemble(settings, partial, chunks, None)
+        for leftover in partial.glob("*.arrow"):
+            leftover.unlink()
+        partial.rename(out)
+        (out / lock.LOCK).unlink()
+    return open_dataset(out)
+
+
+def _chunks(partial: Path, settings: DatasetConfig, given: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
+    """Files of encoded episodes, each as it is done."""
+    schema, chosen = schema_of(settings, split), codecs.find(settings.codec)
+    with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
+        for start in range(0, len(numbers), _CHUNK):
+            some = numbers[start : start + _CHUNK]
+            numbered = ((start + i, _episode(given, int(number))) for i, number in enumerate(some))
+            batch = episode.rows(numbered, split, schema, chosen, settings.world)
+            path = partial / f"{split}-{start // _CHUNK:06d}.arrow"
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, schema) as writer:
+                writer.write_batch(batch)
+            files.write_bytes(path, memoryview(sink.getvalue()))
+            bar.update(len(some))
+            yield path
+
+
+def _episode(given: _Recording, number: int) -> Episode:
+    steps = len(given.frames[number])
+    return Episode(
+        frames=np.ascontiguousarray(given.frames[number]),
+        state=given.state[number],
+        control=given.control[number],
+        phys=np.zeros(0, np.float32),
+        law={name: float(values[number]) for name, values in given.law.items()},
+        reward=np.zeros(steps, np.float32),
+        success=False,
+        seed=number,  # of the recording among those that were given
+    )
