@@ -13,6 +13,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
 from sgjepa.recipes.datasets import dataset
+from sgjepa.recipes.training import recipe
 
 
 @pytest.mark.parametrize(("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.world.usual.sizes])
@@ -67,6 +68,75 @@ def test_a_class_that_was_renamed_is_read_under_its_older_name() -> None:
     assert config.to_dict(read)["shape"]["type"] == "Circle"
     with pytest.raises(InputError, match='"type" to be one of Circle, Box, got'):
         config.from_dict(Picture, {"shape": {"type": "Ring"}})
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "value"),
+    [
+        ("optim.lr", "3e-3", 0.003),
+        ("optim.lr", 1, 1.0),
+        ("optim.kind", "adamw", "adamw"),
+        ("train.batch", "20", 20),
+        ("train.updates", "none", None),
+        ("train.updates", "7", 7),
+        ("train.decoder", "true", True),
+        ("model.predictor.dropout", "0.25", 0.25),
+        ("model.residual", True, True),
+        ("data", "a,b", ("a", "b")),
+    ],
+)
+def test_a_setting_is_changed_at_its_place_and_read_by_its_type(place: str, text: object, value: object) -> None:
+    run = recipe("square_gru", "mini")
+    changed = config.override(run, {place: text})
+    found = config.places(changed)[place]
+    assert (found, type(found)) == (value, type(value))
+    others = {name: one for name, one in config.places(run).items() if name != place}
+    assert others.items() <= config.places(changed).items(), "something else was changed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lr": "1"}, r"there is no setting lr \(did you mean optim.lr\?\); it has name, data, model, loss, train, optim"),
+        (
+            {"optim.lrr": "1"},
+            r"no setting optim.lrr \(did you mean optim.lr\?\); optim has kind, lr_matrix, lr",
+        ),
+        ({"optim": "1"}, r"optim is not one value; set one of optim.kind, optim.lr_matrix"),
+        ({"optim.lr.x": "1"}, r"optim.lr is one value, 0.001, and has nothing below it"),
+        ({"optim.lr": "fast"}, r"optim.lr should be a number, got 'fast'"),
+        ({"optim.kind": "sgd"}, r"optim.kind should be one of muon, adamw, got 'sgd'"),
+        ({"train.batch": "1e3"}, r"train.batch should be a value of type int, got '1e3'"),
+        ({"train.batch": True}, r"train.batch should be a value of type int, got True"),
+        ({"train.batch": "0"}, r"Train.batch must be at least 1, got 0"),
+        ({"train.decoder": "yes"}, r"train.decoder should be a value of type bool"),
+        ({"train.updates": "many"}, r"train.updates got 'many', which fits none of int, null"),
+        ({"train.batch": "2", "train": "3"}, r"train: a value is set below it, too"),
+        ({"train": "3", "train.batch": "2"}, r"train.batch: a value is set above it, too"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_one_line_that_names_what_there_is(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words) as error:
+        config.override(recipe("square_gru", "mini"), settings)
+    assert "\n" not in str(error.value)
+
+
+def test_settings_that_need_each_other_are_changed_together() -> None:
+    run = recipe("square_gru", "paper")  # its stretches are one window: 20 frames and 5 predicted
+    with pytest.raises(InputError, match="a stretch needs exactly 20 frames"):
+        config.override(run, {"model.history": "15"})
+    assert config.override(run, {"model.history": "15", "train.frames": "20"}).history == 15
+
+
+def test_changes_are_told_by_the_fewest_words_that_say_which() -> None:
+    run = recipe("square_gru", "mini")
+    assert config.changes(run, run) == ""
+    other = config.override(run, {"optim.lr": "2e-3", "train.batch": "20", "model.predictor.width": "64"})
+    assert config.changes(other, run) == "predictor.width64-lr0.002-batch20"
+    same = config.override(run, {"optim.lr": str(run.optim.lr)})
+    assert config.changes(same, run) == "", "what is as it was is no change"
+    names = [config.changes(config.override(run, {place: 3}), run) for place, was in config.places(run).items() if was == 2]
+    assert len(names) == len(set(names)) > 2, "two places are told by one name"
 
 
 def test_a_class_attribute_is_no_field() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.studies import find
 from sgjepa.studies.asked import Asked
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.places import digest_of, place_of
@@ -85,6 +87,33 @@ def test_a_recipe_has_its_own_name_in_whatever_study_it_is_trained_first(tmp_pat
     assert place_of(replace(run, name="weight_0.045"), tmp_path, tmp_path).run.name == "approach_ball_gru"
     variant = replace(run, name="weight_1", loss=replace(run.loss, sigreg=1.0))
     assert place_of(variant, tmp_path, tmp_path).run.name == "weight_1"
+
+
+def test_settings_of_a_study_are_every_trainings_and_decide_its_folder(finished: Path, tmp_path: Path) -> None:
+    cells = [Cell(replace(SHORT, name=name, loss=replace(SHORT.loss, steps=steps))) for name, steps in (("a", 1), ("b", 2))]
+    study = Study("trial", "?", "!", lambda _: cells, analyse=said, probe="linear")
+    plain = Asked("mini", tmp_path / "out", finished.parent, seeds=1, updates=2, workers=1, runs=tmp_path / "runs")
+    other = replace(plain, settings={"optim.lr": "2e-3"})
+    usual, changed = chains_of(study, cells, plain, 1), chains_of(study, cells, other, 1)
+    assert [chain.run.optim.lr for chain in changed] == [0.002, 0.002]
+    assert not {chain.folder for chain in usual} & {chain.folder for chain in changed}
+    with pytest.raises(InputError, match=r"a: there is no setting loss.weight; loss has steps, discount"):
+        chains_of(study, cells, replace(plain, settings={"loss.weight": "2"}), 1)
+
+    page = run_study(replace(study, cells=lambda _: cells[:1]), other)
+    assert "was trained with optim.lr = 2e-3 instead of the study&#x27;s own settings" in page.read_text()
+    about = json.loads((page.parent / "study.json").read_text())
+    assert about["settings"] == {"optim.lr": "2e-3"}
+    assert about["cells"]["a"]["optim"]["lr"] == 0.002
+    claims = json.loads((page.parent / "claims.json").read_text())
+    assert claims["command"].endswith("--updates 2 --set optim.lr=2e-3")
+    assert claims["settings"] == {"optim.lr": "2e-3"}
+
+
+def test_a_study_without_world_models_has_no_settings_of_them(finished: Path, tmp_path: Path) -> None:
+    asked = Asked("mini", tmp_path, finished.parent, settings={"optim.lr": "1"})
+    with pytest.raises(InputError, match="study control_sight trains no world models"):
+        find("control_sight").run(asked)
 
 
 def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path, tmp_path: Path) -> None:

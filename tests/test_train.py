@@ -603,6 +603,43 @@ def test_the_command_line_takes_updates_in_all_and_how_often_to_save(
     assert cli.main(["train", "square_gru", *data, "--updates", "0"]) == 3
 
 
+def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[Run, Path]] = []
+    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, folder, *_: asked.append((run, folder)) or finished)
+    monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda *_: None)
+    command = ["train", "square_gru", "--data", finished.name, "--datasets", str(finished.parent), "--updates", "30"]
+    assert cli.main([*command, "--set", "optim.lr=3e-3", "--set", "train.batch=20"]) == 0
+    ((run, folder),) = asked
+    assert (run.optim.lr, run.train.batch) == (0.003, 20)
+    assert updates_there(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
+    assert folder == Path("runs/square_gru-mini-lr0.003-batch20-seed0")
+    for setting, words in {
+        "seed=3": "--set seed: use --seed",
+        "train.epochs=3": "the length is given by --updates, too",
+        "train.bach=3": "did you mean train.batch?",
+    }.items():
+        assert cli.main([*command, "--set", setting]) == 3
+        assert words in capsys.readouterr().err
+    assert cli.main([*command, "--chunk", "5", "--set", "train.chunk=6"]) == 3
+    assert "given by --chunk, too" in capsys.readouterr().err
+
+
+def test_another_setting_in_the_same_folder_is_refused_by_its_place(fitting: Run, finished: Path, trained: Path) -> None:
+    other = config.override(fitting, {"optim.lr": "2e-3"})
+    with pytest.raises(InputError, match=r"holds a run with optim.lr = 0.001, not 0.002"):
+        train(other, trained, finished.parent)
+
+
+def test_processes_that_cannot_share_a_batch_are_told_which_they_can(fitting: Run, finished: Path, tmp_path: Path) -> None:
+    """Mini recipes have 21 stretches in a batch."""
+    done = in_two_processes(replace(fitting, train=replace(fitting.train, batch=21)), tmp_path / "two", finished.parent)
+    assert done.returncode != 0
+    assert "2 processes cannot share a batch of 21 stretches; add --set train.batch=20" in done.stderr
+    assert not (tmp_path / "two").exists()
+
+
 def test_an_unknown_recipe_is_told_the_worlds_and_methods() -> None:
     with pytest.raises(InputError, match=r"did you mean triangle_square_gru\?.*worlds: square.*methods: gru") as error:
         recipe("triangle_squar_gru", "mini")

@@ -89,7 +89,8 @@ class _Later(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self._loader.create_module(spec) if self._loader else None
 
     def exec_module(self, module: ModuleType) -> None:
-        assert self._loader is not None and module.__spec__ is not None
+        assert self._loader is not None
+        assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         _register_ids()

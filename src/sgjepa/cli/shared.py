@@ -83,6 +83,26 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
     return found
 
 
+def set_flag(parser: ArgumentParser, of: str) -> None:
+    """`--set PLACE=VALUE`, as often as there are settings. of: what is trained with them."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="PLACE=VALUE",
+        help=f"a setting of {of} instead of the recipe's own, such as optim.lr=1e-3 or train.batch=32; repeat for several "
+        "(`sgjepa describe RECIPE` shows all)",
+    )
+
+
+def settings(options: Namespace, flags: dict[str, str]) -> dict[str, str]:
+    """What `set_flag` was given, by place. flags: places that have a flag of their own, and what to say then."""
+    found = pairs(options.set or [], "--set")
+    for place in found:
+        if place in flags:
+            raise InputError(f"--set {place}: {flags[place]}")
+    return found
+
+
 def json_flag(parser: ArgumentParser, about: str) -> None:
     """`--json FILE`; alone, or with "-", the JSON is all that goes to standard output."""
     parser.add_argument("--json", type=Path, nargs="?", const=STDOUT, metavar="FILE", help=about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ def flags(parser: ArgumentParser) -> None:
     shared.size_flag(parser)
     parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
     parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    shared.set_flag(parser, "every world model that is trained")
     parser.add_argument(
         "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
     )
@@ -31,7 +33,7 @@ def flags(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="the report (default: studies/STUDY-SIZE); of all, the folder that holds them",
+        help="the report (default: studies/STUDY-SIZE, with what --set changes); of all, the folder that holds them",
     )
     parser.add_argument(
         "--runs", type=Path, default=RUNS, metavar="DIR", help="trainings, shared by all studies (default: %(default)s)"
@@ -54,7 +56,20 @@ def run(options: Namespace) -> None:
         _run_all(options)
     else:
         studies.find(options.study)
-        _run(options, options.study, options.out or Path("studies") / f"{options.study}-{options.size}", options.only)
+        _run(options, options.study, options.out or Path("studies") / _folder(options, options.study), options.only)
+
+
+def _folder(options: Namespace, name: str) -> str:
+    """Of a study's report."""
+    changed = "".join(f"-{place.rpartition('.')[2]}{value}" for place, value in _settings(options).items())
+    return re.sub(r"[^\w.+-]", "_", f"{name}-{options.size}{changed}")
+
+
+def _settings(options: Namespace) -> dict[str, str]:
+    own = dict.fromkeys(("name", "data", "init"), "is the study's own; leave it out") | {"seed": "use --seeds"}
+    length = "the length is given by --updates, too; leave one out"
+    twice = dict.fromkeys(("train.epochs", "train.updates"), length) if options.updates is not None else {}
+    return shared.settings(options, own | twice)
 
 
 def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
@@ -62,7 +77,9 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa.studies.asked import Asked
 
     given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
-    page = studies.find(name).run(Asked(options.size, out, options.datasets, only=only, **given))
+    page = studies.find(name).run(
+        Asked(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
+    )
     print(page)
     shared.say_verdict(page.parent)
 
@@ -78,7 +95,7 @@ def _run_all(options: Namespace) -> None:
     for number, (name, only) in enumerate(asked.items(), start=1):
         print(f"{number} of {len(asked)}: {studies.find(name).question}", flush=True)
         try:
-            _run(options, name, (options.out or Path("studies")) / f"{name}-{options.size}", only)
+            _run(options, name, (options.out or Path("studies")) / _folder(options, name), only)
         except Exception as error:
             failed[name] = error
             print(f"sgjepa: study {name} failed: {one_line(error)}", file=sys.stderr, flush=True)

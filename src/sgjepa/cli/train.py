@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sgjepa.cli import shared
 from sgjepa.core.errors import InputError
@@ -19,7 +20,12 @@ def flags(parser: ArgumentParser) -> None:
     shared.recipe_flag(parser)
     shared.size_flag(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/RECIPE-SIZE-seedN)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="the run's folder (default: runs/RECIPE-SIZE-seedN, with what --set changes before the seed)",
+    )
     shared.datasets_flag(parser)
     parser.add_argument(
         "--data",
@@ -30,6 +36,7 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--init", type=shared.run, metavar="RUN", help="a finished run whose weights to start from, or zoo:NAME"
     )
+    shared.set_flag(parser, "the run")
     parser.add_argument(
         "--decoder",
         action="store_true",
@@ -54,6 +61,7 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """The recipe, changed as the flags say; of several processes the first speaks."""
     shared.prepare_for_torch()
+    from sgjepa.core import config
     from sgjepa.recipes.training import recipe
     from sgjepa.training import parallel
     from sgjepa.training.budget import with_updates
@@ -69,9 +77,11 @@ def run(options: Namespace) -> None:
     given |= {"decoder": True if options.decoder else None}
     changes = {key: value for key, value in given.items() if value is not None}
     chosen = replace(chosen, train=replace(chosen.train, **changes))
+    usual, chosen = chosen, config.override(chosen, _settings(options, changes))
+    ways = f"-{ways}" if (ways := config.changes(chosen, usual)) else ""
     if options.updates is not None:
         chosen = with_updates(chosen, options.updates, options.datasets)
-    out = options.out or RUNS / f"{options.recipe}-{options.size}-seed{options.seed}"
+    out = options.out or RUNS / f"{options.recipe}-{options.size}{ways}-seed{options.seed}"
     try:
         folder = train(chosen, out, options.datasets)
         first = parallel.rank(parallel.start()) == 0
@@ -79,6 +89,16 @@ def run(options: Namespace) -> None:
         parallel.stop()
     if first:
         _say_trained(folder)
+
+
+def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:
+    """What --set gives; a setting that has a flag is given by one of the two. given: of the run's `train`, by flags."""
+    flags = {name: f"use --{name}" for name in ("seed", "data", "init")} | {"name": "use --out"}
+    twice = {f"train.{name}": f"is given by --{name.replace('_', '-')}, too; leave one out" for name in given}
+    if options.updates is not None:
+        length = "the length is given by --updates, too; leave one out"
+        twice |= {"train.updates": length, "train.epochs": length}
+    return shared.settings(options, flags | twice)
 
 
 def _check_different(datasets: Path, names: list[str]) -> None:

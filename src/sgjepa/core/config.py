@@ -4,15 +4,19 @@ A field whose type is a union of dataclasses, or `Annotated[..., registry]` with
 carries the class name under the key "type". A class that was renamed lists its older names in a class attribute
 `formerly: ClassVar[tuple[str, ...]]`, so that files written before can still be read.
 An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
+
+`override` gives a config other values at dotted places, such as {"optim.lr": "1e-3"}, by the same rules.
 """
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.registry import Registry
@@ -54,6 +58,110 @@ def require_same(there: Any, asked: Any, place: str) -> None:
         key, old, new = found
         differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
         raise InputError(f"{place} with {differs}; choose another --out or delete it")
+
+
+def override(config: T, settings: Mapping[str, Any]) -> T:
+    """The config with other values at dotted places, such as {"optim.lr": "1e-3"}. Text is read as the field's type."""
+    tree: dict[str, Any] = {}
+    for place, value in settings.items():
+        node, (*way, last) = tree, place.split(".")
+        for name in way:
+            node = node.setdefault(name, {})
+            if not isinstance(node, dict):
+                raise InputError(f"{place}: a value is set above it, too; leave one out")
+        if last in node:
+            raise InputError(f"{place}: a value is set below it, too; leave one out")
+        node[last] = _Value(value)
+    changed: T = _changed(config, tree, "", config)
+    return changed
+
+
+def places(config: Any, above: str = "") -> dict[str, Any]:
+    """Every value of a config by its dotted place, those that are configs themselves taken apart."""
+    found: dict[str, Any] = {}
+    for field in fields(config):
+        place, value = f"{above}{field.name}", getattr(config, field.name)
+        found |= places(value, f"{place}.") if is_dataclass(value) else {place: value}
+    return found
+
+
+def changes(config: Any, usual: Any) -> str:
+    """What two configs of one type differ in, for a file's name: "lr0.001-batch20"; empty where they are equal.
+
+    A place is told by its last word, or by as many of its last words as no other place ends with.
+    """
+    values, before = places(config), places(usual)
+    said = []
+    for place in sorted(name for name in values if values[name] != before.get(name, MISSING)):
+        words = place.split(".")
+        ends = (".".join(words[-count:]) for count in range(1, len(words) + 1))
+        short = next(end for end in ends if sum(f".{one}".endswith(f".{end}") for one in values) == 1)
+        said.append(f"{short}{_as_name(values[place])}")
+    return "-".join(said)
+
+
+class _Value:
+    """What a place is given, to tell a mapping that is a value from the places below one."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _changed(config: Any, tree: Mapping[str, Any], above: str, whole: Any) -> Any:
+    names, hints, found = [f.name for f in fields(config)], get_type_hints(type(config)), {}
+    for name, below in tree.items():
+        place, value = f"{above}{name}", getattr(config, name, None)
+        if name not in names:
+            inside = difflib.get_close_matches(name, names, n=1)
+            near = [place_ for place_ in places(whole) if place_.split(".")[-1] == name] or [above + one for one in inside]
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise InputError(f"there is no setting {place}{hint}; {above.rstrip('.') or 'it'} has {', '.join(names)}")
+        if isinstance(below, _Value) and is_dataclass(value):
+            inner = ", ".join(f"{place}.{f.name}" for f in fields(value))
+            raise InputError(f"{place} is not one value; set one of {inner}")
+        if isinstance(below, _Value):
+            found[name] = _build(hints[name], _read(hints[name], below.value, place), place)
+        elif is_dataclass(value):
+            found[name] = _changed(value, below, f"{place}.", whole)
+        else:
+            raise InputError(f"{place} is one value, {one_line(value, 60)}, and has nothing below it")
+    return replace(config, **found)
+
+
+def _read(hint: Any, value: Any, place: str) -> Any:
+    """Text as a value of that type; what is no text, or none of that type's, stays as it is and is refused later."""
+    if not isinstance(value, str):
+        _check_literal(hint, value, place)
+        return value
+    if get_origin(hint) in (Union, types.UnionType):
+        if type(None) in get_args(hint) and value.lower() in ("none", "null"):
+            return None
+        for choice in get_args(hint):
+            if not isinstance(found := _read(choice, value, place), str):
+                return found
+        return value
+    if get_origin(hint) is tuple:
+        return tuple(_read(get_args(hint)[0], one, place) for one in value.split(",")) if value else ()
+    if hint is bool:
+        return {"true": True, "false": False}.get(value.lower(), value)
+    if hint in (int, float):
+        with contextlib.suppress(ValueError):
+            return hint(value)
+    _check_literal(hint, value, place)
+    return value
+
+
+def _check_literal(hint: Any, value: Any, place: str) -> None:
+    if get_origin(hint) is Literal and value not in get_args(hint):
+        raise InputError(f"{place} should be one of {', '.join(map(str, get_args(hint)))}, got {one_line(repr(value), 60)}")
+
+
+def _as_name(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "_".join(map(_as_name, value))
+    if isinstance(value, float):
+        value = f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "".join(char if char.isalnum() or char in "._+-" else "_" for char in str(value).lower())
 
 
 def told(value: Any) -> dict[str, Any]:

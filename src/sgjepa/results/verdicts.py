@@ -9,8 +9,8 @@ an interval of no width, or where nobody could tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -108,7 +108,10 @@ def so_far(one: Measured) -> str:
 
 @dataclass(frozen=True)
 class ClaimsRecord:
-    """claims.json: what a study says about claims of the paper. updates: None for the recipes' own, as it should be."""
+    """claims.json: what a study says about claims of the paper.
+
+    updates, settings: of the trainings, None and none for the recipes' own, as it should be.
+    """
 
     study: str
     size: str
@@ -116,11 +119,20 @@ class ClaimsRecord:
     command: str
     rows: tuple[Measured, ...]
     provenance: dict[str, Any]
+    settings: dict[str, str] = field(default_factory=dict)
 
 
-def write_claims(folder: Path, study: str, size: str, updates: int | None, command: str, rows: Sequence[Measured]) -> None:
+def write_claims(
+    folder: Path,
+    study: str,
+    size: str,
+    updates: int | None,
+    command: str,
+    rows: Sequence[Measured],
+    settings: Mapping[str, str] | None = None,
+) -> None:
     """Beside a report, in its folder."""
-    record = ClaimsRecord(study, size, updates, command, tuple(rows), files.provenance())
+    record = ClaimsRecord(study, size, updates, command, tuple(rows), files.provenance(), dict(settings or {}))
     output.add(folder, FILE, records.to_bytes(record))
 
 
@@ -141,11 +153,11 @@ def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
 def best(found: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:
     """By claim, in the list's order: of several results for the same place and size, the one from most trainings.
 
-    Trials with fewer updates than the recipes' are left out: they decide nothing.
+    Trials with other updates or settings than the recipes' are left out: they decide nothing.
     """
     kept: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
     for record in found:
-        for row in record.rows if record.updates is None else ():
+        for row in record.rows if record.updates is None and not record.settings else ():
             key = (row.claim, row.where, row.measured, record.size)
             there = kept.get(key)
             newer = there is not None and str(record.provenance["made"]) > str(there[0].provenance["made"])

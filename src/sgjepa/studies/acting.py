@@ -53,5 +53,5 @@ class ActingStudy(Question):
         """The page over all worlds, and its claims."""
         page = overview(found, self.question, self.claim, pages, asked.out / asked.page, self.command)
         command = asked.command(self.name, self.seeds(asked))
-        write_claims(page.parent, self.name, asked.size, asked.updates, command, found.claims)
+        write_claims(page.parent, self.name, asked.size, asked.updates, command, found.claims, asked.settings)
         return page

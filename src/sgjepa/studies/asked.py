@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sgjepa.core.errors import InputError
@@ -15,7 +15,8 @@ class Asked:
     """The report goes to `out/<page>`. seeds, updates: instead of the study's and the recipes' own numbers.
 
     only: patterns of the cells' names, such as "*_gru"; all without. runs: a folder of trainings that studies share; without
-    one they go to `out/runs` under the cells' own names. note: for the page's reader.
+    one they go to `out/runs` under the cells' own names. note: for the page's reader. settings: of every world model that is
+    trained, by dotted places of its run's config, instead of the cells' own.
     """
 
     size: str
@@ -28,6 +29,7 @@ class Asked:
     runs: Path | None = None
     page: str = "report"
     note: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "workers"):
@@ -38,7 +40,15 @@ class Asked:
         """What makes the same result again."""
         more = ["--updates", str(self.updates)] if self.updates is not None else []
         only = ["--only", *self.only] if self.only else []
-        return shlex.join(["sgjepa", "study", study, "--size", self.size, "--seeds", str(seeds), *more, *only])
+        changed = [word for place, value in self.settings.items() for word in ("--set", f"{place}={value}")]
+        return shlex.join(["sgjepa", "study", study, "--size", self.size, "--seeds", str(seeds), *more, *changed, *only])
+
+    @property
+    def notes(self) -> str:
+        """What a reader of the page must know about the trainings."""
+        changed = ", ".join(f"{place} = {value}" for place, value in self.settings.items())
+        said = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
+        return " ".join(part for part in (self.note, said) if part)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class SightlessStudy(Question, ABC):
 
     def run(self, asked: Asked) -> Path:
         """Train every policy, try all, and write a page for each world and one over all. only: patterns of the names."""
+        if asked.settings:
+            raise InputError(f"study {self.name} trains no world models, of which --set gives settings; leave --set out")
         output.check(asked.out / "report", self.command)
         seeds = self.usual_seeds if asked.seeds is None else asked.seeds
         pupils = self.pupils(asked, seeds)

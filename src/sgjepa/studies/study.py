@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files, output, records
+from sgjepa.core import config, files, output, records
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
 from sgjepa.evaluation.probe import Kind
@@ -109,6 +109,7 @@ class StudyRecord:
     answer: tuple[str, ...]
     provenance: dict[str, Any]
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the runs of each cell, by seed
+    settings: dict[str, str] = field(default_factory=dict)  # of every training, by place, instead of the cells' own
 
 
 def run_study(study: Study, asked: Asked) -> Path:
@@ -127,14 +128,16 @@ def run_study(study: Study, asked: Asked) -> Path:
         size=size,
         seeds=seeds,
         updates=asked.updates,
-        cells={cell.run.name: cell.run for cell in cells},
+        cells={cell.run.name: with_settings(cell.run, asked) for cell in cells},
         runs=tuple(folder.name for folder in folders),
         answer=tuple((written.parent / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=files.provenance(),
         trained={cell.run.name: tuple(c.folder.name for c in chains if c.name == cell.run.name) for cell in cells},
+        settings=dict(asked.settings),
     )
     output.add(written.parent, ABOUT, records.to_bytes(about))
-    write_claims(written.parent, study.name, size, asked.updates, asked.command(study.name, seeds), claims)
+    command = asked.command(study.name, seeds)
+    write_claims(written.parent, study.name, size, asked.updates, command, claims, asked.settings)
     return written
 
 
@@ -161,7 +164,7 @@ def _report(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path, 
     results = _gathered(study, chains, asked)
     finding = study.analyse(Done(chains, results, asked.datasets)) if study.analyse else None
     question = study.question if finding else ""
-    written = write_report(results, asked.out / asked.page, asked.note, finding, study.command, question)
+    written = write_report(results, asked.out / asked.page, asked.notes, finding, study.command, question)
     return written, finding.claims if finding else ()
 
 
@@ -175,7 +178,7 @@ def _reports(study: Study, chains: Sequence[Chain], asked: Asked) -> tuple[Path,
     for data, some in by_data.items():
         found = _gathered(study, some, asked)
         place = asked.out / f"{asked.page}-{data}"
-        pages[found.world] = write_report(found, place, asked.note, made_by=study.command)
+        pages[found.world] = write_report(found, place, asked.notes, made_by=study.command)
         results[found.world] = found
     finding = study.overview(results)
     return overview(finding, study.question, study.claim, pages, asked.out / asked.page, study.command), finding.claims
@@ -218,5 +221,13 @@ def chains_of(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> 
 
 def _with_seed(run: Run, seed: int, asked: Asked) -> Run:
     train = replace(run.train, decoder=run.train.decoder and seed == 0)
-    run = replace(run, seed=seed, train=train)
+    run = with_settings(replace(run, seed=seed, train=train), asked)
     return run if asked.updates is None else with_updates(run, asked.updates, asked.datasets)
+
+
+def with_settings(run: Run, asked: Asked) -> Run:
+    """A cell's run with the settings that are asked for instead of its own."""
+    try:
+        return config.override(run, asked.settings)
+    except InputError as error:
+        raise InputError(f"{run.name}: {error}") from error

@@ -173,11 +173,12 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack) -> tuple[bool
 def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
     stretches = sum(stretches_in(run, found.train.episodes, found.train.frames) for found in data.datasets)
     count, ranks = updates_per_epoch(run, stretches), parallel.world_size(group)
-    if count == 0 or run.train.batch % ranks:
-        raise InputError(
-            f"a batch of {run.train.batch} stretches must fit into the {stretches} there are "
-            f"and divide by the {ranks} processes"
-        )
+    batch = run.train.batch
+    if count == 0:
+        raise InputError(f"a batch of {batch} stretches must fit into the {stretches} there are")
+    if batch % ranks:
+        fits = max(ranks, batch - batch % ranks)
+        raise InputError(f"{ranks} processes cannot share a batch of {batch} stretches; add --set train.batch={fits}")
     return count
 
 
