@@ -130,6 +130,10 @@ def test_a_law_changes_the_cube_of_one_environment_alone() -> None:
     one.begin(0)
     assert one.phys()[0] == 9.81
     assert one.model is other.model
+    for law in ({"gravity": 3.0}, {"gravity": 3.0, "gravity_x": 2.0}):  # a second law makes the model anew
+        one.begin(0, {"law": law})
+    other.begin(0)
+    assert other.model.opt.gravity.tolist() == [0.0, 0.0, -9.81]
 
 
 @pytest.mark.parametrize("method", ["gru", "ssm", "transformer"])

@@ -333,7 +333,7 @@ def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe 
 
 
 def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Config]:
-    """Add a world model: a frozen dataclass that follows `sgjepa.models.base.Config`, and its recipe (world, size) -> Run."""
+    """Add a world model: a frozen dataclass that follows `sgjepa.models.base.Config`. recipe: (world, size) -> Run."""
     need_torch()
     machine.prepare()
     from sgjepa.models.registry import MODELS

@@ -69,11 +69,12 @@ class ApproachBall(Spatial):
         contact: str | Contact = "elastic",
         render_mode: str | None = None,
         terminate_on_success: bool = False,
+        law: Mapping[str, float] | None = None,
     ):
         if isinstance(contact, str) and contact not in BALL_CONTACTS:
             raise unknown("contact", contact, BALL_CONTACTS)
         self.contact = BALL_CONTACTS[contact] if isinstance(contact, str) else contact
-        super().__init__(image_size, render_mode, terminate_on_success)
+        super().__init__(image_size, render_mode, terminate_on_success, law)
 
     def _build(self) -> None:
         self.model = _model(self.contact)

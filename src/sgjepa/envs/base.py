@@ -30,6 +30,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     """A gravity-controlled world. The observation is the RGB frame; info holds the named state, law and physics.
 
     A world defines `world` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
+    law: what holds in every episode whose reset is given none; laws that it does not name are those of `World.nominal_law`.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
@@ -37,7 +38,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     model: Any  # mujoco.MjModel: what a law is applied to
     _painter: Closes | None  # draws the model with OpenGL, from the first frame on; worlds that draw without leave it None
 
-    def __init__(self, image_size: int | None = None, render_mode: str | None = None, terminate_on_success: bool = False):
+    def __init__(
+        self,
+        image_size: int | None = None,
+        render_mode: str | None = None,
+        terminate_on_success: bool = False,
+        law: Mapping[str, float] | None = None,
+    ):
         try:
             self.image_size = self.world.image_size if image_size is None else operator.index(image_size)
         except TypeError:
@@ -52,6 +59,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
         self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
         self.terminate_on_success = terminate_on_success
+        self.default_law = {**self.world.nominal_law, **laws.check({} if law is None else law)}
+        self.world.check_laws(self.default_law)
         self.law: dict[str, float] = {}
         self.plan = ""
         self.goal: dict[str, float] = {}  # the quantities that `world.goal` names, as they should become
@@ -137,6 +146,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
         Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Worlds with a `goal` take
         {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}: what to reach, by all the names of `world.goal`. Else the seed decides.
+
+        A reset with a seed begins anew: the episode is a function of the seed and the options, and without a law among them
+        `default_law` holds. A reset without a seed goes on, as with the random numbers so with the law: the one given last
+        holds until another is given, also through the automatic resets of vector environments. A law that is given fills
+        up from `default_law`, so {"law": {}} goes back to it. State, plan and goal are for one episode.
         """
         self.begin(seed, options)
         return self._frame(), self._info()
@@ -150,7 +164,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
                 raise unknown("reset option", key, known)
         if "plan" in options and options["plan"] not in self.world.plans:
             raise unknown("plan", options["plan"], dict.fromkeys(self.world.plans))
-        law = {**self.world.nominal_law, **laws.check(options.get("law", {}))}
+        goes_on = seed is None and "law" not in options
+        law = dict(self.law or self.default_law) if goes_on else {**self.default_law, **laws.check(options.get("law", {}))}
         self.world.check_laws(law)
         state = self._check_state(options.get("state", {}))
         goal = self._check_goal(options["goal"]) if "goal" in options else None
@@ -158,8 +173,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
             self.close()
             self._build()
-        for name, value in law.items():
-            laws.LAWS[name].apply(self.model, value)
+        self._obey(law)
         self.law, self.t, self._rewarded = law, -1, False
         if self.world.plans:
             drawn = self.world.plans[
@@ -172,6 +186,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if state:
             self._set_state(state)
         self.t = 0
+
+    def _obey(self, law: Mapping[str, float]) -> None:
+        """Put the law into the model."""
+        for name, value in law.items():
+            laws.LAWS[name].apply(self.model, value)
 
     def put(self, state: Mapping[str, float]) -> None:
         """Overwrite the named quantities of the present state; the frame number stays."""

@@ -77,7 +77,7 @@ class World:
     control: tuple[Quantity, ...]
     control_limit: float | tuple[float, ...]  # |control| stays within it: one for all channels, or one each
     phys: tuple[Quantity, ...]
-    nominal_law: Mapping[str, float]  # what holds when reset is given no law
+    nominal_law: Mapping[str, float]  # what holds when neither constructor nor reset is given a law
     laws: tuple[str, ...] = ()  # the only ones it takes; empty if it takes any
     succeeds: bool = False  # whether there is a task, so that success() can become True
     measures: tuple[Measure, ...] = ()  # of the task, "success" first, then in the order of their weight

@@ -179,8 +179,11 @@ class Model:
         z = self.encode(frames[:context])[None]
         values = torch.tensor([[told[name] for name in self.laws]], dtype=torch.float32, device=self.device)
         c = self.net.condition(control[None], values)
+        states: dict[str, np.ndarray] = {}
+        errors: dict[str, np.ndarray] = {}
+        true: dict[str, np.ndarray] | None = None
         if self.probe is None:
-            rolled, states, errors, true = rollout(self.net, z, c, length, self.history), {}, {}, None
+            rolled = rollout(self.net, z, c, length, self.history)
         else:
             y, rolled = forecast.imagine(self.net, self.probe, z, c, length, self.history)
             targets = self.probe.targets

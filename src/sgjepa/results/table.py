@@ -332,7 +332,7 @@ class Results:
                 for horizon, gap in zip(wanted, found, strict=True):
                     said = {"difference": gap, "verdict": _verdict(gap, few)}
                     rows.append({"arm": arm, "minus": against, "region": region, "horizon": _column(horizon), **said})
-        note = f"difference of {metric}{self._unit(metric)}, negative where the arm errs less; 95 % intervals, paired by episode"
+        note = f"difference of {metric}{self._unit(metric)}, below zero where the arm errs less; 95 % intervals, paired"
         return Answer(("arm", "minus", "region", "horizon", "difference", "verdict"), tuple(rows), note)
 
     def plot(self, metric: str = "position_l2", by: str = "horizon", horizon: int | None = None) -> Figure:

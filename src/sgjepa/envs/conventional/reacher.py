@@ -82,11 +82,12 @@ class Reacher(Blocks):
         task: str = "hard",
         render_mode: str | None = None,
         terminate_on_success: bool = False,
+        law: Mapping[str, float] | None = None,
     ):
         if task not in TARGETS:
             raise unknown("task", task, TARGETS)
         self.task = task
-        super().__init__(image_size, render_mode, terminate_on_success)
+        super().__init__(image_size, render_mode, terminate_on_success, law)
 
     def _build(self) -> None:
         self._adopt(_spec().compile())

@@ -87,6 +87,7 @@ class Planar(Env):
         renderer: str = "raster",
         render_mode: str | None = None,
         terminate_on_success: bool = False,
+        law: Mapping[str, float] | None = None,
     ):
         if isinstance(contact, str) and contact not in CONTACTS:
             raise unknown("contact", contact, CONTACTS)
@@ -94,7 +95,7 @@ class Planar(Env):
             raise unknown("renderer", renderer, RENDERERS)
         self.contact = CONTACTS[contact] if isinstance(contact, str) else contact
         self.renderer = renderer
-        super().__init__(image_size, render_mode, terminate_on_success)
+        super().__init__(image_size, render_mode, terminate_on_success, law)
         self._raster = Raster(self.image_size)
 
     def _build(self) -> None:

@@ -89,10 +89,10 @@ class Cube(Blocks):
         self._adopt(_model())
         self._hand = _hand()
 
-    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        if (options or {}).get("law") and self.model is _model():
+    def _obey(self, law: Mapping[str, float]) -> None:
+        if law and self.model is _model():
             self._adopt(copy.copy(_model()))  # a law changes it; 64 environments without one share its 32 MB
-        super().begin(seed, options)
+        super()._obey(law)
 
     def _launch(self, rng: np.random.Generator) -> None:
         self._begin_anew()
