@@ -248,7 +248,7 @@ def evaluate(
     window = min(usual_window(dataset.settings.spec, dataset.settings.image_size), dataset.test.frames - 1)
     kind = cast(Any, probe)
     if isinstance(model, Model):
-        history, called, seed, module = model.history, model.run.name, model.run.seed, model.net
+        history, called, seed, module = model.history, model.label, model.run.seed, model.net
         if model.probe is not None and model.probe.config.kind == probe and dataset.settings.spec == model.world:
             window = model.probe.config.window
     else:

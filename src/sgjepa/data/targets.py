@@ -95,3 +95,11 @@ UNITS = {
     "rotation_turns": "turns",
     "latent_mse": "1",
 }
+METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
+    "position_l2": "position error",
+    "velocity_l2": "velocity error",
+    "rotation_turns": "cumulative rotation error",
+    "angle_deg": "orientation error",
+    "nmse": "state NMSE",
+    "excess_nmse": "excess NMSE",
+}

@@ -14,6 +14,8 @@ from torch import Tensor
 from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.extras import need_matplotlib
+from sgjepa.core.labels import label_of
 from sgjepa.data.config import world_of
 from sgjepa.data.episode import Episode
 from sgjepa.data.targets import UNITS, Targets
@@ -65,10 +67,8 @@ class Forecast:
 
     def plot(self, *names: str, others: Mapping[str, Forecast] | None = None) -> Figure:
         """States or errors against time, a panel each; without a name all positions. others: more forecasts, by label."""
-        from sgjepa.core.extras import need_matplotlib
-
         need_matplotlib()
-        from sgjepa.report.simple import forecasts
+        from sgjepa.core.plotting import forecasts
 
         shown = names or tuple(name for name in self.states if not self.truth or name in self.truth)[:3]
         every = {"forecast": self, **(others or {})}
@@ -98,6 +98,11 @@ class Model:
     laws: tuple[str, ...]  # that it is told, in order
     probe: Fitted | None
     decoder: Decoder | None
+
+    @property
+    def label(self) -> str:
+        """Its method, as the paper calls it."""
+        return label_of(self.run.name, self.world.name, self.net.frozen_encoder)
 
     @property
     def history(self) -> int:
@@ -255,7 +260,16 @@ def load_model(folder: Path, name: str = "") -> Model:
         run=run,
         net=net,
         world=world,
-        laws=there.laws,
+        laws=laws_of(folder, there.laws, world, net.laws),
         probe=kept_probe(folder, net, world),
         decoder=load_decoder(folder, run, net),
     )
+
+
+def laws_of(folder: Path, named: tuple[str, ...], world: World, count: int) -> tuple[str, ...]:
+    """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
+    usual = tuple(world.usual.train) if world.usual else tuple(world.nominal_law)
+    for names in (named, usual):
+        if len(names) == count:
+            return names
+    raise InputError(f"{folder} is told {count} laws and does not name them; train it again")

@@ -10,11 +10,12 @@ from matplotlib.patches import Patch
 from sgjepa.control.cases import from_columns, goal_pictures
 from sgjepa.control.records import read_controls
 from sgjepa.control.replay import replay
+from sgjepa.core.colours import GREY, styles
+from sgjepa.core.plotting import TRAINING, line
 from sgjepa.data.preview import film_of, law_text, webp_of
 from sgjepa.envs import find
-from sgjepa.report.colours import GREY, styles
 from sgjepa.report.law_figures import name_of, shade
-from sgjepa.report.panels import TRAINING, Picture, legend, line, panel
+from sgjepa.report.panels import Picture, legend, panel
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.gather import Axis
 

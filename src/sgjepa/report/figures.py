@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from sgjepa.report.colours import GREY, styles
-from sgjepa.report.panels import INK, Picture, axis_name, capital, legend, line, panel, plain_log
+from sgjepa.core.colours import GREY, styles
+from sgjepa.core.plotting import INK, line
+from sgjepa.data.targets import METRICS
+from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
 from sgjepa.report.words import place, table_number
 from sgjepa.results.compare import Method, ratio
-from sgjepa.results.gather import METRICS, REFERENCES, Results, unit
+from sgjepa.results.gather import REFERENCES, Results, unit
 from sgjepa.results.training import TERMS, curves
 
 

@@ -9,10 +9,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from sgjepa.report.colours import GREY, styles
-from sgjepa.report.panels import TRAINING, Picture, axis_name, capital, legend, line, panel, plain_log
+from sgjepa.core.colours import GREY, styles
+from sgjepa.core.plotting import TRAINING, line
+from sgjepa.data.targets import METRICS
+from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
 from sgjepa.results.counterfactual import Counterfactual
-from sgjepa.results.gather import MAIN, METRICS, REFERENCES, Axis, Results
+from sgjepa.results.gather import MAIN, REFERENCES, Axis, Results
 
 LAW_STYLES = [("#2c1d6b", "o"), ("#b12a6c", "s"), ("#e08a1e", "^"), ("#555a60", "D")]  # of true laws: no method has them
 

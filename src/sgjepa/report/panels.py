@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,31 +16,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from sgjepa.core.stats import Interval
-from sgjepa.results.gather import METRICS, unit
-
-INK, TRAINING = "#22252a", "#F0E442"
-RC: dict[Any, Any] = {
-    "font.size": 10,
-    "font.family": "DejaVu Sans",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#9aa0a6",
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "grid.color": "#e8eaed",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "xtick.color": "#555a60",
-    "ytick.color": "#555a60",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "text.parse_math": False,  # a name may hold a dollar sign
-    "svg.hashsalt": "sgjepa",  # the same numbers give the same bytes
-}
+from sgjepa.core.plotting import RC
+from sgjepa.data.targets import METRICS
+from sgjepa.results.gather import unit
 
 
 @dataclass(frozen=True)
@@ -78,13 +56,6 @@ def legend(axis: Any, handles: list[Any] | None = None) -> None:
     """Below the axis, in two columns: nothing of the data is covered."""
     found = handles if handles is not None else axis.get_legend_handles_labels()[0]
     axis.figure.legend(handles=found, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
-
-
-def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int) -> None:
-    """Means as a line with markers, intervals as a band."""
-    mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
-    axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
-    axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
 
 
 def plain_log(axis: Any) -> None:

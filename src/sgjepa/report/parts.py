@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from sgjepa.core.colours import styles
 from sgjepa.core.stats import Interval
-from sgjepa.report.colours import styles
 from sgjepa.report.panels import Picture
 from sgjepa.report.tables import TITLES, Cell
 from sgjepa.report.words import DAGGER, few, fixed, table_number

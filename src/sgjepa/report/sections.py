@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from sgjepa.core.colours import styles
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
+from sgjepa.data.targets import METRICS
 from sgjepa.report import claims, parts, words
-from sgjepa.report.colours import styles
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.tables import Group, Line
 from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
 from sgjepa.results.compare import MEAN, Method, paired, verdict
-from sgjepa.results.gather import MAIN, METRICS, Results
+from sgjepa.results.gather import MAIN, Results
 from sgjepa.results.training import LEAST, budget_words, too_short
 
 

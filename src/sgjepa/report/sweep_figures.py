@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from sgjepa.core.colours import styles
+from sgjepa.core.plotting import INK, line
 from sgjepa.core.stats import Interval
-from sgjepa.report.colours import styles
+from sgjepa.data.targets import METRICS
 from sgjepa.report.law_figures import name_of, shade
-from sgjepa.report.panels import INK, Picture, axis_name, capital, legend, line, panel
+from sgjepa.report.panels import Picture, axis_name, capital, legend, panel
 from sgjepa.results.compare import Method
-from sgjepa.results.gather import METRICS, Axis
+from sgjepa.results.gather import Axis
 
 PAPER = "paper: "
 _ASIDE = 0.12  # between curves that stand side by side

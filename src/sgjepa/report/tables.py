@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
+from sgjepa.data.targets import METRICS
 from sgjepa.results.compare import MEAN, Horizon, Method, marks, paired, ratio, verdict
 from sgjepa.results.counterfactual import Counterfactual
-from sgjepa.results.gather import METRICS, REFERENCES, Results
+from sgjepa.results.gather import REFERENCES, Results
 
 Record = dict[str, Any]
 

@@ -23,13 +23,14 @@ from sgjepa.control.cases import PLAN
 from sgjepa.control.policy_record import POSE, STATE
 from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
+from sgjepa.core.labels import LABELS
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, newcombe, wilson
 from sgjepa.core.tables import Table
 from sgjepa.envs.world import Measure
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
 from sgjepa.results.gather import Axis
-from sgjepa.results.load import LABELS, REGIONS
+from sgjepa.results.load import REGIONS
 
 FEW = 30  # episodes, below which a share's interval may be Wilson's
 RARE = 10  # episodes with the rarer outcome, the same

@@ -12,7 +12,7 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.run_folder import EVALUATIONS
 from sgjepa.core.stats import spearman
-from sgjepa.data.targets import UNITS
+from sgjepa.data.targets import METRICS, UNITS
 from sgjepa.evaluation.records import EvaluationRecord, read_evaluation
 from sgjepa.laws import Sampler, find
 from sgjepa.results.compare import MEAN, Horizon, Method, methods
@@ -20,14 +20,6 @@ from sgjepa.results.load import REGIONS, Evaluation, evaluated, load_evaluations
 from sgjepa.results.published import Published, published
 
 HORIZONS = (1, 5, 16, 32, 44)  # of the tables
-METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
-    "position_l2": "position error",
-    "velocity_l2": "velocity error",
-    "rotation_turns": "cumulative rotation error",
-    "angle_deg": "orientation error",
-    "nmse": "state NMSE",
-    "excess_nmse": "excess NMSE",
-}
 MAIN = "position_l2"
 REFERENCES = {
     "stay": "object stays put",

@@ -10,6 +10,7 @@ import numpy as np
 
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.labels import label_of
 from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
 from sgjepa.data.targets import Targets
@@ -18,20 +19,6 @@ from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
 
 REGIONS = ("all", "in", "out")  # of the training laws
-LABELS = {
-    "gru": "SG-JEPA (GRU)",
-    "ssm": "SG-JEPA (SSM)",
-    "transformer": "SG-JEPA (Transformer)",
-    "lewm": "LeWM",
-    "dino": "DINO-WM",
-    "dino_gru": "GRU on the mean patch",
-}
-
-
-def label_of(name: str, world: str, encoder: str | None) -> str:
-    """How the paper calls the method of a run of that name."""
-    method = LABELS.get(name.removeprefix(f"{world}_"), name)
-    return f"{method}, {encoder}" if encoder else method
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from sgjepa.core import files
 from sgjepa.core.errors import InputError, MachineError, one_line, unknown
+from sgjepa.core.extras import need_matplotlib
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import Table
-from sgjepa.data.targets import UNITS
+from sgjepa.data.targets import METRICS, UNITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -337,7 +338,8 @@ class Results:
 
     def plot(self, metric: str = "position_l2", by: str = "horizon", horizon: int | None = None) -> Figure:
         """A metric against the horizon, or against a law at one horizon (by default the last), with 95 % bands."""
-        from sgjepa.report.simple import curves
+        need_matplotlib()
+        from sgjepa.core.plotting import curves
 
         metric = self._metric(metric)
         if by != "horizon" and by not in self.law_names:
@@ -352,10 +354,11 @@ class Results:
                 points = np.unique(law)
                 found = [bootstrap(values[:, law == point][:, :, [place]])[0] for point in points]
                 lines[arm] = (points, found)
-        unit = self.about.laws.get(by, {}).get("unit", "")
+        unit = self.about.laws.get(by, {}).get("unit", "").replace("^2", "²")
+        up = f"{METRICS.get(metric, metric)}{self._unit(metric)}"
         across = "horizon h (steps)" if by == "horizon" else f"{by}{f' ({unit})' if unit else ''}"
         training = self.about.laws.get(by, {}).get("training") if by != "horizon" else None
-        return curves(lines, across, f"{metric.replace('_', ' ')}{self._unit(metric)}", training)
+        return curves(lines, across, up, training)
 
     def to_arrow(self) -> pa.Table:
         """The table, with what the numbers mean in its metadata."""

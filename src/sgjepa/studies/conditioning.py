@@ -10,10 +10,10 @@ share of the gap is how much of the distance from the usual Transformer (gate 0)
 
 from __future__ import annotations
 
+from sgjepa.core.colours import styles
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
 from sgjepa.core.tables import to_csv
 from sgjepa.recipes.training import recipe
-from sgjepa.report.colours import styles
 from sgjepa.report.content import Finding
 from sgjepa.report.figures import error_by_horizon
 from sgjepa.report.panels import Picture, axis_name, panel

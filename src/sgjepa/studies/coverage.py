@@ -13,13 +13,14 @@ from typing import Any
 
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
+from sgjepa.data.targets import METRICS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed
 from sgjepa.results.compare import MEAN, Horizon
 from sgjepa.results.coverage import rank_with_coverage
-from sgjepa.results.gather import MAIN, METRICS, Results
+from sgjepa.results.gather import MAIN, Results
 from sgjepa.studies import sweep
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import WORLDS, Done, Study

@@ -17,12 +17,13 @@ from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
+from sgjepa.data.targets import METRICS
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture, axis_name
 from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import fixed, signed, with_interval
 from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
-from sgjepa.results.gather import METRICS, unit
+from sgjepa.results.gather import unit
 from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import measure
 from sgjepa.studies.cells import Cell

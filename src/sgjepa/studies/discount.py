@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sgjepa.data.targets import METRICS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import axis_name
 from sgjepa.report.sweep_figures import against_setting
-from sgjepa.results.gather import MAIN, METRICS, unit
+from sgjepa.results.gather import MAIN, unit
 from sgjepa.studies import sweep
 from sgjepa.studies.study import Done, Study
 from sgjepa.studies.sweep import Column, Point

@@ -16,13 +16,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
+from sgjepa.data.targets import METRICS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import capital
 from sgjepa.report.sweep_figures import by_horizon
 from sgjepa.report.words import REGIONS, fixed, join, place, signed
 from sgjepa.results.compare import verdict
-from sgjepa.results.gather import MAIN, METRICS, Results, unit
+from sgjepa.results.gather import MAIN, Results, unit
 from sgjepa.results.published import ablation
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell

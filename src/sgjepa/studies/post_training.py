@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from sgjepa.core.labels import LABELS
 from sgjepa.core.stats import Interval, bootstrap_of
 from sgjepa.core.tables import to_csv
 from sgjepa.data.config import DatasetConfig, Part
+from sgjepa.data.targets import METRICS
 from sgjepa.laws import Grid
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
@@ -29,8 +31,6 @@ from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import PAPER, against_setting, alone
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.compare import Method
-from sgjepa.results.gather import METRICS
-from sgjepa.results.load import LABELS
 from sgjepa.results.published import ablation, of_the_square
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell

@@ -17,12 +17,13 @@ from typing import Any
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
+from sgjepa.data.targets import METRICS
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
 from sgjepa.report.sweep_figures import PAPER, against_setting, alone
 from sgjepa.report.words import fixed, join, with_interval
-from sgjepa.results.gather import METRICS, unit
+from sgjepa.results.gather import unit
 from sgjepa.results.verdicts import Claims, measure
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.house_errors import (

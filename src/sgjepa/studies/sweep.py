@@ -12,12 +12,13 @@ import numpy as np
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.data.store import open_dataset
+from sgjepa.data.targets import METRICS
 from sgjepa.evaluation.evaluate import usual_forecast
 from sgjepa.evaluation.fitted_probes import fit_probe
 from sgjepa.report.panels import capital
 from sgjepa.report.words import fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
-from sgjepa.results.gather import METRICS, unit
+from sgjepa.results.gather import unit
 from sgjepa.results.published import published_study
 from sgjepa.results.training import curve
 from sgjepa.studies.cells import Cell

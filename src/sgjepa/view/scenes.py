@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from sgjepa.core.colours import styles
 from sgjepa.core.errors import InputError
 from sgjepa.data.targets import UNITS
 from sgjepa.envs.world import World
-from sgjepa.report.colours import styles
 from sgjepa.view.coverage import Coverage
 from sgjepa.view.question import Choice, Question
 from sgjepa.view.shown import Axis, Trained

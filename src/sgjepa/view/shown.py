@@ -13,16 +13,17 @@ import torch
 from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.labels import label_of
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.fitted_probes import kept_probe
+from sgjepa.evaluation.loaded import laws_of
 from sgjepa.evaluation.probe import Fitted
 from sgjepa.evaluation.strips import load_decoder
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
-from sgjepa.results.load import label_of
 from sgjepa.training import checkpoint
 from sgjepa.training.run import Run
 
@@ -143,22 +144,13 @@ def open_run(folder: Path, name: str) -> Shown:
         label=label_of(run.name, world.name, there.frozen_encoder),
         folder=folder,
         world=world,
-        laws=_laws(folder, there.laws, world, model.laws),
+        laws=laws_of(folder, there.laws, world, model.laws),
         run=run,
         model=model,
         decoder=decoder,
         fitted=kept_probe(folder, model, world),
         env=there.env,
     )
-
-
-def _laws(folder: Path, named: tuple[str, ...], world: World, count: int) -> tuple[str, ...]:
-    """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
-    usual = tuple(world.usual.train) if world.usual else tuple(world.nominal_law)
-    for names in (named, usual):
-        if len(names) == count:
-            return names
-    raise InputError(f"{folder} is told {count} laws and does not name them; train it again to view it")
 
 
 def axes(models: Sequence[Trained]) -> list[Axis]:

@@ -21,9 +21,9 @@ from sgjepa.control.records import SPLIT
 from sgjepa.control.simple import Demonstrator
 from sgjepa.control.start import Start
 from sgjepa.core import config
+from sgjepa.core.colours import GREY
 from sgjepa.data.seeds import episode_seed
 from sgjepa.envs.world import World
-from sgjepa.report.colours import GREY
 from sgjepa.results.control import REFERENCES
 from sgjepa.view.coverage import coverage
 from sgjepa.view.pilot import Pilot

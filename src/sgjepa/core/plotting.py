@@ -1,4 +1,4 @@
-"""Figures for a notebook: what `.plot()` of a forecast and of results returns."""
+"""The look of every figure, and the figures for a notebook: what `.plot()` of a forecast and of results returns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,38 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from sgjepa.core.colours import GREY, styles
 from sgjepa.core.stats import Interval
-from sgjepa.report.colours import GREY, styles
-from sgjepa.report.panels import INK, RC, TRAINING, line
+
+INK, TRAINING = "#22252a", "#F0E442"
+RC: dict[Any, Any] = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#9aa0a6",
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#e8eaed",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "xtick.color": "#555a60",
+    "ytick.color": "#555a60",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "text.parse_math": False,  # a name may hold a dollar sign
+    "svg.hashsalt": "sgjepa",  # the same numbers give the same bytes
+}
+
+
+def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int) -> None:
+    """Means as a line with markers, intervals as a band."""
+    mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
+    axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
+    axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
 
 
 def curves(
