@@ -2,7 +2,7 @@
 
 from sgjepa.envs.render import gl
 
-gl.choose()  # before anything below imports mujoco
+gl.load_mujoco()  # before anything below imports it
 
 from typing import Any, cast  # noqa: E402
 
