@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import mujoco
 import numpy as np
 import record
 
 from sgjepa.envs import ENVS
 from sgjepa.envs.conventional.blocks import BLOCK
-
-import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
 
 WORLDS = ("reacher", "cube")
 

@@ -17,14 +17,13 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
+import mujoco
 import numpy as np
 import record
 
 from sgjepa.envs import ENVS
 from sgjepa.envs.render import gl, layers
 from sgjepa.envs.spatial import Spatial
-
-import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
 
 WORLDS = [name for name, env in ENVS.items() if env.world.succeeds and issubclass(env, Spatial)]
 SIDE, FINE = 64, 16

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import record
 
@@ -24,8 +25,6 @@ from sgjepa.core import files
 from sgjepa.envs import ENVS
 from sgjepa.envs.render.canvas import reduce
 from sgjepa.envs.spatial import CAMERA, Spatial
-
-import mujoco  # isort: skip  # after sgjepa.envs, which chooses the OpenGL backend
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, Spatial)]
 FINE = 512

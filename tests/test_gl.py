@@ -1,4 +1,4 @@
-"""The choice of an OpenGL backend, each case in a process of its own: MuJoCo reads MUJOCO_GL once, at import."""
+"""The choice of an OpenGL backend, each case in a process of its own: a display is opened once, at the first draw."""
 
 from __future__ import annotations
 
@@ -29,12 +29,63 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+LIBRARIES = """
+def libraries():
+    lines = open("/proc/self/maps").read().splitlines()
+    return [line for line in lines if any(name in line for name in ("EGL", "Mesa", "LLVM", "libGL", "_dri"))]
+"""
+BALL = """
+import mujoco
+model = mujoco.MjModel.from_xml_string(
+    "<mujoco><worldbody><light pos='0 0 3'/><geom type='sphere' size='.5' rgba='1 0 0 1'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+def own():
+    with mujoco.Renderer(model, 16, 16) as renderer:
+        renderer.update_scene(data)
+        return renderer.render().max()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux which libraries a process has loaded")
+@pytest.mark.parametrize("asked", ["", "egl", "osmesa"])
+def test_neither_import_nor_a_world_in_the_plane_touches_opengl(asked: str) -> None:
+    done = run(
+        LIBRARIES + "import os, sgjepa.envs\nenv = sgjepa.envs.ENVS['square'](); env.reset(seed=0); env.step(env.expert())\n"
+        "print(libraries(), repr(os.environ.get('MUJOCO_GL')))",
+        **({"MUJOCO_GL": asked} if asked else {}),
+    )
+    assert done.stdout.strip() == f"[] {asked or None!r}", done.stderr
+
+
+@pytest.mark.opengl
+def test_a_draw_opens_the_library_that_the_import_left_alone() -> None:
+    """So the test above looks for the right names."""
+    done = run(LIBRARIES + "from sgjepa.envs.render import gl; gl.prove(); print(bool(libraries()))")
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.opengl
+@pytest.mark.parametrize("first", ["import mujoco", "import sgjepa.envs"])
+def test_worlds_draw_whether_mujoco_or_sgjepa_was_imported_first(first: str) -> None:
+    done = run(
+        f"{first}\nfrom sgjepa.envs import ENVS\nprint(ENVS['approach_ball'](image_size=16).reset(seed=0)[0].max() > 0)"
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.opengl
+def test_mujocos_own_renderer_works_after_importing_the_worlds() -> None:
+    done = run("import sgjepa.envs" + BALL + "print(own() > 0)")
+    assert done.stdout.strip() == "True", done.stderr
+
+
 @pytest.mark.parametrize("asked", ["", "egl", "osmesa"])
 def test_without_any_library_planar_worlds_still_run(asked: str) -> None:
     """With MUJOCO_GL=egl and no libEGL, `import mujoco` alone would fail."""
     done = run(
-        HIDE + "from sgjepa.envs import ENVS; import os\n"
-        "env = ENVS['square'](); env.reset(seed=0); env.step(env.expert()); print(os.environ['MUJOCO_GL'])",
+        HIDE + "from sgjepa.envs import ENVS; from sgjepa.envs.render import gl\n"
+        "env = ENVS['square'](); env.reset(seed=0); env.step(env.expert()); print(gl.choose())",
         MUJOCO_GL=asked,
     )
     assert done.stdout.strip() == "off", done.stderr
@@ -52,7 +103,7 @@ def test_an_absent_choice_falls_back_to_one_that_works() -> None:
     absent = [name for name in gl.PROBES if name not in working]
     if not working or not absent:
         pytest.skip("this machine has all backends or none")
-    done = run("from sgjepa.envs import gl; print(gl.prove())", MUJOCO_GL=absent[0])
+    done = run("from sgjepa.envs.render import gl; print(gl.prove())", MUJOCO_GL=absent[0])
     assert done.stdout.strip() == working[0], done.stderr
 
 
@@ -76,8 +127,10 @@ def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deliberate_choice_is_kept() -> None:
-    done = run("from sgjepa.envs import gl; import os; print(os.environ['MUJOCO_GL'])", MUJOCO_GL="off")
-    assert done.stdout.strip() == "off", done.stderr
+    done = run("from sgjepa.envs.render import gl; import os; print(gl.choose(), os.environ['MUJOCO_GL'])", MUJOCO_GL="off")
+    assert done.stdout.strip() == "off off", done.stderr
+    done = run("from sgjepa.envs.render import gl; gl.prove()", MUJOCO_GL="off")
+    assert "cannot draw with MUJOCO_GL=off (MUJOCO_GL forbids pictures); unset MUJOCO_GL" in done.stderr
 
 
 @pytest.mark.opengl

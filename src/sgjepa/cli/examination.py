@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from typing import Any
 
 import psutil
@@ -35,6 +36,9 @@ def examine() -> dict[str, Any]:
     packages, extras = installed()
     if lacking := [name for name, number in packages.items() if number is None]:
         missing.append(f"{', '.join(lacking)}: pip install sgjepa")
+    triton = after_drawing() if working and find_spec("triton") else None
+    if triton not in (None, "works"):
+        missing.append(f"nothing, but triton cannot be loaded after drawing ({triton}): pip uninstall triton")
     for extra, found in extras.items():
         if lacking := [name for name, number in found.items() if number is None]:
             missing.append(f"{', '.join(lacking)} (extra `{extra}`): pip install 'sgjepa[{extra}]'")
@@ -50,6 +54,7 @@ def examine() -> dict[str, Any]:
         "extras": extras,
         "opengl": drawing,
         "opengl_chosen": "none" if not gl.known() else gl.asked or (working[0] if working else "none"),
+        **({"triton": triton} if triton else {}),
         "missing": missing,
         **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
     }
@@ -76,6 +81,7 @@ def drawing_backends() -> dict[str, str]:
     report = {}
     # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
     clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
+    gl.load_triton()
     for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
         if name in gl.PROBES and not gl.PROBES[name]():
             report[name] = "library not found or no device"
@@ -91,6 +97,18 @@ def drawing_backends() -> dict[str, str]:
             else one_line(re.sub(r"^[\w.]+: ", "", lines[-1]), 120)
         )
     return report
+
+
+def after_drawing() -> str:
+    """Whether triton, which CUDA builds of torch bring, can be used by a process that has drawn: "works", or why not.
+
+    Mesa's LLVM kills a process that loads triton's later, without a word; so this is asked in a process of its own.
+    """
+    code = "from sgjepa.envs.render import gl; gl.prove(); import triton"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        return f"the process dies with signal {-done.returncode}"
+    return "works" if done.returncode == 0 else one_line((done.stderr.strip() or "no message").splitlines()[-1], 120)
 
 
 def install_line() -> str:
@@ -146,6 +164,8 @@ def as_text(found: dict[str, Any]) -> str:
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
     ]
+    if "triton" in found:
+        lines.append(f"          triton after drawing: {found['triton']}")
     if "meshes" in found:
         lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in found["meshes"].items()))
     missing = found["missing"] or ["nothing"]

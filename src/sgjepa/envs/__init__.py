@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sgjepa.core.registry import Registry
-from sgjepa.envs.render import gl
-
-gl.choose()  # before anything in this room imports mujoco
 
 if TYPE_CHECKING:
     from sgjepa.envs.base import Env

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import spatial
 from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spatial import Arena, Look, Spatial
 from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW
 from sgjepa.envs.world import Size, Usual, World

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco
+from sgjepa.envs.headless import mujoco
 
 TOUCH = 1e-5  # m; a long step ends this far from the wall, so that its last RK4 stage does not feel the contact
 INTEGRATORS = {

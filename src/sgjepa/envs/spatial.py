@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs.base import Env
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layers import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.world import Probed, Quantity

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
-import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs.arms import bounce
 from sgjepa.envs.arms.command import Command, reach
 from sgjepa.envs.arms.scene import TOOL, Surfaces
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.kinematics import Arm, rotation_vector, turned
 from sgjepa.envs.robots.robot import Robot
 from sgjepa.envs.spatial import Look, Spatial

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import mujoco
-
 from sgjepa.envs import spatial
 from sgjepa.envs.arms import bounce
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spatial import Arena, Look
 
 OFF = {"contype": 0, "conaffinity": 0}  # only explicit pairs touch

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs.base import Env
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.world import Measure, Quantity
 
 BLOCK = 5

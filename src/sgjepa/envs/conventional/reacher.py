@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
@@ -19,6 +18,7 @@ from sgjepa.envs.base import Env
 from sgjepa.envs.conventional.blocks import BLOCK, Blocks, goal_record, in_blocks, reaching
 from sgjepa.envs.conventional.files import folder
 from sgjepa.envs.conventional.two_links import angles_at, jacobian, place, wrapped
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layers import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.spatial import HIDDEN

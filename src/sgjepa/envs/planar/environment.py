@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs.base import Env
 from sgjepa.envs.contact import CONTACTS, TOUCH, Contact, advance
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.planar import shapes
 from sgjepa.envs.planar.scene import CAMERA, WALL_THICKNESS, build
 from sgjepa.envs.render.canvas import Painter

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs.contact import INTEGRATORS, Contact
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.planar.shapes import Shape
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, VIEW
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import mujoco
 import numpy as np
 
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render import gl
 
 ALL_GROUPS = (0, 1, 2)  # of geoms and sites; MuJoCo leaves out the higher ones, where collision shapes hide
@@ -41,7 +41,7 @@ class Canvas:
         self.model, self.side = model, side
         model.vis.global_.offwidth, model.vis.global_.offheight = side, side
         model.vis.quality.shadowsize = 0  # else the context takes memory for shadow maps, and half a second
-        self._gl: Any = mujoco.GLContext(side, side)
+        self._gl: Any = gl.context(side, side)
         with self._current():
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
             mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)

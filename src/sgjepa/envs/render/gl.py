@@ -1,7 +1,10 @@
-"""Headless OpenGL: choose a backend before MuJoCo is imported, and prove it with a picture.
+"""Headless OpenGL: a backend is chosen and its display opened at the first draw, never at import; then it is proved.
 
-MuJoCo reads MUJOCO_GL once, at import, and with `egl` or `osmesa` set and that library absent the import itself
-fails. So `choose` asks the libraries first, through ctypes. Planar worlds draw their own frames and need none of this.
+MuJoCo reads MUJOCO_GL once, at import, and with `egl` or `osmesa` set and that library absent the import itself fails. So
+`load_mujoco` imports it without a backend, and contexts are made here, of a backend whose library was asked through ctypes.
+Planar worlds draw their own frames and need none of this.
+
+Mesa brings an LLVM of its own. A process that loads triton's LLVM after that one dies without a word, so triton comes first.
 """
 
 from __future__ import annotations
@@ -9,7 +12,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sgjepa.core.errors import InputError, MachineError, one_line, unknown
 
@@ -52,28 +62,77 @@ def _osmesa_loads() -> bool:
 
 
 PROBES = {"egl": _egl_starts, "osmesa": _osmesa_loads}
-_OTHERS = ("glfw", "off", "disable", "disabled", "false", "0")  # a screen, or no pictures at all: MuJoCo's own words
-_too_late = False  # MuJoCo was imported before us, with whatever MUJOCO_GL said then
+_OFF = ("off", "disable", "disabled", "false", "0")  # no pictures at all: MuJoCo's own words
+_OTHERS = ("glfw", *_OFF)
 asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before we choose
 
 
-def choose() -> str:
-    """Set MUJOCO_GL for this process and return it: the user's own choice if it can work, else EGL, OSMesa or `off`.
+def load_mujoco() -> None:
+    """Import MuJoCo without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
 
-    Outside Linux, and once MuJoCo has been imported, the choice is not ours and nothing is changed. A word that MuJoCo does
-    not know would end its import, also for those who draw nothing: it counts as `off` here, and `prove` refuses it.
+    Outside Linux, and with a user's `glfw` or `off`, MuJoCo decides for itself. A word that MuJoCo does not know would end
+    its import, also for those who draw nothing: `prove` refuses it.
     """
-    global _too_late
-    if "mujoco" in sys.modules:
-        _too_late = True
-    if not sys.platform.startswith("linux") or _too_late or asked in _OTHERS:
+    if "mujoco" in sys.modules or not _ours():
+        return
+    before = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = "off"
+    try:
+        import mujoco
+        from mujoco.rendering.classic import gl_context
+    finally:
+        del os.environ["MUJOCO_GL"]
+        if before is not None:
+            os.environ["MUJOCO_GL"] = before
+    mujoco.GLContext = gl_context.GLContext = context  # absent after an import with `off`
+
+
+def _ours() -> bool:
+    """Whether the choice of a backend is ours."""
+    return sys.platform.startswith("linux") and asked not in _OTHERS
+
+
+@cache
+def choose() -> str:
+    """Find a backend and return it: the user's own choice if it can work, else EGL, OSMesa or `off`. Opens its display.
+
+    MUJOCO_GL then says it to processes that this one starts, and to other libraries.
+    """
+    load_triton()
+    if not _ours():
         return asked
     # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores; a probe starts it
     os.environ.setdefault("LP_NUM_THREADS", "0")
     order = [asked, *(name for name in PROBES if name != asked)] if asked else list(PROBES)
     backend = "off" if not known() else next((name for name in order if PROBES[name]()), "off")
-    os.environ["MUJOCO_GL"] = backend
+    if backend != "off":
+        os.environ["MUJOCO_GL"] = backend
     return backend
+
+
+def load_triton() -> None:
+    """Import triton, which CUDA builds of torch bring, if it is installed and Mesa's LLVM is not yet there."""
+    if "triton" not in sys.modules and find_spec("triton") is not None and not _llvm_is_loaded():
+        with suppress(Exception):  # a broken one is no reason not to draw
+            import_module("triton")
+
+
+def _llvm_is_loaded() -> bool:
+    """Whether somebody else has drawn with Mesa in this process."""
+    try:
+        return "/libLLVM" in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not Linux
+        return False
+
+
+def context(width: int, height: int) -> Any:
+    """An OpenGL context of the chosen backend (a mujoco.GLContext)."""
+    backend = choose()
+    if backend in _OFF:
+        raise RuntimeError("no OpenGL library was found" if _ours() else "MUJOCO_GL forbids pictures")
+    if not _ours():
+        return import_module("mujoco").GLContext(width, height)
+    return import_module(f"mujoco.{backend}").GLContext(width, height)
 
 
 def known() -> bool:
@@ -110,28 +169,44 @@ _TEST_SCENE = """<mujoco><worldbody><light pos="0 0 3"/><camera name="c" pos="0 
 
 def prove() -> str:
     """Draw a test frame with the chosen backend; return the backend's name, or raise InputError with the remedy."""
-    import mujoco  # after choose(), which importing sgjepa.envs has called
-
     global _drawn_in
     if not known():
         raise unknown("MUJOCO_GL", asked, [*PROBES, *_OTHERS])
     check_process()
     _drawn_in = os.getpid()
-    backend = os.environ.get("MUJOCO_GL", "") or "default"
-    if _too_late:
-        remedy = "MuJoCo was imported before sgjepa.envs: import sgjepa.envs first, or set MUJOCO_GL=egl"
-    else:
-        remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
+    backend = choose() or "default"
+    remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
+    if asked in _OFF:
+        remedy = "unset MUJOCO_GL, or use a world's own raster renderer, which needs no OpenGL"
     try:
-        model = mujoco.MjModel.from_xml_string(_TEST_SCENE)
-        data = mujoco.MjData(model)
-        mujoco.mj_forward(model, data)
-        with mujoco.Renderer(model, 32, 32) as renderer:
-            renderer.update_scene(data, camera="c")
-            frame: Any = renderer.render()
+        frame = _test_frame()
     # the backends raise whatever they like: AttributeError, RuntimeError, mujoco.FatalError, OpenGL's own
     except Exception as error:
         raise MachineError(f"MuJoCo cannot draw with MUJOCO_GL={backend} ({one_line(error, 120)}); {remedy}") from error
     if int(frame.max()) == int(frame.min()):
         raise MachineError(f"MuJoCo draws an empty picture with MUJOCO_GL={backend}; {remedy}")
     return backend
+
+
+def _test_frame() -> np.ndarray:
+    """A red ball before black, (32, 32, 3) uint8."""
+    import mujoco  # already imported, by load_mujoco
+
+    model = mujoco.MjModel.from_xml_string(_TEST_SCENE)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    camera, scene = mujoco.MjvCamera(), mujoco.MjvScene(model, 10)
+    camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera("c").id
+    mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, camera, mujoco.mjtCatBit.mjCAT_ALL, scene)
+    frame, place, drawn_on = np.empty((32, 32, 3), np.uint8), mujoco.MjrRect(0, 0, 32, 32), context(32, 32)
+    drawn_on.make_current()
+    try:
+        buffers = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, buffers)
+        mujoco.mjr_render(place, scene, buffers)
+        mujoco.mjr_readPixels(frame, None, place, buffers)
+        buffers.free()
+    finally:
+        release(drawn_on)
+        drawn_on.free()
+    return frame

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import mujoco
 import numpy as np
+
+from sgjepa.envs.headless import mujoco
 
 _BULBS = 64  # points of the lamp
 _WAYS = np.array([(math.cos(a), math.sin(a)) for a in np.arange(48) * math.pi / 24])  # (K, 2): edges of a shadow

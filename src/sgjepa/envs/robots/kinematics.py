@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco
 import numpy as np
 
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import Robot
 
 _CLOSE = (1e-5, 1e-4)  # m, rad: a solution this near is exact for all purposes

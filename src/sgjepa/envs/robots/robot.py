@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import mujoco
-
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spatial import HIDDEN
 
 Vector = tuple[float, ...]

@@ -6,11 +6,11 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs import spatial
 from sgjepa.envs.arms.scene import OFF, TOOL, add_ball, start_spec, yaw
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layers import BACKDROP
 from sgjepa.envs.robots.kinematics import rotation_of
 from sgjepa.envs.robots.panda import PANDA

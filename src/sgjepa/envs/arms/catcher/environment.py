@@ -16,7 +16,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs import spatial
@@ -39,6 +38,7 @@ from sgjepa.envs.arms.catcher.scene import (
     build,
 )
 from sgjepa.envs.arms.records import arm_record, flags, shifts, tool_record
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.z1 import Z1
 from sgjepa.envs.usual import IN_SPACE, NARROW
 from sgjepa.envs.world import Measure, Usual, World

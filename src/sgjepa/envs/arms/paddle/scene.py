@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs import spatial
 from sgjepa.envs.arms.scene import OFF, TOOL, Surfaces, add_ball, add_solids, start_spec, yaw
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
 from sgjepa.envs.spatial import Arena, Look

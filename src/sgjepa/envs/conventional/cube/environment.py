@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 
 from sgjepa.core.errors import InputError
@@ -23,6 +22,7 @@ from sgjepa.envs.conventional.blocks import BLOCK, Blocks, goal_record, in_block
 from sgjepa.envs.conventional.cube.demonstrator import CUBES, HANDS, Player
 from sgjepa.envs.conventional.cube.hand import HOME, SUBSTEPS, Hand
 from sgjepa.envs.conventional.cube.scene import ARM, CAMERA, FINGERS, FLOOR, HALF, build
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layers import LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.robots.kinematics import turned

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs.conventional.cube.scene import ARM, arm_alone
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.kinematics import rotation_vector
 
 ACTION = np.array([0.05, 0.05, 0.05, 0.3, 1.0])  # m, m, m, rad, share of the gripper's way

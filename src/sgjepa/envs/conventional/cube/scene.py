@@ -11,10 +11,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from sgjepa.envs.conventional.files import folder
+from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layers import BACKDROP
 from sgjepa.envs.spatial import HIDDEN, LINE, PAPER, RED
 
