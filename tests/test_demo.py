@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -80,9 +81,20 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     assert page.stat().st_size > 100_000
     answer = (page.parent / "answer.txt").read_text().splitlines()
     assert all(line in text for line in answer)
-    assert any(line.startswith("Compared with LeWM, SG-JEPA (GRU) is") for line in answer)
+    assert answer[0].startswith("SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of ")
+    assert any(line.startswith("SG-JEPA (GRU) minus LeWM on the same episodes: ") for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
+    assert any("One training of each method: no verdict" in line for line in answer)
     assert "This is the quick version: 4 updates on 40 episodes instead of 1,000 and a linear probe" in page.read_text()
+
+
+def test_the_demo_speaks_of_sg_jepa_first_and_of_its_duration_last(place: Path) -> None:
+    lines = (place / "out.txt").read_text().splitlines()
+    assert lines[0].startswith("SG-JEPA is a world model that is told the law")
+    assert "trained at g = 9.8 ± 2 m/s² and tested at g from 0 to 20" in lines[1]
+    assert "one training of each" in lines[1]
+    assert re.fullmatch(r" +It took (\d+ min )?\d+ s\.", lines[-1])
+    assert not [line for line in lines if "better" in line or "worse" in line], "one training decides nothing"
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:

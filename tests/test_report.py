@@ -176,8 +176,8 @@ def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> Non
 
 
 def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
-    wanted = {"says", "horizon", "law", "relative", "strips", "counterfactual", "scale", "tables", "training", "origin"}
-    assert wanted <= set(page.ids)
+    wanted = {"pictures", "numbers", "more", "says", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
+    assert wanted | {"training", "origin"} <= set(page.ids)
     names = {path.stem for path in (made / "figures").iterdir()}
     assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
     assert {"training_rank", "counterfactual_1", "references_2"} <= names
@@ -287,7 +287,7 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
     }
     assert all(address.startswith(("data:", "#")) for address in found.addresses)
     assert found.words.count("<script>alert(1)</script>") > 20
-    assert {"counterfactual", "strips", "law", "finding"} <= set(found.ids)
+    assert {"counterfactual", "pictures", "law", "finding"} <= set(found.ids)
     assert not found.open
     for picture in (tmp_path / "out" / "figures").glob("*.svg"):
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(picture).iter()}
@@ -419,8 +419,23 @@ def test_a_second_training_that_went_otherwise_widens_a_comparison() -> None:
     assert verdict(bootstrap_difference(one, two)[0]) == "undecided"
 
 
-def test_two_methods_that_differ_are_said_to(runs: list[Path]) -> None:
-    results = gather(runs)
+def thrice(runs: list[Path], place: Path) -> list[Path]:
+    """Three trainings of each method: the real ones, and copies that say they had another seed."""
+    found = []
+    for run, seeds in ((runs[0], (0, 2)), (runs[1], (1,)), (runs[2], (0, 1, 2))):
+        for seed in seeds:
+            copy = Path(shutil.copytree(run, place / f"{run.name}-{seed}"))
+            about = files.read_json(copy / "run.json")
+            about["config"] |= {"seed": seed}
+            files.write_json(copy / "run.json", about)
+            settings = copy / "predict" / "square-test" / "predict.json"
+            files.write_json(settings, files.read_json(settings) | {"seed": seed, "run": copy.name})
+            found.append(copy)
+    return found
+
+
+def test_two_methods_that_differ_are_said_to(runs: list[Path], tmp_path: Path) -> None:
+    results = gather(thrice(runs, tmp_path))
     assert results.baseline.label == "LeWM"
     said = {"better": "closer to the truth than LeWM by", "worse": "further from the truth than LeWM by"}
     for method in results.others:
@@ -429,7 +444,46 @@ def test_two_methods_that_differ_are_said_to(runs: list[Path]) -> None:
         for region, sentence in zip(results.regions, sentences, strict=True):
             found = verdict(paired(method, results.baseline, MAIN, [results.last], region)[results.last])
             assert said.get(found, "nor worse: the difference is") in sentence
-    assert "LeWM was trained once only" in " ".join(words.cautions(results))
+    assert "LeWM was trained once only" in " ".join(words.cautions(gather(runs)))
+
+
+def test_one_training_shows_numbers_and_no_verdict(runs: list[Path], tmp_path: Path) -> None:
+    page_ = report([runs[0], runs[2]], tmp_path / "out")
+    text = page_.read_text()
+    shown = Page(text).words.replace("lower is better", "")
+    assert "One training of each method: no verdict, which needs 3." in shown
+    assert "95 % interval" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert 'class="chip' not in text
+    assert 'class="best"' not in text
+    for word in ("better", "worse", "closer to the truth", "further from the truth", "Bold"):
+        assert word not in shown, word
+    assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} == {""}
+
+
+def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path], tmp_path: Path) -> None:
+    page_ = report(thrice(runs, tmp_path), tmp_path / "out")
+    text = page_.read_text()
+    assert "no verdict" not in text
+    assert 'class="chip' in text
+    assert 'class="best"' in text
+    assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} >= {"undecided"}
+
+
+def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
+    error = gather(runs).methods[0].at(MAIN, [44], region="out")[44]
+    said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
+    assert (made / "answer.txt").read_text().startswith(said)
+    heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
+    assert page.words.replace("\N{NO-BREAK SPACE}", " ").split(heading)[1].startswith(said)
+
+
+def test_pictures_and_one_table_come_first_and_everything_else_is_folded(made: Path) -> None:
+    text = (made / "index.html").read_text()
+    places = [text.index(f'id="{name}"') for name in ("pictures", "numbers", "more", "says", "tables")]
+    assert places == sorted(places)
+    assert "<details" not in text[: places[2]]
+    assert "<img" in text[places[0] : places[1]]
+    assert text.count("<details ") == text.count("<summary><h3>") == 8
 
 
 def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:

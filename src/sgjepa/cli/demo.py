@@ -1,13 +1,15 @@
-"""`sgjepa demo`: the paper's question from nothing to a page, in minutes."""
+"""`sgjepa demo`: the paper's question from nothing to a page. It says how long it takes from what it has measured."""
 
 from __future__ import annotations
 
+import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from sgjepa.cli import data, shared
+from sgjepa.core import machine
 
-ABOUT = "the paper's question in about 10 minutes: data, SG-JEPA and its baselines, evaluation, a page to read"
+ABOUT = "SG-JEPA against its baselines under gravities that training never had: data, trainings, evaluation, a page to read"
 EXAMPLE = "sgjepa demo --quick"
 OUT = Path("demo")
 
@@ -18,7 +20,7 @@ def flags(parser: ArgumentParser) -> None:
     length.add_argument(
         "--quick",
         action="store_true",
-        help="about 4 minutes: less data, few updates, a linear probe; the page says how many",
+        help="in less than half the time: less data, few updates, a linear probe; the page says how many",
     )
     length.add_argument("--long", action="store_true", help="the whole mini recipe, about twice the time")
     parser.add_argument("--world", metavar="NAME", help="another world than approach_ball, such as square: the hard case")
@@ -39,21 +41,26 @@ def run(options: Namespace) -> None:
     shared.need_matplotlib()
     from sgjepa.studies import demo
     from sgjepa.studies.asked import Asked
+    from sgjepa.studies.remaining import exact
     from sgjepa.studies.study import run_study
 
+    began = time.monotonic()
     shared.need_seeds(options)
     length = "quick" if options.quick else "long" if options.long else "short"
     methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
     world = options.world or demo.WORLD
     demo.check(options.out, world, length, methods)
-    print(f"1. Data: {world.replace('_', ' ')}; a narrow band of gravity for training, many gravities for the test.")
+    print(demo.introduction(world, methods, options.seeds), flush=True)
+    print(f"1. Data: episodes of the world {world.replace('_', ' ')}, for training and for the test.", flush=True)
     made = demo.make_data(options.out, world, length, options.workers)
     data.say_made(made, [options.out / demo.preview_folder(world) / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
         methods = tuple(method for method in methods if method != "dino")
-    print(f"2. {len(methods) * options.seeds} trainings ({', '.join(methods)}), equal data and updates, each evaluated.")
+    several = machine.counted(len(methods) * options.seeds, "training")
+    print(f"2. {several} ({', '.join(methods)}) with the same data and as many updates, each probed and evaluated.")
+    print("   How long they take is said once the first updates have been measured.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
     asked = Asked(
         length,
@@ -65,5 +72,6 @@ def run(options: Namespace) -> None:
         note=demo.shortened(world, length),
     )
     page = run_study(demo.study(world, methods, length), asked)
-    print(f"3. What it says, with intervals and pictures: {page}")
+    print(f"3. Results on the held-out test episodes; pictures and tables: {page}")
     shared.say_verdict(page.parent)
+    print(f"   It took {exact(time.monotonic() - began)}.")

@@ -33,15 +33,18 @@ def pace(rate: float, unit: str) -> str:
     return f"{rate:.3g} {unit} per s" if rate > 1 else f"{1 / rate:.3g} s per {unit[:-1]}"
 
 
-def progress(total: int, done: int, label: str, unit: str) -> Any:
-    """A bar to use in a `with` statement; call `update(n)` on it. unit: what is counted, a plural such as "steps"."""
+def progress(total: int, done: int, label: str, unit: str, left: bool = True) -> Any:
+    """A bar to use in a `with` statement; call `update(n)` on it. unit: what is counted, a plural such as "steps".
+
+    left: whether it says how much time is left; not where more follows than what is counted.
+    """
     screen = sys.stderr is not None and sys.stderr.isatty()
     return _Bar(
         total=total,
         initial=done,
         desc=label,
         unit=unit,
-        bar_format=_FORMAT,
+        bar_format=_FORMAT if left else _FORMAT.replace("<{remaining}", ""),
         smoothing=0.05,
         mininterval=0.2 if screen else 10.0,
         maxinterval=10.0,

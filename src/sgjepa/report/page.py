@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from sgjepa.report import origin, sections
+from sgjepa.report import origin, parts, sections, words
 from sgjepa.report.content import Content
 from sgjepa.report.sections import Section
 from sgjepa.report.words import count
 
 STYLE = Path(__file__).with_name("page.css")
+MORE = "Everything else that was measured"
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -29,11 +30,19 @@ def page(content: Content) -> str:
     return document(title, question, _facts(content), sections.sections(content), origin.origin(content))
 
 
-def document(title: str, heading: str, facts: str, parts: Sequence[Section], foot: str) -> str:
+def document(title: str, heading: str, facts: str, several: Sequence[Section], foot: str) -> str:
     """A page with its style: what it is about (HTML), the sections that have something to show, and where it comes from."""
-    shown = [one for one in parts if one.body]
+    shown = [one for one in several if one.body and not one.folded]
+    folded = [one for one in several if one.body and one.folded]
     links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in shown)
     body = "".join(f'<section id="{one.name}"><h2>{escape(one.title)}</h2>{one.body}</section>\n' for one in shown)
+    if folded:
+        links += f'<a href="#more">{MORE}</a>'
+        inside = "".join(
+            f'<details id="{one.name}"><summary><h3>{escape(one.title)}</h3></summary>{one.body}</details>\n'
+            for one in folded
+        )
+        body += f'<section id="more"><h2>{MORE}</h2>{inside}</section>\n'
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -63,6 +72,7 @@ def document(title: str, heading: str, facts: str, parts: Sequence[Section], foo
 
 
 def _facts(content: Content) -> str:
+    """The answer, what was done to get it, and the settings."""
     results = content.results
     laws = []
     for axis in results.axes:
@@ -83,7 +93,8 @@ def _facts(content: Content) -> str:
     narrow = f"trained on a narrow band of {results.changed}, " if results.axes else ""
     under = " under other laws" if results.axes else ""
     text = (
-        f"World models were {narrow}shown true frames of episodes{under}, and left to predict {results.last} steps on "
-        "their own. A probe reads where the object is from their latents."
+        f"The models were {narrow}shown true frames of held-out episodes{under}, and left to predict {results.last} steps "
+        "on their own: a rollout. A probe reads where the object is from their latents."
     )
-    return f'<p>{escape(text)}</p><ul class="facts">{items}</ul>'
+    said = parts.text(" ".join(words.answer(results)))
+    return f'<p class="answer">{said}</p><p class="quiet">{escape(text)}</p><ul class="facts">{items}</ul>'

@@ -13,10 +13,11 @@ from sgjepa.core.stats import Interval
 from sgjepa.data.targets import METRICS
 from sgjepa.report import claims, parts, words
 from sgjepa.report.content import Content, Finding
+from sgjepa.report.panels import Picture
 from sgjepa.report.tables import Group, Line
-from sgjepa.report.words import against_baseline, answer, breaks, cautions, count, few, fixed, in_scale, join, place
-from sgjepa.results.compare import MEAN, Method, paired, verdict
-from sgjepa.results.gather import MAIN, Results
+from sgjepa.report.words import against_baseline, breaks, cautions, count, few, fixed, in_scale, join, place, too_few
+from sgjepa.results.compare import MEAN, Method, decides, paired, verdict
+from sgjepa.results.gather import MAIN, Results, unit
 from sgjepa.results.training import LEAST, budget_words, too_short
 
 
@@ -27,23 +28,86 @@ class Section:
     name: str
     title: str
     body: str
+    folded: bool = False  # shown when somebody opens it
 
 
 def sections(content: Content) -> list[Section]:
-    """All of them."""
+    """All of them: what it looks like, the main numbers, and folded everything else that was measured."""
     results = content.results
     return [
         *([Section("finding", content.finding.title, finding(content.finding))] if content.finding else []),
-        Section("says", "What the numbers say", _says(content)),
-        Section("horizon", "Error by horizon", _horizon(content)),
-        Section("law", f"Error by {results.changed}", _law(content)),
-        Section("relative", f"Relative to {results.baseline.label}", _relative(content)),
-        Section("strips", "Decoded rollouts", _strips(content)),
-        Section("counterfactual", f"Counterfactual {results.changed}", _counterfactual(content)),
-        Section("scale", "Each method in scale", _scale(content)),
-        Section("tables", "Tables", _tables(content)),
-        Section("training", "Training", _training(content)),
+        Section("pictures", "What it imagines", _pictures(content)),
+        Section("numbers", "Position error", _numbers(content)),
+        Section("says", "Method by method", _says(content), folded=True),
+        Section("horizon", "Error by horizon", _horizon(content), folded=True),
+        Section("law", f"Error by {results.changed}", _law(content), folded=True),
+        Section("relative", f"Relative to {results.baseline.label}", _relative(content), folded=True),
+        Section("strips", "Decoded rollouts", _strips(content), folded=True),
+        Section("counterfactual", f"Counterfactual {results.changed}", _counterfactual(content), folded=True),
+        Section("scale", "Each method beside its references", _scale(content), folded=True),
+        Section("tables", "Tables of all errors", _tables(content), folded=True),
+        Section("training", "Training", _training(content), folded=True),
     ]
+
+
+def _leading(content: Content, section: str) -> list[Picture]:
+    """Of a section's pictures, those that stand on top of the page: of the subject, or of the main error."""
+    found = content.pictures.get(section, [])
+    if section == "strips":
+        names = {f"strips_{content.results.methods.index(content.results.subject) + 1}"}
+        return [one for one in found if one.name in names] or found[:1]
+    return [one for one in found if one.name.startswith(f"{MAIN}_by_")]
+
+
+def _rest(content: Content, section: str) -> list[Picture]:
+    """The others, which are folded."""
+    leading = [one.name for one in _leading(content, section)]
+    return [one for one in content.pictures.get(section, []) if one.name not in leading]
+
+
+def _pictures(content: Content) -> str:
+    """The film of the subject, and the main error by law and by horizon."""
+    results = content.results
+    film, drawn = _leading(content, "strips"), [*_leading(content, "law"), *_leading(content, "horizon")]
+    caption = (
+        "Above the true frames, below what the model imagines on its own: latents of its rollout, decoded to pictures. "
+        "The decoder was trained on true latents and sees nothing else."
+    )
+    shown = f'<p class="quiet">{escape(caption)}</p>' if film else ""
+    runs = _runs_of_strips(results)
+    shown += "".join(parts.figure(one) + _to_the_viewer(runs.get(one.name)) for one in film)
+    bands = "Lines are means, bands 95 % bootstrap intervals over episodes"
+    bands += "." if results.most == 1 else " and trainings."
+    law = f" Yellow: how densely the training {results.axes[0].several} lie." if len(results.axes) == 1 else ""
+    dashes = " Dashed: the object stays where it was last seen. Dotted: the simulator, from the state that the probe sees."
+    return shown + parts.figures(drawn, f"{bands}{law}{dashes}")
+
+
+def _numbers(content: Content) -> str:
+    """The one table that answers, and what a reader must know about it."""
+    results = content.results
+    few = too_few(results.methods)
+    asked = [region for region in reversed(results.regions) if region != "all"] or ["all"]
+    body = ""
+    for region in asked:
+        group = next(group for group in content.tables[region] if group.metric == MAIN)
+        lines = [line for line in group.lines if line.kind != "paper"]
+        title = f'<tr><th colspan="{len(results.columns) + 1}">{escape(_capital(place(results, region)))}</th></tr>'
+        body += f"<tbody>{title}{''.join(_row(results, group, line) for line in lines)}</tbody>"
+    caption = f"Position error in {unit(MAIN)} by horizon; lower is better. Small: 95 % intervals over episodes"
+    caption += ". " if results.most == 1 else " and trainings. "
+    caption += few or "Bold: the lowest error, and every method that cannot be told apart from it; underlined: the next."
+    notes = [*cautions(results), *([content.note] if content.note else [])]
+    head = f"<tr><th>Method</th>{_horizons(results)}</tr>"
+    return parts.table(caption, head, body) + f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
+
+
+def _horizons(results: Results) -> str:
+    return "".join(f"<th>{'mean' if h == MEAN else f'h = {h}'}</th>" for h in results.columns)
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _says(content: Content) -> str:
@@ -51,10 +115,10 @@ def _says(content: Content) -> str:
     look = styles([method.label for method in results.methods])
     cards = []
     for method in results.others:
-        found = []
+        found, decided = [], decides(method, results.baseline)
         for region, sentence in zip(results.regions, against_baseline(results, method), strict=True):
-            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
-            found.append(parts.chip(verdict(difference)) + parts.text(sentence))
+            gap = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
+            found.append((parts.chip(verdict(gap)) if decided else "") + parts.text(sentence))
         title = f"{method.label} against {results.baseline.label}"
         cards.append(parts.card(title, found, look[method.label][0]))
     compared = f'<div class="cards">{"".join(cards)}</div>' if cards else ""
@@ -62,12 +126,10 @@ def _says(content: Content) -> str:
         parts.card(f"{method.label} in scale", [parts.text(s) for s in in_scale(results, method)], look[method.label][0])
         for method in results.methods
     )
-    notes = [*cautions(results), budget_words(content.costs), *([content.note] if content.note else [])]
-    start = f"Position error at h = {results.last}, where differences have had time to grow. Computed from the intervals."
+    start = f"Position error at h = {results.last}, where differences have had time to grow. {too_few(results.methods)}"
     return (
-        f'<p class="answer">{parts.text(" ".join(answer(results)))}</p><p class="quiet">{escape(start)}</p>'
-        f'{compared}<div class="cards">{scale}</div>'
-        f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
+        f'<p class="quiet">{parts.text(start.strip())}</p>{compared}<div class="cards">{scale}</div>'
+        f"<p>{parts.text(budget_words(content.costs))}</p>"
     )
 
 
@@ -87,7 +149,8 @@ def _horizon(content: Content) -> str:
         "where it was last seen. Dotted, in the method's colour: the simulator started from the state that the "
         "method's probe sees there, which is what perfect dynamics would reach from the same representation."
     )
-    return parts.figures(content.pictures.get("horizon", []), caption)
+    rest = _rest(content, "horizon")
+    return parts.figures(rest, caption) if rest else ""
 
 
 def _law(content: Content) -> str:
@@ -112,7 +175,8 @@ def _law(content: Content) -> str:
         )
     said = [breaks(results, method, axis) for axis in results.axes for method in results.methods if "in" in results.regions]
     shown = "".join(f"<p>{parts.text(sentence)}</p>" for sentence in said)
-    shown += parts.figures(content.pictures.get("law", []), caption)
+    rest = _rest(content, "law")
+    shown += parts.figures(rest, caption) if rest else ""
     if maps := content.pictures.get("map"):
         names = " and ".join(axis.name for axis in results.axes[:2])
         shown += parts.figures(maps, f"The same over the plane of {names}. White frame: in distribution for both.")
@@ -146,25 +210,29 @@ def _verdicts(content: Content) -> str:
             for region in results.regions:
                 asked = (method.label, metric, region, results.last)
                 one = next(c for c in content.comparisons if (c.method, c.metric, c.region, c.horizon) == asked)
-                cells.append(f"<td>{parts.chip(one.verdict)}{parts.percent(one.ratio)}</td>")
+                chip = parts.chip(one.verdict) if one.verdict else ""
+                cells.append(f"<td>{chip}{parts.percent(one.ratio)}</td>")
             lines.append(f"<tr><td>{parts.dot(results, method)}{escape(method.label)}</td>{''.join(cells)}</tr>")
         rows.append(f"<tbody>{parts.span(metric, len(results.regions) + 1)}{''.join(lines)}</tbody>")
-    caption = (
-        f"Change of the error at h = {results.last} against {results.baseline.label}, 95 % interval below. "
-        "Better or worse: the interval of the paired difference excludes zero."
+    caption = f"Change of the error at h = {results.last} against {results.baseline.label}, 95 % interval below. " + (
+        too_few(results.methods) or "Better or worse: the interval of the paired difference excludes zero."
     )
     caption += few(min(results.episodes(region) for region in results.regions))
     return parts.table(caption, f"<tr><th>Method</th>{head}</tr>", "".join(rows))
 
 
 def _strips(content: Content) -> str:
-    pictures = content.pictures.get("strips", [])
-    caption = "Latents of the rollout, decoded to pictures; the decoder was trained on true latents and sees nothing else."
+    pictures, runs = _rest(content, "strips"), _runs_of_strips(content.results)
+    caption = "Above the true frames, below the latents of a rollout, decoded to pictures."
     if not pictures:
         return ""
-    runs = {f"strips_{number}": run for number, run in enumerate(map(_with_strips, content.results.methods), start=1) if run}
     shown = "".join(parts.figure(one) + _to_the_viewer(runs.get(one.name)) for one in pictures)
     return f'<p class="quiet">{escape(caption)}</p>{shown}'
+
+
+def _runs_of_strips(results: Results) -> dict[str, Path]:
+    """By the name of their picture."""
+    return {f"strips_{number}": run for number, run in enumerate(map(_with_strips, results.methods), start=1) if run}
 
 
 def _with_strips(method: Method) -> Path | None:
@@ -222,15 +290,19 @@ def _tables(content: Content) -> str:
     results = content.results
     note = (
         "Mean error over episodes, 95 % interval below; the last column is the mean over all horizons. "
-        "Bold: the lowest error, and every method whose difference from it on the "
-        "same episodes is not certain; underlined: the next, by the same rule. "
+        + (
+            too_few(results.methods)
+            or "Bold: the lowest error, and every method whose difference from it on the same episodes is not "
+            "significant; underlined: the next, by the same rule."
+        )
+        + " "
     )
     paper = results.published
     if paper:
         note += f"Lines in italics are the paper's own numbers, not ours ({paper.source}); no intervals are given."
     found = [f'<p class="quiet">{escape(note)}</p>']
     for region, groups in content.tables.items():
-        head = "".join(f"<th>{'mean' if h == MEAN else f'h = {h}'}</th>" for h in results.columns)
+        head = _horizons(results)
         body = "".join(
             "<tbody>"
             + parts.span(group.metric, len(results.columns) + 1)

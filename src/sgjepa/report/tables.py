@@ -10,7 +10,7 @@ import numpy as np
 
 from sgjepa.core.stats import Interval
 from sgjepa.data.targets import METRICS
-from sgjepa.results.compare import MEAN, Horizon, Method, marks, paired, ratio, verdict
+from sgjepa.results.compare import MEAN, Horizon, Method, decides, marks, paired, ratio, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import REFERENCES, Results
 
@@ -48,7 +48,8 @@ def groups(results: Results, region: str) -> list[Group]:
     """One table: for each metric our methods, staying put, and the paper's numbers (they are over all laws)."""
     found = []
     for metric in results.metrics:
-        mark = {h: marks(results.methods, metric, h, region) for h in results.columns}
+        none = [""] * len(results.methods)
+        mark = {h: marks(results.methods, metric, h, region) if results.decides else none for h in results.columns}
         lines = []
         for i, method in enumerate(results.methods):
             found_here = method.at(metric, results.columns, region=region)
@@ -135,7 +136,7 @@ def by_law(results: Results, names: Sequence[str]) -> list[Record]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method against the baseline at one horizon, on the same episodes."""
+    """A method against the baseline at one horizon, on the same episodes. decides: whether there are enough trainings."""
 
     method: str
     metric: str
@@ -143,10 +144,12 @@ class Comparison:
     horizon: Horizon
     difference: Interval
     ratio: Interval
+    decides: bool
 
     @property
     def verdict(self) -> str:
-        return verdict(self.difference)
+        """Empty where there are too few trainings for any."""
+        return verdict(self.difference) if self.decides else ""
 
 
 def comparisons(results: Results) -> list[Comparison]:
@@ -157,7 +160,10 @@ def comparisons(results: Results) -> list[Comparison]:
             for region in results.regions:
                 differences = paired(method, results.baseline, metric, results.columns, region)
                 ratios = ratio(method, results.baseline, metric, results.columns, region)
-                found += [Comparison(method.label, metric, region, h, differences[h], ratios[h]) for h in results.columns]
+                enough = decides(method, results.baseline)
+                found += [
+                    Comparison(method.label, metric, region, h, differences[h], ratios[h], enough) for h in results.columns
+                ]
     return found
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
 from sgjepa.laws import find
-from sgjepa.results.compare import Method, against, paired, verdict
+from sgjepa.results.compare import Method, against, decides, paired, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Axis, Results, unit
+from sgjepa.results.verdicts import LEAST
 
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
@@ -119,42 +120,98 @@ def compare(one: str, other: str, difference: Interval, metric: str = MAIN) -> s
     return f"{one} is {word} than {other} by {size_of(difference, metric)}"
 
 
+def difference(one: str, other: str, found: Interval, metric: str = MAIN) -> str:
+    """An error of `one` minus that of `other`, without a verdict."""
+    return f"{one} minus {other}: {signed(found, metric)}"
+
+
+def too_few(several: Sequence[Method]) -> str:
+    """That these were trained too seldom for a verdict on them; nothing where they were not."""
+    seldom = [method for method in several if not decides(method)]
+    if not seldom:
+        return ""
+    if all(len(method.seeds) == 1 for method in several):
+        return f"One training{' of each method' if len(several) > 1 else ''}: no verdict, which needs {LEAST}."
+    return f"Fewer than {LEAST} trainings of {join([method.label for method in seldom])}: no verdict there."
+
+
 def against_baseline(results: Results, method: Method) -> list[str]:
     """A sentence for each region: the method against the chosen baseline, at the last horizon."""
-    found = []
+    found, base = [], results.baseline
+    say = compare if decides(method, base) else difference
     for region in results.regions:
-        difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
+        gap = paired(method, base, MAIN, [results.last], region)[results.last]
         where = place(results, region)
-        found.append(f"{where[0].upper()}{where[1:]}, {compare(method.label, results.baseline.label, difference)}.")
+        found.append(f"{where[0].upper()}{where[1:]}, {say(method.label, base.label, gap)}.")
     return found
 
 
+def _asked(results: Results) -> list[str]:
+    """Out of distribution and in it, in this order: the question is what comes of a law that training did not have."""
+    return [region for region in reversed(results.regions) if region != "all"] or ["all"]
+
+
+def first(results: Results) -> str:
+    """How well SG-JEPA, or what the page is about in its place, predicts: the page's first sentence."""
+    one, asked = results.subject, _asked(results)
+    parts = []
+    for region in asked:
+        error = one.at(MAIN, [results.last], region=region)[results.last]
+        held_out = count(results.episodes(region), "held-out episode")
+        where = held_out if region == "all" else f"{held_out} {REGIONS[region]}"
+        parts.append(f"{size_of(error, MAIN)} on {where}")
+    far = count(results.last, "step")
+    return f"{one.label} predicts where the object is {far} ahead with a mean error of {', and '.join(parts)}."
+
+
+def beside(results: Results) -> str:
+    """The errors of the baselines, learned and not, where the first sentence begins."""
+    region = _asked(results)[0]
+    found = [
+        (method.label, method.at(MAIN, [results.last], region=region)[results.last])
+        for method in results.methods
+        if method is not results.subject
+    ]
+    said = [f"{label} {size_of(error, MAIN).replace('95 % interval ', '')}" for label, error in found]
+    stay = results.baseline.at(MAIN, [results.last], "stay", region)[results.last]
+    said.append(f"an object that stays put {_with_unit(fixed(stay.mean, digits(stay, MAIN)), MAIN)}")
+    where = "" if region == "all" else f" {REGIONS[region]}"
+    return f"Baselines{where}: {', '.join(said)}."
+
+
 def answer(results: Results) -> list[str]:
-    """The short answer: each method against the baseline at the last horizon and before, then against staying put."""
-    found = []
-    asked = [region for region in results.regions if region != "all"] or ["all"]
+    """The short answer: SG-JEPA's error, that of the baselines, and the verdict if there are trainings enough for one."""
+    found = [first(results), beside(results)]
+    asked, few = _asked(results), too_few(results.methods)
+    if few:
+        found.append(f"{few} The intervals cover the choice of episodes, not of the training seed.")
     words = {
         "better": "closer to the truth",
         "worse": "further from the truth",
         "undecided": "not better, as far as one can tell,",
     }
     for method in results.others:
-        parts = []
-        for region in asked:
-            difference = paired(method, results.baseline, MAIN, [results.last], region)[results.last]
-            parts.append(f"{words[verdict(difference)]} {REGIONS[region]} ({signed(difference, MAIN)})")
+        gaps = {region: paired(method, results.baseline, MAIN, results.horizons, region) for region in asked}
+        if not decides(method, results.baseline):
+            parts = [f"{REGIONS[region]} {signed(gap[results.last], MAIN)}" for region, gap in gaps.items()]
+            found.append(f"{method.label} minus {results.baseline.label} on the same episodes: {'; '.join(parts)}.")
+            continue
+        parts = [
+            f"{words[verdict(gap[results.last])]} {REGIONS[region]} ({signed(gap[results.last], MAIN)})"
+            for region, gap in gaps.items()
+        ]
         found.append(f"Compared with {results.baseline.label}, {method.label} is {' and '.join(parts)}.")
         if earlier := results.horizons[:-1]:
-            differences = paired(method, results.baseline, MAIN, earlier, asked[-1])
-            verdicts = " / ".join(verdict(differences[h]) for h in earlier)
-            found[-1] += f" Earlier, {REGIONS[asked[-1]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
-    beat = [m.label for m in results.methods if verdict(against(m, "stay", MAIN, asked[-1])[-1]) == "better"]
-    where = REGIONS[asked[-1]]
+            verdicts = " / ".join(verdict(gaps[asked[0]][h]) for h in earlier)
+            found[-1] += f" Earlier, {REGIONS[asked[0]]}, at h = {' / '.join(map(str, earlier))}: {verdicts}."
+    enough = [method for method in results.methods if decides(method)]
+    beat = [m.label for m in enough if verdict(against(m, "stay", MAIN, asked[0])[-1]) == "better"]
+    where = REGIONS[asked[0]]
     if beat:
         found.append(
             f"{join(beat)} {'is' if len(beat) == 1 else 'are'} better than guessing that the object stays put, {where}."
         )
-    else:
+    elif len(enough) == len(results.methods):
         subject = "No method is" if len(results.methods) > 1 else f"{results.methods[0].label} is not"
         found.append(f"{subject} better than guessing that the object stays put, {where}.")
     return found
@@ -169,7 +226,8 @@ def breaks(results: Results, method: Method, axis: Axis) -> str:
     said = [f"{method.label} errs by more than twice its error in distribution ({_with_unit(fixed(home, 2), MAIN)})"]
     said[0] += f" at {axis.symbol} = {_values(twice)}" if twice else f" at no {axis.name} that was tested"
     if useless:
-        said.append(f"it is worse than an object that stays put at {axis.symbol} = {_values(useless)}")
+        how = "is worse than" if decides(method) else "has a larger error in this training than"
+        said.append(f"it {how} an object that stays put at {axis.symbol} = {_values(useless)}")
     return "; ".join(said) + "."
 
 
@@ -181,11 +239,12 @@ def in_scale(results: Results, method: Method) -> list[str]:
     """Sentences that put a method's error in scale: staying put, and the simulator from what the probe saw."""
     found = []
     outside = "out" if "out" in results.regions else "all"
+    say = compare if decides(method) else difference
     for region in dict.fromkeys(("all", outside)):
-        difference = against(method, "stay", MAIN, region)[-1]
+        gap = against(method, "stay", MAIN, region)[-1]
         where = "" if region == "all" else " Out of distribution"
         name = method.label if region == "all" else "it"
-        sentence = compare(name, "an object that stays where it was last seen", difference)
+        sentence = say(name, "an object that stays where it was last seen", gap)
         found.append(f"{where.strip()}{', ' if where else ''}{sentence}.")
     perfect = method.by_horizon(MAIN, "simulator")[-1]
     gap = against(method, "simulator", MAIN)[-1]
@@ -193,7 +252,9 @@ def in_scale(results: Results, method: Method) -> list[str]:
         "The simulator itself, started from what its probe sees, is off by "
         f"{_with_unit(fixed(perfect.mean, digits(perfect, MAIN)), MAIN)}"
     )
-    if verdict(gap) == "worse":
+    if not decides(method):
+        found.append(f"{start}; {difference('the rollout', 'the simulator', gap)}.")
+    elif verdict(gap) == "worse":
         found.append(f"{start}; the rollout adds {size_of(gap, MAIN)}.")
     elif verdict(gap) == "better":
         found.append(f"{start}, more than the rollout by {size_of(gap, MAIN)}: here the probe limits, not the dynamics.")

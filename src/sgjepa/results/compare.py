@@ -15,6 +15,7 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
 from sgjepa.results.load import Evaluation
+from sgjepa.results.verdicts import LEAST
 
 MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
 Horizon: TypeAlias = int | str
@@ -146,6 +147,16 @@ def verdict(difference: Interval) -> str:
     if difference.high < 0:
         return "better"
     return "worse" if difference.low > 0 else "undecided"
+
+
+def trainings(*compared: Method) -> int:
+    """Of each of them, at least."""
+    return min(len(method.seeds) for method in compared)
+
+
+def decides(*compared: Method) -> bool:
+    """Whether they were trained often enough for a verdict: an interval over episodes alone says nothing of trainings."""
+    return trainings(*compared) >= LEAST
 
 
 def marks(compared: Sequence[Method], metric: str, horizon: Horizon, region: str = "all") -> list[str]:

@@ -15,7 +15,7 @@ from sgjepa.core.stats import spearman
 from sgjepa.data.targets import METRICS, UNITS
 from sgjepa.evaluation.records import EvaluationRecord, read_evaluation
 from sgjepa.laws import Sampler, find
-from sgjepa.results.compare import MEAN, Horizon, Method, methods
+from sgjepa.results.compare import MEAN, Horizon, Method, decides, methods
 from sgjepa.results.load import REGIONS, Evaluation, evaluated, load_evaluations
 from sgjepa.results.published import Published, published
 
@@ -28,6 +28,7 @@ REFERENCES = {
     "one_step": "one step at a time",
     "true": "probe on true frames",
 }
+OURS = "SG-JEPA"
 _USUAL = ("LeWM", "DINO-WM")  # compared with, if nothing else is asked for
 
 
@@ -107,6 +108,22 @@ class Results:
         return tuple(method for method in self.methods if method is not self.baseline)
 
     @property
+    def subject(self) -> Method:
+        """What the page is about first: SG-JEPA, where it takes part."""
+        first = self.methods[0]
+        return first if first.label.startswith(OURS) else (*self.others, self.baseline)[0]
+
+    @property
+    def most(self) -> int:
+        """Trainings of the method that has most."""
+        return max(len(method.seeds) for method in self.methods)
+
+    @property
+    def decides(self) -> bool:
+        """Whether every method was trained often enough for a verdict."""
+        return decides(*self.methods)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         return tuple(name for name in METRICS if name in self.baseline.first.table)
 
@@ -171,6 +188,7 @@ def gather(
     name = _same_data(runs, data)
     chosen = [one for run in runs for one in load_evaluations(run, name)]  # what lies beside it may be damaged
     found = methods([replace(one, called=(names or {}).get(one.run, "")) for one in chosen], named)
+    found.sort(key=lambda method: not method.label.startswith(OURS))  # what a report is about, and then its baselines
     labels = [method.label for method in found]
     if baseline is None:
         usual = [label for name in _USUAL for label in labels if label.startswith(name)]

@@ -10,6 +10,7 @@ import torch
 
 from sgjepa.core import machine, run_folder
 from sgjepa.studies.chains import Chain, steps_there
+from sgjepa.studies.remaining import duration
 from sgjepa.training.losses import RolloutLoss
 from sgjepa.training.outline import outline
 from sgjepa.training.run import Run
@@ -36,7 +37,7 @@ class Budget:
         there = f"{self.finished} of them there already" + (f", {self.begun} begun" if self.begun else "")
         said = f"{self.study}: {machine.counted(self.trainings, 'training')}, {there}"
         if left:
-            took = "" if self.seconds is None else f", about {_duration(self.seconds)} on {_processes(self.processes)}"
+            took = "" if self.seconds is None else f", about {duration(self.seconds)} on {_processes(self.processes)}"
             said += f"; {self.updates:,} updates to go{took}, and probes and evaluations"
         return f"{said}\n  trainings  {runs}\n  report     {page}"
 
@@ -82,9 +83,3 @@ def _seconds(run: Run, processes: int) -> float:
 
 def _processes(number: int) -> str:
     return "one process" if number == 1 else f"{number} processes"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

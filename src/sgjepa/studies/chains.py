@@ -10,6 +10,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import sys
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -22,6 +23,7 @@ from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
 from sgjepa.core.workers import end, submit, watch_parent
+from sgjepa.studies.remaining import Remaining
 from sgjepa.training.run import Run
 
 if TYPE_CHECKING:  # a process says first how many threads torch may have
@@ -59,6 +61,7 @@ class Chain:
 def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = None) -> None:
     """Train, probe and evaluate every run; shows one bar for all. What each process says goes to `<run>.log` beside it.
 
+    How long it will take is said once the first updates were measured, and again whenever a run is over.
     datasets: where the runs' datasets lie; each run is evaluated on the one that its chain names.
     """
     workers = min(len(chains), workers or machine.cores())
@@ -69,20 +72,31 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
     total = sum(chain.updates for chain in chains)
     try:
         left, working = list(chains), _submit(chains, chains, pool, datasets)
-        done = _steps(chains)
-        with progress(total, done, f"{len(chains)} runs", "steps") as bar:
+        steps = _steps(chains)
+        done, there = sum(steps.values()), {chain.folder: (steps[chain.folder], chain.updates) for chain in chains}
+        remaining = Remaining(there, workers, any(chain.evaluated for chain in chains))
+        said = False
+        with progress(total, done, f"{len(chains)} runs", "steps", left=False) as bar:
             while left:
                 finished, _ = wait(working, timeout=_POLL, return_when=FIRST_COMPLETED)
-                now = _steps(chains)
+                steps = _steps(chains)
+                now = sum(steps.values())
                 bar.update(now - done)
-                done = now
+                done, over = now, []
                 for future in finished:
                     chain = working.pop(future)
                     _raise(future, chain)
                     left.remove(chain)
+                    over.append(chain.folder)
                     followers = [other for other in left if other.run.init == str(chain.folder)]
                     working |= _submit(followers, left, pool, datasets)
-                bar.set_postfix_str(f"{len(left)} to go", refresh=False)
+                remaining.look(steps, over)
+                words = remaining.words() if left else ""
+                bar.set_postfix_str(words or f"{len(left)} to go", refresh=False)
+                if words and (over or not said):
+                    bar.write(f"   measured over {now:,} of {total:,} updates: {words}", file=sys.stdout)
+                    sys.stdout.flush()
+                    said = True
     except BaseException:
         end(pool)
         raise
@@ -180,9 +194,9 @@ def _raise(future: Future[None], chain: Chain) -> None:
         raise error
 
 
-def _steps(chains: Sequence[Chain]) -> int:
-    """Updates done so far by all runs."""
-    return sum(map(steps_there, chains))
+def _steps(chains: Sequence[Chain]) -> dict[Path, int]:
+    """Updates done so far by each run."""
+    return {chain.folder: steps_there(chain) for chain in chains}
 
 
 def steps_there(chain: Chain) -> int:

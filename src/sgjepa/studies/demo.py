@@ -7,6 +7,7 @@ study whose sizes are lengths: quick, short and long.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,12 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
+from sgjepa.laws import find as find_law
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
+from sgjepa.results.load import label_of
+from sgjepa.results.verdicts import LEAST
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import Study
 from sgjepa.training.run import Run
@@ -46,6 +50,26 @@ def page(world: str, length: str) -> str:
 def preview_folder(world: str) -> str:
     """The contact sheet's and the film's."""
     return "preview" if world == WORLD else f"preview-{world}"
+
+
+def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
+    """What is about to happen, before it does."""
+    train, test = dataset(world, "mini").train.laws, dataset(world, "mini").test.laws
+    names = {method: label_of(f"{world}_{method}", world, None) for method in methods}
+    led, *baselines = sorted(names.values(), key=lambda name: not name.startswith("SG-JEPA"))
+    about = (
+        "SG-JEPA is a world model that is told the law of physics and is trained on its own rollouts.\n"
+        if led.startswith("SG-JEPA")
+        else ""
+    )
+    told = {law: find_law(law) for law in train}
+    bands = " and ".join(f"{told[law].short} {one.words} {told[law].unit}".replace("^2", "²") for law, one in train.items())
+    grids = " and ".join(f"{find_law(law).short} {one.words}" for law, one in test.items())
+    laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
+    beside = f", beside {' and '.join(baselines)}" if baselines else ""
+    each = "one training" if seeds == 1 else f"{seeds} trainings"
+    few = f" Too few for a verdict, which needs {LEAST}." if seeds < LEAST else ""
+    return f"{about}{led} is trained at {laws}{beside}: {each} of each.{few}"
 
 
 def settings(world: str, length: str) -> DatasetConfig:
