@@ -30,7 +30,7 @@ from sgjepa.control.trained import trained
 from sgjepa.control.trial import Subject, beginnings, trial, untrained
 from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import RunRecord
+from sgjepa.core.records import Continued, RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
@@ -533,3 +533,4 @@ def test_world_models_belong_together_if_only_their_seeds_differ(dataset: Datase
     assert family("tiny-seed1", replace(run, seed=1)) == mine
     longer = replace(run, train=replace(run.train, epochs=run.train.epochs + 1))
     assert family("tiny-seed1", longer) != mine
+    assert family("tiny-seed1", run, (Continued(30, 1, 30),)) != mine, "one that was finished at 30 updates and went on"

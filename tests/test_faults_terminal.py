@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import json
 import os
+import pty
 import re
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -474,12 +479,46 @@ def test_a_rate_reads_as_one_would_say_it(rate: float, words: str) -> None:
     assert pace(rate, "steps") == words
 
 
-def test_a_progress_bar_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(10, 4, "train", "steps") as bar:
-        time.sleep(0.01)
-        bar.update(6)
-    last = capsys.readouterr().err.strip().split("\r")[-1]
-    assert re.search(r"^train: 100%\|#+\| 10/10 \[\d\d:\d\d<00:00, [\d.e+]+ steps per s\]$", last)
+WORK = """
+import time
+from sgjepa.core import progress
+progress._APART = 0.1
+with progress.progress(10, 4, "train", "steps") as bar:
+    for _ in range(6):
+        time.sleep(0.05)
+        bar.update(1)
+"""
+
+
+def in_a_terminal(code: str, columns: int, **more: str) -> str:
+    """What Python code writes to standard error, which is a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
+    subprocess.run([sys.executable, "-c", code], env=environment(**more), stderr=theirs, check=True)
+    os.close(theirs)
+    found = b""
+    with contextlib.suppress(OSError):  # nobody writes any more
+        while chunk := os.read(ours, 65536):
+            found += chunk
+    os.close(ours)
+    return found.decode()
+
+
+def test_a_progress_bar_shows_count_rate_and_time_left() -> None:
+    last = in_a_terminal(WORK, 90).strip().split("\r")[-1]
+    assert re.search(r"^train: 100%\|█+\| 10/10 \[\d\d:\d\d<00:00, [\d.]+ steps per s\]$", last)
+
+
+def test_no_bar_is_drawn_where_the_terminal_has_no_columns() -> None:
+    piped = subprocess.run([sys.executable, "-c", WORK], env=environment(), capture_output=True, text=True, check=True)
+    for said in (in_a_terminal(WORK, 0), in_a_terminal(WORK, 90, COLUMNS="0"), piped.stderr):
+        lines = said.replace("\r\n", "\n").splitlines()
+        assert 2 <= len(lines) <= 5, "long work says something, and not at every step"
+        for line in lines:
+            assert re.fullmatch(r"train: \d+ of 10 steps, 00:00 gone, 00:00 left, [\d.]+ steps per s", line)
+        assert lines[-1].startswith("train: 10 of 10")
+    short = WORK.replace("= 0.1", "= 30.0")
+    assert in_a_terminal(short, 0) == "", "short work says nothing"
 
 
 def test_a_progress_bar_needs_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:

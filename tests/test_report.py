@@ -516,6 +516,25 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
     assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
 
 
+def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    copies = []
+    for number, legs in enumerate(
+        ([], [{"step": 30, "epochs": 1, "updates": 30}], [{"step": 30, "epochs": 1, "updates": 30}])
+    ):
+        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
+        about = files.read_json(copy / "run.json") | {"continued": legs}
+        about["config"] |= {"seed": number}
+        files.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        files.write_json(settings, files.read_json(settings) | {"seed": number, "run": copy.name})
+        copies.append(copy)
+    once, longer = gather(copies).methods
+    assert [len(method.seeds) for method in (once, longer)] == [1, 2]
+    assert longer.label == f"{once.label}, continued after 30 updates"
+
+
 def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
     assert len(counterfactuals(gather([copy]))) == 1

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from conftest import small
 from safetensors.torch import load_file
 
 from sgjepa import cli
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import config, files, records, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.records import Continued
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
@@ -33,6 +35,7 @@ from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.budget import updates_there
 from sgjepa.training.latents import latents_of
+from sgjepa.training.learner import set_rates
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
@@ -85,6 +88,7 @@ from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
 from sgjepa.training.run import Run
+from sgjepa.training.learner import set_rates
 from sgjepa.training.loop import train
 run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
 train(run, Path(sys.argv[2]), Path(sys.argv[3]))
@@ -173,6 +177,95 @@ def halted(fitting: Run, finished: Path, tmp_path: Path) -> Path:
     shutil.copytree(finished, tmp_path / "data" / "square")
     train_until(9, fitting, tmp_path / "halted", tmp_path / "data")
     return tmp_path / "halted"
+
+
+# --- more updates --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def longer(fitting: Run) -> Run:
+    """Twice the updates: 36 instead of 18."""
+    return replace(fitting, train=replace(fitting.train, epochs=4))
+
+
+@pytest.fixture(scope="module")
+def continued(longer: Run, finished: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("longer") / "tiny"))
+    (folder / "predict" / "square-test").mkdir(parents=True)
+    (folder / "predict" / "square-test" / "summary.csv").write_text("of 18 updates")
+    return train(longer, folder, finished.parent)
+
+
+def test_a_finished_run_goes_on_to_more_updates_by_the_rates_of_the_new_length(
+    fitting: Run, longer: Run, finished: Path, trained: Path, continued: Path, tmp_path: Path
+) -> None:
+    about = run_folder.about(continued)
+    assert config.from_dict(Run, about.config) == longer
+    assert about.continued == (Continued(18, 2, None),)
+    assert run_folder.about(checkpoint.newest(continued)).continued == about.continued  # type: ignore[arg-type]
+    rows = [row for row in run_folder.read(continued) if row["split"] == "train"]
+    assert [row["step"] for row in rows] == list(range(1, 37))
+    before = {row["step"]: row["loss"] for row in run_folder.read(trained) if row["split"] == "train"}
+    assert {row["step"]: row["loss"] for row in rows[:18]} == before, "the first part is the shorter training"
+    assert not same(continued, trained)
+    assert not same(continued, train(longer, tmp_path / "at_once", finished.parent)), "its rates had gone down at the 18th"
+
+    seen: list[float] = []
+    again = Path(shutil.copytree(trained, tmp_path / "again"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sgjepa.training.loop.set_rates", lambda *given: (seen.append(given[3]), set_rates(*given)))
+        train(longer, again, finished.parent)
+    assert seen == [36] * 18, "the schedule is that of all updates, from where it goes on"
+    assert same(again, continued)
+
+
+def test_what_was_made_of_the_shorter_run_stays_a_run_of_its_own(fitting: Run, trained: Path, continued: Path) -> None:
+    before = continued / "before" / "step-0000018"
+    assert same(before, trained)
+    assert checkpoint.load_run(before)[0] == fitting
+    assert (before / "predict" / "square-test" / "summary.csv").read_text() == "of 18 updates"
+    assert not (continued / "predict").exists(), "an evaluation of the shorter run would pass for one of the longer"
+
+
+def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
+    longer: Run, finished: Path, trained: Path, continued: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(trained, tmp_path / "killed"))
+    for place, name in ((Path, "replace"), (records, "write")):  # while it is set aside, and when run.json is written
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, name, mock.Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                train(longer, folder, finished.parent)
+    assert checkpoint.read_config(folder) != longer
+    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(longer)))
+    (tmp_path / "go.py").write_text(TRAIN.replace("run = ", DEADLY + "run = "))
+    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    for at in (1, 8):  # before anything was saved, and after a checkpoint
+        killed = subprocess.run([*command, str(at)], env=threads, stderr=subprocess.DEVNULL, check=False)
+        assert killed.returncode == -signal.SIGKILL
+    assert checkpoint.newest(folder).name == "step-0000021"  # type: ignore[union-attr]
+    subprocess.run([*command, "0"], env=threads, stderr=subprocess.DEVNULL, check=True)
+    assert same(folder, continued)
+    assert run_folder.about(folder).continued == run_folder.about(continued).continued
+
+
+def test_a_run_goes_on_to_more_updates_alone(
+    fitting: Run, longer: Run, finished: Path, halted: Path, trained: Path, continued: Path, tmp_path: Path
+) -> None:
+    before = files.digests(continued)
+    with pytest.raises(InputError, match=r"holds a training of 36 updates, and 18 are asked for: .* never back"):
+        train(fitting, continued, finished.parent)
+    other = replace(longer, train=replace(longer.train, epochs=5), optim=replace(longer.optim, lr=1.0))
+    with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
+        train(other, continued, finished.parent)
+    assert files.digests(continued) == before
+    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it as it was begun"):
+        train(longer, halted, halted.parent / "data")
+    bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
+    with pytest.raises(InputError, match=r"its last checkpoint is gone; start from its weights: --init"):
+        train(longer, bare, finished.parent)
+    assert (bare / MODEL).is_file()
 
 
 def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trained: Path) -> None:

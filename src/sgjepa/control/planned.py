@@ -113,7 +113,8 @@ def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
 
 def _driver(folder: Path, run: Run) -> Driver:
     name = folder.resolve().name
-    shared = {**family(name, run), "data": dict(run_folder.about(folder).data), "plans": True}
+    about = run_folder.about(folder)
+    shared = {**family(name, run, about.continued), "data": dict(about.data), "plans": True}
     return Driver(name, name, run.seed, shared, files.digest(folder / run_folder.MODEL))
 
 

@@ -11,6 +11,7 @@ from sgjepa.control.records import TRIALS, Driver
 from sgjepa.control.siblings import family
 from sgjepa.control.tasks import task_of
 from sgjepa.control.trial import Subject
+from sgjepa.core import run_folder
 from sgjepa.data.store import Dataset
 from sgjepa.training.checkpoint import read_config
 
@@ -49,8 +50,9 @@ def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
     """Who drives, as its trials remember it."""
     there = policy.record.settings
     shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}
-    run = read_config(folder / there.source.run) if there.source.run else None
-    shared |= {**family(there.source.name, run), "data": dict(there.data)}
+    source = folder / there.source.run if there.source.run else None
+    run, continued = (None, ()) if source is None else (read_config(source), run_folder.about(source).continued)
+    shared |= {**family(there.source.name, run, continued), "data": dict(there.data)}
     shared |= {"encoder": policy.encoder} if policy.encoder else {}
     shared |= {"pose": True} if there.source.pose else {}
     shared |= {} if there.source.blur is None else {"blur": there.source.blur}

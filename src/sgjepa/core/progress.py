@@ -1,7 +1,11 @@
-"""The one progress bar: count, rate and time left on standard error; a line now and then where there is no terminal."""
+"""The one progress bar: count, rate and time left on standard error.
+
+Where no bar can be drawn, in a file, a pipe or a terminal without columns, long work says the same in a line now and then.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
@@ -9,6 +13,8 @@ from typing import Any
 from tqdm import tqdm
 
 _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {pace}{postfix}]"
+_LINE = "{desc}: {n_fmt} of {total_fmt} {unit}, {elapsed} gone, {remaining} left, {pace}{postfix}"
+_APART = 30.0  # seconds between lines, and before the first
 
 
 class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
@@ -26,6 +32,21 @@ class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
 _Bar.set_lock(threading.RLock())  # tqdm's own is shared by processes: one that is stopped would leave a semaphore behind
 
 
+class _Lines(_Bar):
+    """The same in whole lines. Work that is done before the first one is due says nothing."""
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        return super().format_dict | {"ncols": None}  # a width of zero would cut them
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        print(str(self), file=self.fp, flush=True)
+        return False
+
+    def clear(self, nolock: bool = False) -> None:
+        """Lines stay where they are."""
+
+
 def pace(rate: float, unit: str) -> str:
     """How fast, in words. rate: per second. unit: a plural."""
     if not rate:
@@ -38,17 +59,38 @@ def progress(total: int, done: int, label: str, unit: str, left: bool = True) ->
 
     left: whether it says how much time is left; not where more follows than what is counted.
     """
-    screen = sys.stderr is not None and sys.stderr.isatty()
-    return _Bar(
+    if columns():
+        return _Bar(
+            total=total,
+            initial=done,
+            desc=label,
+            unit=unit,
+            bar_format=_FORMAT if left else _FORMAT.replace("<{remaining}", ""),
+            smoothing=0.05,
+            mininterval=0.2,
+            maxinterval=10.0,
+            dynamic_ncols=True,
+        )
+    return _Lines(
         total=total,
         initial=done,
         desc=label,
         unit=unit,
-        bar_format=_FORMAT if left else _FORMAT.replace("<{remaining}", ""),
+        bar_format=_LINE if left else _LINE.replace(", {remaining} left", ""),
         smoothing=0.05,
-        mininterval=0.2 if screen else 10.0,
-        maxinterval=10.0,
-        dynamic_ncols=screen,
-        ascii=None if screen else True,
+        mininterval=_APART,
+        maxinterval=_APART,
+        delay=_APART,
+        leave=False,
         disable=sys.stderr is None,  # closed, in a program that is not our command
     )
+
+
+def columns() -> int:
+    """Of the terminal that standard error is; 0 where it is none, or one that does not know its width."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("COLUMNS") == "0":
+        return 0
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 0

@@ -10,6 +10,7 @@ runs/<name>/
   probes/<probe>/           fitted probes
   predict/<evaluation>/     errors and states of every episode, decoded strips: <dataset>-<split>, and what is not usual
   counterfactual/<dataset>/ errors under laws that do not hold; what is not usual is added to the name
+  before/step-<n>/          the run as it was finished before it went on to more updates
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sgjepa.core.records import RunRecord
 
 CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
+BEFORE = "before"
 # of an evaluation
 EPISODES, STATES, EVALUATION = "episodes.parquet", "states.parquet", "predict.json"
 SUMMARY, STRIPS = "summary.csv", "strips.npz"

@@ -81,7 +81,8 @@ class Method:
 def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None = None) -> list[Method]:
     """Put training seeds of one method together, in the order given; all must have the same episodes.
 
-    Runs of one method with different settings are different methods, told apart by the run's name.
+    Runs of one method with different settings are different methods, told apart by the run's name; so are those that were
+    finished and went on to more updates, and their label says so.
     named: what to call runs of certain names, instead of the paper's names.
     """
     found: dict[tuple[str, str], list[Evaluation]] = {}
@@ -91,7 +92,7 @@ def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None =
             raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
         if one.about.settings.config != first.about.settings.config:
             raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
-        label = (named or {}).get(one.name, one.label)
+        label = (named or {}).get(one.name, one.label) + _continued(one)
         group = found.setdefault((label, _recipe(one)), [])
         for other in group:
             if other.about.seed == one.about.seed:
@@ -109,11 +110,18 @@ def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None =
     return [Method(label, tuple(group)) for label, group in zip(labels, found.values(), strict=True)]
 
 
+def _continued(one: Evaluation) -> str:
+    """What is added to the label of a training that was finished and went on; empty for one without a break."""
+    steps = [f"{leg.step:,}" for leg in run_folder.about(one.run).continued]
+    return f", continued after {' and '.join(steps)} updates" if steps else ""
+
+
 def _recipe(one: Evaluation) -> str:
     """The settings that training seeds share."""
     settings = dict(run_folder.about(one.run).config)
     if isinstance(train := settings.get("train"), dict):  # the decoder changes nothing in the model
         settings["train"] = {key: value for key, value in train.items() if key != "decoder"}
+    settings["continued"] = _continued(one)  # its learning rates were others
     for name in ("seed", "name"):  # what it is called is told by its label
         settings.pop(name, None)
     if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together

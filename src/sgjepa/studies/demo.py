@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sgjepa.core import output
 from sgjepa.core.errors import InputError
+from sgjepa.core.labels import label_of
 from sgjepa.data import preview as looks
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
@@ -22,7 +23,6 @@ from sgjepa.laws import find as find_law
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.results.load import label_of
 from sgjepa.results.verdicts import LEAST
 from sgjepa.studies.cells import Cell
 from sgjepa.studies.study import Study

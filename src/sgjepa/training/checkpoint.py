@@ -88,6 +88,11 @@ def newest(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
+def step_of(checkpoint: Path) -> int:
+    """Of a checkpoint, from its name."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Resumes]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
     cure = f"delete {checkpoint} to use the one before"
@@ -164,7 +169,7 @@ def cure_of(folder: Path) -> str:
 
 def _all(folder: Path) -> list[Path]:
     found = [p for p in (folder / "checkpoints").glob("step-*") if (p / STATE).is_file() and p.name[5:].isdecimal()]
-    return sorted(found, key=lambda p: int(p.name[5:]))  # by number: from ten million on, names are longer
+    return sorted(found, key=step_of)  # by number: from ten million on, names are longer
 
 
 def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from sgjepa.core.records import RunRecord
 from sgjepa.data.config import options
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
-from sgjepa.training import checkpoint, losses, parallel
+from sgjepa.training import checkpoint, longer, losses, parallel
 from sgjepa.training.batches import Tensors, batches, encode, windows_of
 from sgjepa.training.budget import stretches_in, updates_per_epoch
 from sgjepa.training.checkpoint import State
@@ -44,11 +45,12 @@ _SETTLED = {"cpu": 1, "cuda": _HEALTH}  # steps between looks at the loss: each 
 def train(run: Run, folder: Path, datasets: Path) -> Path:
     """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
 
+    A finished run that was shorter, and else the same, goes on to this one's length (training/longer.py).
     datasets: where the run's datasets lie. Of several processes, the first decides and writes.
     """
     group = parallel.start()
     with ExitStack() as held:
-        finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets, held), group)
+        finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets, held, group), group)
         if not finished:
             _train(run, folder, datasets, begun, group)
     parallel.wait_for_all(group)
@@ -70,7 +72,7 @@ def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Gr
         learner.model.normalise(data.normalisers.control, data.normalisers.law)
     per_epoch = _updates_per_epoch(run, data, group)
     total = per_epoch * run.train.epochs
-    about = _about(run, learner.model, data, group)
+    about = _about(run, learner.model, data, folder, group)
     if first:
         run_folder.create(folder, about)
         run_folder.keep(folder, state.step)
@@ -155,11 +157,15 @@ def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int, deco
 # --- before and around the loop ------------------------------------------------------------------------------------
 
 
-def _look(run: Run, folder: Path, datasets: Path, held: ExitStack) -> tuple[bool, Path | None]:
+def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group) -> tuple[bool, Path | None]:
     """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else.
 
     held: takes the run's lock, for as long as it trains. Of several processes the first holds it for all.
     """
+    if longer.shorter(run, folder) is not None:
+        held.enter_context(lock.alone(folder))
+        if (there := longer.shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
+            longer.lengthen(run, there, folder, datasets, _provenance(group))
     run_folder.check(folder, run, digests_there(run, datasets))
     if not (folder / run_folder.MODEL).is_file():
         held.enter_context(lock.alone(folder))
@@ -182,16 +188,20 @@ def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
     return count
 
 
-def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
+def _provenance(group: Group) -> dict[str, Any]:
+    return files.provenance() | {"threads": torch.get_num_threads(), "processes": parallel.world_size(group)}
+
+
+def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
     """What run.json says, and in every checkpoint of the process that wrote it."""
     frozen = model.frozen_encoder
     if run.train.trains == "predictor" and frozen is None:
         frozen = f"encoder of {run.init}"
-    machine = {"threads": torch.get_num_threads(), "processes": parallel.world_size(group)}
+    continued = run_folder.about(folder).continued if (folder / run_folder.CONFIG).is_file() else ()
     return RunRecord(
         config=config.to_dict(run),
         data=data.digests,
-        provenance=files.provenance() | machine,
+        provenance=_provenance(group),
         worlds=tuple(data.worlds),
         frozen_encoder=frozen,
         laws=data.datasets[0].train.laws,
@@ -199,6 +209,7 @@ def _about(run: Run, model: WorldModel, data: Data, group: Group) -> RunRecord:
         recorded={
             one.settings.world: config.to_dict(one.settings.recorded) for one in data.datasets if one.settings.recorded
         },
+        continued=continued,
     )
 
 
