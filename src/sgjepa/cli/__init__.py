@@ -32,6 +32,7 @@ from sgjepa.cli import (
 )
 from sgjepa.core import interrupts
 from sgjepa.core.errors import one_line
+from sgjepa.core.registry import import_plugins
 
 
 class Stage(Protocol):
@@ -105,6 +106,14 @@ def parser() -> Parser:
         added = stages.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
         added.stage = stage
         stage.flags(added)
+        added.add_argument(
+            "--import",
+            dest="plugins",
+            action="append",
+            default=[],
+            metavar="MODULE",
+            help="import this module first: it registers worlds, laws, models or policies of your own (repeatable)",
+        )
         added.set_defaults(run=stage.run)
     return top
 
@@ -116,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with interrupts.caught():
         try:
             options = parser().parse_args(arguments)
+            import_plugins(options.plugins)
             options.run(options)
             sys.stdout.flush()  # a full disk behind it is found here, not when Python has gone
         except SystemExit:

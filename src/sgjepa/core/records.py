@@ -80,11 +80,8 @@ class RunRecord:
     files: Digests = field(default_factory=dict)  # of the finished model
     laws: tuple[str, ...] = ()  # what the model is told, in order; runs of earlier versions do not say
     env: dict[str, str] = field(default_factory=dict)  # options of the world that the first dataset was made with
-<<<<<<< HEAD
     recorded: dict[str, Any] = field(default_factory=dict)  # what worlds without a simulator here declare, by their names
-=======
     continued: tuple[Continued, ...] = ()  # the lengths it was finished with before that of the config
->>>>>>> w-cli
 
     def __post_init__(self) -> None:
         check_provenance(self.provenance)
