@@ -191,7 +191,7 @@ def train(
     if isinstance(recipe, Run):
         run = recipe
     elif recipe in METHODS or recipe == USUAL_METHOD:
-        run = recipe_for(first.settings.spec, recipe, size)
+        run = recipe_for(first.settings.spec, first.settings.image_size, recipe, size)
     else:
         run = usual_recipe(recipe, size)
     parents = {one.path.absolute().parent for one in opened}

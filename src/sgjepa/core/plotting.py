@@ -73,7 +73,7 @@ def forecasts(
         looks = styles(list(imagined))
         for place, (name, unit) in enumerate(zip(names, units, strict=True), start=1):
             axis = figure.add_subplot(1, len(names), place)
-            if truth is not None:
+            if truth is not None and name in truth:
                 axis.plot(time, truth[name], color=INK, linewidth=2, label="truth")
             for called, values in imagined.items():
                 axis.plot(time, values[name], color=looks[called][0], linewidth=1.8, label=called)

@@ -77,8 +77,7 @@ class Forecast:
             for called, found in lines.items():
                 if name not in found:
                     raise unknown(f"quantity of {called}", name, found)
-        truth = None if self.truth is None or any(name not in self.truth for name in shown) else self.truth
-        return forecasts(shown, [self.units.get(name, UNITS.get(name, "")) for name in shown], self.time, truth, lines)
+        return forecasts(shown, [self.units.get(name, UNITS.get(name, "")) for name in shown], self.time, self.truth, lines)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
@@ -220,7 +219,9 @@ class Model:
     def _controls(self, given: Any, least: int) -> Tensor:
         """(T, A) float32, T >= least; none are needed where nobody drives."""
         count = self.net.controls
-        values = np.zeros((least, 0), np.float32) if given is None and count == 0 else np.asarray(given, np.float32)
+        if given is None and count:
+            raise InputError(f"{self.world.name} is driven: give the controls, ({least}, {count}) or longer")
+        values = np.zeros((least, 0), np.float32) if given is None else np.asarray(given, np.float32)
         if values.ndim != 2 or values.shape[1] != count or len(values) < least:
             raise InputError(f"controls must be ({least}, {count}) or longer, got {values.shape}")
         return torch.from_numpy(np.array(values)).to(self.device)

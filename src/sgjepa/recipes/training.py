@@ -235,9 +235,15 @@ def recipe(name: str, size: str) -> Run:
     return replace(make(find(parts[0]).world, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
 
 
-def recipe_for(world: World, method: str, size: str) -> Run:
-    """The run of a method in a world that need not have a simulator; its dataset is called as the usual one."""
+def recipe_for(world: World, pixels: int, method: str, size: str) -> Run:
+    """The run of a method in a world that need not have a simulator, for pictures of that size.
+
+    Its dataset is called as the usual one.
+    """
     check_size_of(world, size)
+    usual = settings_of(world)
+    if usual.sizes[size].pixels != pixels:
+        world = replace(world, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
     return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(world, size), world.frames)
 
 

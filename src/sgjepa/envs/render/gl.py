@@ -70,10 +70,11 @@ asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before w
 def load_mujoco() -> None:
     """Import MuJoCo without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
 
+    If somebody has imported it before, it has chosen a backend by itself, which may need a screen; ours takes its place.
     Outside Linux, and with a user's `glfw` or `off`, MuJoCo decides for itself. A word that MuJoCo does not know would end
     its import, also for those who draw nothing: `prove` refuses it.
     """
-    if "mujoco" in sys.modules or not _ours():
+    if not _ours():
         return
     before = os.environ.get("MUJOCO_GL")
     os.environ["MUJOCO_GL"] = "off"
