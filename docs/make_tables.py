@@ -6,9 +6,14 @@ A table stands between `<!-- table NAME -->` and `<!-- end -->`. A test runs thi
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_share
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -181,6 +186,58 @@ def _trainings(world: str) -> str:
     return "1 training" if count == "1" else f"{count} trainings"
 
 
+def height(cell: Callable[[Interval], str], who: Sequence[str]) -> str:
+    """Root mean square error of the ball's height, h = 13 to 44: a line per model, a column per range of gravity."""
+    groups = _heights()
+    shown = {one: [_root(*bootstrap(group[one][:, None] ** 2)) for group in groups.values()] for one in who}
+    least = [min(round(cells[i].mean, 3) for cells in shown.values()) for i in range(len(groups))]
+    lines = [_line(["height error (m)", *groups]), _line(["---"] * (len(groups) + 1))]
+    for name, cells in shown.items():
+        found = [cell(one) for one in cells]
+        bold = [
+            f"**{text}**" if round(one.mean, 3) == low else text for text, one, low in zip(found, cells, least, strict=True)
+        ]
+        lines.append(_line([name, *bold]))
+    return "\n".join(lines)
+
+
+def height_ratios() -> str:
+    """SG-JEPA's error of the height as a share of another's, on the same episodes."""
+    groups = _heights()
+    lines = [_line(["SG-JEPA's height error as a share of", *groups]), _line(["---"] * (len(groups) + 1))]
+    for who in (*_WHO[1:], _SIMULATOR):
+        squares = [(group[_WHO[0]][:, None] ** 2, group[who][:, None] ** 2) for group in groups.values()]
+        found = [_root(*bootstrap_share(*pair)).percent() for pair in squares]
+        lines.append(_line([who, *(f"{one.mean:.0f} % ({one.low:.0f}–{one.high:.0f})" for one in found)]))
+    return "\n".join(lines)
+
+
+def height_spread() -> str:
+    """How far the true height strays from its mean over the same frames, and in how many episodes."""
+    lines = [_line(["", *_RANGES]), _line(["---"] * (len(_RANGES) + 1))]
+    spread, count = [], []
+    for group in _heights().values():
+        mean, std = group["height_mean"], group["height_std"]
+        spread.append(f"{math.sqrt(float((std**2).mean() + mean.var())):.3f}")
+        count.append(str(len(mean)))
+    return "\n".join([*lines, _line(["spread of the true height (m)", *spread]), _line(["test episodes", *count])])
+
+
+def _heights() -> dict[str, dict[str, np.ndarray]]:
+    """The columns of every range of gravity, an entry per episode."""
+    rows = read("height_episodes")
+    found = {}
+    for name, (low, high) in _RANGES.items():
+        mine = [row for row in rows if low <= float(row["gravity"]) < high]
+        found[name] = {column: np.array([float(row[column]) for row in mine]) for column in mine[0]}
+    return found
+
+
+def _root(one: Interval) -> Interval:
+    """Of a mean of squares: percentiles keep their places under a root."""
+    return Interval(math.sqrt(one.mean), math.sqrt(one.low), math.sqrt(one.high), one.count)
+
+
 def worlds() -> str:
     """Where a size can decide: what the study of predictors says of each world, those with the most room first."""
     found = [
@@ -229,6 +286,15 @@ def _value(row: Row | None, interval: bool = True) -> str:
     return f"{bold} ({low}–{high})" if interval else bold
 
 
+_WHO = ("SG-JEPA", "LeWM", "SG-JEPA, not told gravity", "constant position")
+_SIMULATOR = "simulator from SG-JEPA's probe"
+_RANGES = {  # of gravity in m/s²; training gravities are 9.8 ± 4
+    "below 3": (-math.inf, 3),
+    "3 to 5.8": (3, 5.8),
+    "5.8 to 13.8, training": (5.8, 13.8),
+    "14 to 17": (13.8, 17.5),
+    "above 17.5": (17.5, math.inf),
+}
 _KEYS = ("mean", "low", "high")
 
 
@@ -240,6 +306,10 @@ _SHORT = [("position_l2", "mean"), ("position_l2", "44"), ("velocity_l2", "mean"
 _FULL = [("position_l2", horizon) for horizon in ("1", "5", "16", "32", "44", "mean")]
 _SHOWN = (0, 0.62, 1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)  # gravities
 TABLES: dict[str, Callable[[], str]] = {
+    "height": lambda: height(lambda one: f"{one.mean:.3f}", _WHO),
+    "height_intervals": lambda: height(lambda one: f"{one.mean:.3f} ({one.low:.3f}–{one.high:.3f})", (*_WHO, _SIMULATOR)),
+    "height_ratios": height_ratios,
+    "height_spread": height_spread,
     "approach_ball": lambda: errors("approach_ball_mini_errors", ("out", "in"), _SHORT, "position_l2"),
     "approach_ball_horizons": lambda: errors("approach_ball_mini_errors", ("out", "in"), _FULL),
     "approach_ball_gravity": lambda: by_law("approach_ball_mini_by_gravity", "gravity", ("SG-JEPA (GRU)", "LeWM"), _SHOWN),

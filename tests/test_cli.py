@@ -203,11 +203,14 @@ def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.opengl
 def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here."""
+    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here.
+
+    README's run in test_readme.py.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "square-mini").symlink_to(finished)
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in sorted((ROOT / "docs").glob("*.md")):
         names: dict[str, object] = {"__name__": "document"}
         with mock.patch.dict(laws.LAWS), mock.patch.dict(ENVS):  # what a reader adds is not there for other tests
             for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):

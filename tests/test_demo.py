@@ -171,6 +171,9 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     gain_given = cells[""] - cells["_given_one_step"]
     gain_constant = cells["_constant_rollout"] - cells["_constant_one_step"]
     assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
+    one = [*arguments, "--runs", str(tmp_path / "runs"), "--only", f"{whole}_constant_rollout"]
+    assert cli.main([*one, "--out", str(tmp_path / "one")]) == 0, "some cells can be compared without the interaction"
+    assert "interaction" not in (tmp_path / "one/report/answer.txt").read_text()
 
 
 @pytest.mark.slow

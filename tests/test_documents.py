@@ -46,13 +46,6 @@ def test_the_list_of_commands_shows_every_stage_in_the_order_of_use() -> None:
     assert list(dict.fromkeys(shown)) == list(cli.STAGES)
 
 
-def test_the_first_screen_stays_short() -> None:
-    """What it is, a picture, the commands and the first table come first, and the whole is two screens."""
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert lines.index("<!-- end -->") < 40
-    assert len(lines) <= 100
-
-
 def test_the_citation_file_and_the_bibtex_name_the_same_paper() -> None:
     bibtex, cff = (ROOT / "README.md").read_text(), (ROOT / "CITATION.cff").read_text()
     names = re.findall(r"family-names: (.*)\n +given-names: (.*)", cff)

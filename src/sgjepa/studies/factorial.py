@@ -53,8 +53,13 @@ def _run_name(world: str, cell: str) -> str:
     return f"{world}_gru" if cell == "given_rollout" else f"{world}_gru_{cell}"
 
 
-def interaction(done: Done) -> Finding:
-    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
+def interaction(done: Done) -> Finding | None:
+    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?
+
+    None where not all four cells were asked for: no interaction then, but the cells can be compared.
+    """
+    if not done.has(*(_run_name(done.results.world, cell) for cell in CELLS)):
+        return None
     results, paper = done.results, ablation("factorial")["interaction"]
     rows, words = [], []
     claims: Claims = ()

@@ -74,7 +74,7 @@ class Study:
     question: str
     claim: str
     cells: Callable[[str], Sequence[Cell]]
-    analyse: Callable[[Done], Finding] | None = None
+    analyse: Callable[[Done], Finding | None] | None = None
     overview: Callable[[Mapping[str, Results]], Finding] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
