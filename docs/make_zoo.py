@@ -48,11 +48,12 @@ def main() -> None:
     parser.add_argument("--datasets", type=Path, default=Path("datasets"))
     parser.add_argument("--about", required=True, help="one line for the list")
     parser.add_argument("--tries", type=int, default=1, help="of a policy at every test episode")
+    parser.add_argument("--blind", type=Path, nargs="*", default=[], help="of a policy: others that see only the arm's pose")
     parser.add_argument("--into", type=Path, default=MODELS, help="where the zoo is")
     options = parser.parse_args()
     target = options.into / options.name
     if (options.trainings[0] / policy_record.RECORD).is_file():
-        zoo_policy.add(options.trainings, target, options.datasets, options.about, options.tries)
+        zoo_policy.add(options.trainings, target, options.datasets, options.about, options.tries, options.blind)
     else:
         add(options.trainings, target, options.datasets, options.about)
     print(f"{target}: {sum(path.stat().st_size for path in target.rglob('*')) / 1e6:.1f} MB")

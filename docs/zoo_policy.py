@@ -23,13 +23,13 @@ from sgjepa.control.trial import trial
 from sgjepa.core import files, machine, records, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import open_dataset
-from sgjepa.results.own_trials import success_in
+from sgjepa.results.own_trials import opening_in, own_trials, success_in
 
 RUN = "run"  # in the policy's folder
 
 
-def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, tries: int) -> None:
-    """Choose, round, let it drive, keep."""
+def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, tries: int, blind: Sequence[Path] = ()) -> None:
+    """Choose, round, let it drive, keep. blind: trainings of a policy that sees only its pose, each put to trial."""
     losses = {folder: _loss(folder) for folder in policies}
     best = min(losses, key=losses.__getitem__)
     others = ", ".join(f"{loss:.4f}" for loss in losses.values())
@@ -53,6 +53,8 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
             updates=there.config["updates"],
             data=there.data,
             success=success_in(trials),
+            opening=opening_in(trials, dict(zip(there.laws, read_policy(place).scaling.law.mean, strict=True))),
+            blind=success_in([trial for folder in blind for trial in _trials(folder)]) if blind else None,
             chosen=chosen,
             rounded=rounded,
             commit=files.provenance()["commit"],
@@ -60,6 +62,10 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
         run = [f"{RUN}/{run_folder.CONFIG}", f"{RUN}/{run_folder.MODEL}"] if there.source.run else []
         shutil.rmtree(target, ignore_errors=True)
         rounding.keep(place, target, [RECORD, WEIGHTS, *run], card)
+
+
+def _trials(folder: Path) -> list[Path]:
+    return own_trials(folder, read_policy(folder).files[WEIGHTS])
 
 
 def _loss(folder: Path) -> float:

@@ -156,7 +156,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     for name in ("constant law, rollout", "law given, one step", "constant law, one step"):
         assert name in page
     assert "<h1>Is it the law or the rollout?</h1>" in page
-    assert page.index('<section id="finding">') < page.index('<section id="says">'), "the study's own answer comes first"
+    assert page.index('<section id="finding">') < page.index('<section id="numbers">'), "the study's own answer comes first"
     assert (tmp_path / "study/report/figures/factorial_interaction.png").is_file()
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3

@@ -52,6 +52,12 @@ def asked(number: int, law: float, made: Studio, told: float | None = None, **ch
     return replace(Question(number, "square", 0, {G: law}, {G: law if told is None else told}, models), **changes)
 
 
+def test_sg_jepa_is_the_first_model_of_its_world_whatever_was_named_first(shown: list[Shown]) -> None:
+    for several in (shown, shown[::-1]):
+        (scene,) = Studio(several).scenes()
+        assert [one["label"] for one in scene["models"]] == ["SG-JEPA (GRU)", "LeWM"]
+
+
 # --- truth and imagination -----------------------------------------------------------------------------------------
 
 

@@ -17,11 +17,14 @@ from driven import CATCHER, Driven, driven
 from test_view import Post
 from test_view_server import hear, needs_browser, running, socket_to
 
-from sgjepa import cli
+from sgjepa import cli, zoo
 from sgjepa.control.fleet import Outcome
 from sgjepa.control.records import read_controls, read_trial
 from sgjepa.control.replay import replay
-from sgjepa.core import run_folder
+from sgjepa.core import files, records, run_folder
+from sgjepa.core.tables import read_table, write_table
+from sgjepa.results.own_trials import opening_in
+from sgjepa.results.success import Opening
 from sgjepa.training import checkpoint
 from sgjepa.view import question
 from sgjepa.view.desk import Desk
@@ -128,6 +131,50 @@ def test_a_page_knows_what_the_trials_say(track: Track, driven: Driven) -> None:
     assert policy["success"]["regions"]["all"]["mean"] == pytest.approx(rows["success"].mean(), abs=1e-3)
     assert [one["law"] for one in policy["success"]["by_law"]["gravity"]] == sorted(rows["law.gravity"].tolist())
     json.dumps(scene, allow_nan=False)
+
+
+def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_training(driven: Driven, tmp_path: Path) -> None:
+    about, rows = read_trial(driven.trial)
+    laws, episodes = rows["law.gravity"], rows["episode"]
+    for case, wins in enumerate((laws >= 6.0, laws < 1.0, np.zeros(len(laws), bool))):
+        place = Path(shutil.copytree(driven.trial, tmp_path / str(case) / driven.trial.name))
+        table = read_table(place / "episodes.parquet") | {"success": wins.astype(rows["success"].dtype)}
+        write_table(place / "episodes.parquet", table)
+        digests = about.files | {"episodes.parquet": files.digest(place / "episodes.parquet")}
+        records.write(place / "control.json", replace(about, files=digests))
+        found = opening_in([place], {"gravity": 4.0})
+        if not wins.any():
+            assert found is None
+            continue
+        assert found
+        best = min(episodes[wins], key=lambda number: abs(laws[list(episodes).index(number)] - 4.0))
+        assert found.launch == best
+        assert found.law == {"gravity": float(laws[list(episodes).index(best)])}
+        assert found.sampling == about.settings.sampling
+
+
+def test_what_a_page_begins_with_is_within_its_sliders(track: Track) -> None:
+    (pilot,) = track.pilots.values()
+    for law, there in ((4.5, True), (400.0, False)):
+        opening = Opening(7, {"gravity": law}, 1)
+        (scene,) = Track([replace(pilot, opening=opening)]).scenes()
+        said = {"label": pilot.label, "seed": 7, "law": {"gravity": law}, "sampling": 1}
+        assert scene["opening"] == (said if there else None)
+
+
+@pytest.mark.slow
+def test_the_zoos_policy_succeeds_where_its_page_begins() -> None:
+    pilot = open_pilot(zoo.folder_of("arm_catcher_policy"), "zoo")
+    zoos = Track([pilot])
+    (scene,) = zoos.scenes()
+    begins = scene["opening"]
+    asked_ = Question(1, SCENE, begins["seed"], begins["law"], begins["law"], ("zoo",), sampling=begins["sampling"])
+    *_, outcome = zoos.episode(asked_, "zoo")
+    zoos.close()
+    assert isinstance(outcome, Outcome)
+    assert outcome.measures["success"]
+    assert scene["blind"]["label"] == "arm's pose alone"
+    assert scene["blind"]["regions"]["all"]["episodes"] == 250
 
 
 def test_a_sampling_seed_is_checked_at_the_door(track: Track) -> None:

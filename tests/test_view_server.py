@@ -207,15 +207,20 @@ def require_gone(folder: Path, port: int) -> None:
         free.bind(("127.0.0.1", port))
 
 
-def test_a_stopped_server_leaves_nothing_behind(viewed: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_server_says_so_in_one_line_and_leaves_nothing_behind(
+    viewed: list[Path], tmp_path: Path, number: signal.Signals
+) -> None:
     with running(viewed[:1], tmp_path) as (process, port):
         with socket_to(port) as client:
             client.send(question(1, 4.0, models=[viewed[0].name]))
             hear(client, "truth")
             assert psutil.Process(process.pid).children(recursive=True) == []
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             process.wait(timeout=120)  # while the page is still open: it does not hold the server
         assert process.returncode == 130
+        assert process.stderr
+        assert process.stderr.read() == "sgjepa: the viewer is closed; run the same command again to go on\n"
     require_gone(tmp_path, port)
 
 
@@ -259,6 +264,24 @@ def settled(tab: Tab, before: str) -> None:
 
 def answered(tab: Tab) -> str:
     return str(tab.run("document.body.dataset.answered"))
+
+
+@needs_browser
+def test_the_charts_cursor_stays_inside_its_axes(tab: Tab) -> None:
+    place = """(() => { const grid = document.querySelector('#curve .grid').getBoundingClientRect();
+      const marks = [...document.querySelectorAll('#curve .cursor, #curve .dot-mark')];
+      return marks.map((mark) => { const box = mark.getBoundingClientRect(), at = box.x + box.width / 2;
+        return [mark.getAttribute('visibility'), grid.left - 1 <= at && at <= grid.right + 1, at - grid.left]; }); })()"""
+    shown = {}
+    for frame in (0, 19, 20, 40, 63):
+        tab.run(f"scrub.value = {frame}, scrub.dispatchEvent(new Event('input'))")
+        shown[frame] = tab.run(place)
+        assert len(shown[frame]) == 3, "the cursor, and a dot of each model"
+        assert all(inside for _, inside, _ in shown[frame])
+    assert {kind for frame in (0, 19) for kind, *_ in shown[frame]} == {"hidden"}, "nothing is imagined yet"
+    assert {kind for frame in (20, 40, 63) for kind, *_ in shown[frame]} == {"visible"}
+    assert shown[20][0][2] == pytest.approx(0, abs=1), "the first imagined frame stands on the left axis"
+    assert shown[20][0][2] < shown[40][0][2] < shown[63][0][2]
 
 
 @needs_browser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from browser import Browser
 from driven import CATCHER, Driven, driven
+from test_view_policy import opened
+from test_view_server import needs_browser, running
 
 from sgjepa import cli, zoo
 from sgjepa.control.diffusion import load_policy
@@ -18,6 +22,7 @@ from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
 from sgjepa.control.records import read_trial
 from sgjepa.core import files, records, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.results.success import Opening
 from sgjepa.training.weights import load_tensors, save_tensors
 from sgjepa.view.pilot import open_pilot
 
@@ -32,7 +37,7 @@ def models(driven: Driven, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A zoo with one policy, made by the script itself."""
     place = tmp_path_factory.mktemp("models")
     command = [str(DOCS / "make_zoo.py"), NAME, str(driven.policy), "--datasets", str(driven.dataset.path.parent)]
-    command += ["--about", "a tiny policy", "--into", str(place)]
+    command += ["--about", "a tiny policy", "--into", str(place), "--blind", str(driven.policy)]
     subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=DOCS.parent)
     return place
 
@@ -104,7 +109,34 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
 def test_the_viewer_shows_what_its_card_says() -> None:
     pilot = open_pilot(zoo.folder_of(NAME), NAME)
     assert pilot.success == card().success
+    assert pilot.blind == card().blind
+    assert card().blind is not None
+    assert pilot.opening == card().opening
     assert pilot.label == "SG-JEPA (GRU)"
+
+
+@needs_browser
+def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(models: Path, tmp_path: Path) -> None:
+    """The tiny policy need not succeed, so its card is told a launch; the line is that of the card's trials."""
+    place = Path(shutil.copytree(models / NAME, tmp_path / NAME))
+    records.write(place / zoo.CARD, replace(card(), opening=Opening(3, {"gravity": 6.0}, 2)))
+    with running([place], tmp_path) as (_, port), Browser() as chromium:
+        tab = opened(chromium, port)
+        assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]
+        assert tab.run("document.querySelector('#true output').textContent").startswith("g = 6 ")
+        assert "begins with a success of SG-JEPA (GRU): chosen, not typical" in tab.run("task.textContent")
+        blind = card().blind
+        assert blind
+        share = f"{100 * blind.regions['all'].mean:.0f}"
+        assert tab.run("document.querySelector('#success text.blind').textContent") == f"arm's pose alone {share} %"
+        assert "sees nothing" in tab.run("document.querySelector('#shares li:last-child').textContent")
+        inside = """(() => { const own = document.querySelector('#success line.blind').getBoundingClientRect();
+          const grid = [...document.querySelectorAll('#success .grid')].map((one) => one.getBoundingClientRect());
+          const ends = grid.map((one) => one.y), [low, high] = [Math.min(...ends) - 1, Math.max(...ends) + 1];
+          return own.left >= grid[0].left - 1 && own.right <= grid[0].right + 1 && own.y >= low && own.y <= high; })()"""
+        assert tab.run(inside)
+        assert tab.complaints == []
+        tab.close()
 
 
 def test_the_command_shows_its_card_and_other_commands_say_that_it_is_no_run(

@@ -13,6 +13,7 @@ from sgjepa.core.errors import InputError, MachineError
 ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part, or a policy drive"
 EXAMPLE = "sgjepa view zoo:approach_ball_sg_jepa zoo:approach_ball_lewm"
 PORT = 8765
+CLOSED = "the viewer is closed"
 
 
 def flags(parser: ArgumentParser) -> None:
@@ -54,7 +55,10 @@ def _serve(options: Namespace) -> None:
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
-        serve(page, listening)
+        try:
+            serve(page, listening)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(CLOSED) from stop
 
 
 def _export(options: Namespace) -> None:

@@ -72,7 +72,7 @@ def document(title: str, heading: str, facts: str, several: Sequence[Section], f
 
 
 def _facts(content: Content) -> str:
-    """The answer, what was done to get it, and the settings."""
+    """The answer, unless a study has its own, what was done to get it, and the settings."""
     results = content.results
     laws = []
     for axis in results.axes:
@@ -96,5 +96,5 @@ def _facts(content: Content) -> str:
         f"The models were {narrow}shown true frames of held-out episodes{under}, and left to predict {results.last} steps "
         "on their own: a rollout. A probe reads where the object is from their latents."
     )
-    said = parts.text(" ".join(words.answer(results)))
-    return f'<p class="answer">{said}</p><p class="quiet">{escape(text)}</p><ul class="facts">{items}</ul>'
+    said = "" if content.finding else parts.answer(words.answer(results))
+    return f'{said}<p class="quiet">{escape(text)}</p><ul class="facts">{items}</ul>'

@@ -21,6 +21,11 @@ def text(sentence: str) -> str:
     return re.sub(r"(?<=\d) (?=(%|m|m/s|turns)\b|%)", "&nbsp;", escape(sentence))
 
 
+def answer(sentences: Sequence[str]) -> str:
+    """The sentences that a page is for."""
+    return f'<p class="answer">{text(" ".join(sentences))}</p>'
+
+
 def number(value: object, form: str = "") -> str:
     """As it is written; what is not a number, in a file that somebody edited, as text."""
     return f"{value:{form}}" if isinstance(value, (int, float)) else escape(str(value))

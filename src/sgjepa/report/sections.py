@@ -99,7 +99,8 @@ def _numbers(content: Content) -> str:
     caption += few or "Bold: the lowest error, and every method that cannot be told apart from it; underlined: the next."
     notes = [*cautions(results), *([content.note] if content.note else [])]
     head = f"<tr><th>Method</th>{_horizons(results)}</tr>"
-    return parts.table(caption, head, body) + f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
+    said = parts.answer(words.answer(results)) if content.finding else ""
+    return said + parts.table(caption, head, body) + f"<p>{' '.join(parts.text(note) for note in notes)}</p>"
 
 
 def _horizons(results: Results) -> str:

@@ -25,6 +25,18 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Opening:
+    """An episode in which a policy succeeds. launch: its number in the test. sampling: the try."""
+
+    launch: int
+    law: dict[str, float]
+    sampling: int
+
+    def __post_init__(self) -> None:
+        check_bounds(self, launch=(0, 1e9), sampling=(0, 1e9))
+
+
+@dataclass(frozen=True)
 class Success:
     """regions: "in" and "out" of the training laws and "all", or "all" alone. by_law: of each law that varies."""
 

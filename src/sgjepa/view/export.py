@@ -67,10 +67,26 @@ def export(page: Page, folder: Path, grid: Grid) -> Path:
                 cases[name] = [
                     {_key(law): _case(room, shelf, name, seed, law, found) for law in found} for seed in range(grid.seeds)
                 ]
-        data = {"about": page.about(), "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
+        about = page.about()
+        for scene in about["worlds"]:
+            if scene["kind"] == "drive":
+                scene["opening"] = _opening(scene, cases[scene["name"]], laws[scene["name"]])
+        data = {"about": about, "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
         text = html.alone(json.dumps(data, allow_nan=False, separators=(",", ":")))
         (staged / PAGE).write_text(text, encoding="utf-8")
     return folder / PAGE
+
+
+def _opening(scene: dict[str, Any], cases: list[dict[str, Any]], laws: list[dict[str, float]]) -> dict[str, Any] | None:
+    """Where the page begins: at a success, of the first policy that has one, under a law as near to its training as any."""
+    home = {axis["name"]: (axis["start"], axis["high"] - axis["low"]) for axis in scene["laws"]}
+    near = sorted(laws, key=lambda law: sum(abs(law[name] - start) / wide for name, (start, wide) in home.items()))
+    for model in scene["models"]:
+        for law in near if not model["reference"] else ():
+            for seed, launch in enumerate(cases):
+                if launch[_key(law)]["played"][model["name"]][-1]["success"]:
+                    return {"label": model["label"], "seed": seed, "law": law, "sampling": 0}
+    return None
 
 
 def _films(page: Page, name: str, laws: int) -> int:

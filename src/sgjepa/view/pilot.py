@@ -16,8 +16,8 @@ from sgjepa.envs import find
 from sgjepa.envs.world import World
 from sgjepa.recipes.datasets import dataset, usual
 from sgjepa.results.control import source_label
-from sgjepa.results.own_trials import own_trials, success_in
-from sgjepa.results.success import Success
+from sgjepa.results.own_trials import opening_in, own_trials, success_in
+from sgjepa.results.success import Opening, Success
 from sgjepa.view.shown import spread
 
 _PIXELS = 128  # of a policy that does not look at pictures: for the eye
@@ -25,7 +25,10 @@ _PIXELS = 128  # of a policy that does not look at pictures: for the eye
 
 @dataclass(frozen=True)
 class Pilot:
-    """A policy that is shown. settings: of the environment that it drives. success: None if it was never put to trial."""
+    """A policy that is shown. settings: of the environment that it drives. success: None if it was never put to trial.
+
+    opening: an episode in which it succeeds, by its own trials or its card. blind: of an arm that sees only its pose.
+    """
 
     name: str
     label: str
@@ -33,6 +36,8 @@ class Pilot:
     policy: DiffusionPolicy
     settings: DatasetConfig
     success: Success | None
+    opening: Opening | None
+    blind: Success | None
 
     @property
     def world(self) -> World:
@@ -50,7 +55,7 @@ class Pilot:
     @property
     def mean(self) -> dict[str, float]:
         """Of each law over the training episodes."""
-        return dict(zip(self.laws, self.policy.record.scaling.law.mean, strict=True))
+        return _home(self.policy)
 
     @property
     def std(self) -> dict[str, float]:
@@ -65,19 +70,27 @@ def open_pilot(folder: Path, name: str) -> Pilot:
     trials = own_trials(folder, weights)
     settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
     pixels = policy.pixels or (settings.image_size if policy.sees in ("frames", "posed") else _PIXELS)
+    card = _card(folder, weights)
     return Pilot(
         name=name,
         label=source_label(driver_of(folder, policy), world),
         folder=folder,
         policy=policy,
         settings=replace(settings, image_size=pixels),
-        success=success_in(trials) if trials else _by_card(folder, weights),
+        success=success_in(trials) if trials else card.success if card else None,
+        opening=opening_in(trials, _home(policy)) if trials else card.opening if card else None,
+        blind=card.blind if card else None,
     )
 
 
-def _by_card(folder: Path, weights: str) -> Success | None:
-    """What the card of the zoo says of these weights."""
+def _home(policy: DiffusionPolicy) -> dict[str, float]:
+    """Of each law the mean over the training episodes."""
+    return dict(zip(policy.record.settings.laws, policy.record.scaling.law.mean, strict=True))
+
+
+def _card(folder: Path, weights: str) -> zoo.PolicyCard | None:
+    """What the zoo says of these weights."""
     if not (folder / zoo.CARD).is_file():
         return None
     card = records.read(zoo.PolicyCard, folder / zoo.CARD, f"delete {folder} and take it from the zoo again")
-    return card.success if card.files.get(WEIGHTS) == weights else None
+    return card if card.files.get(WEIGHTS) == weights else None

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sgjepa.core.colours import styles
 from sgjepa.core.errors import InputError
 from sgjepa.data.targets import UNITS
 from sgjepa.envs.world import World
+from sgjepa.results.gather import OURS
 from sgjepa.view.coverage import Coverage
 from sgjepa.view.question import Choice, Question
 from sgjepa.view.shown import Axis, Trained
 from sgjepa.view.wire import Message, number
 
+T = TypeVar("T", bound="Named")
 _GREY = "#949494"  # instead of black, which nobody sees on a dark page
 
 
@@ -77,6 +79,11 @@ class Named(Trained, Protocol):
 
     @property
     def label(self) -> str: ...
+
+
+def ours_first(several: Sequence[T]) -> list[T]:
+    """SG-JEPA in front of what it is compared with; otherwise as they were named."""
+    return sorted(several, key=lambda one: not one.label.startswith(OURS))
 
 
 def scene(name: str, kind: str, world: World, laws: Sequence[Axis]) -> dict[str, Any]:

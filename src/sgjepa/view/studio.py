@@ -21,7 +21,7 @@ from sgjepa.view import wire
 from sgjepa.view.coverage import Coverage, coverage
 from sgjepa.view.imagination import LAWS, Imagined, encode, explain, imagine
 from sgjepa.view.question import Choice, Question
-from sgjepa.view.scenes import band_of, colours_of, coverage_head, scene
+from sgjepa.view.scenes import band_of, colours_of, coverage_head, ours_first, scene
 from sgjepa.view.shown import Axis, Shown, axes
 from sgjepa.view.truth import Truth, simulate
 from sgjepa.view.wire import Message, number, plain
@@ -42,8 +42,8 @@ class Studio:
         self._latents: OrderedDict[Any, Tensor] = OrderedDict()
 
     def of(self, world: str) -> list[Shown]:
-        """The models of a world."""
-        return [one for one in self.shown.values() if one.world.name == world]
+        """The models of a world, SG-JEPA first."""
+        return ours_first([one for one in self.shown.values() if one.world.name == world])
 
     @property
     def choices(self) -> dict[str, Choice]:

@@ -17,6 +17,7 @@ import numpy as np
 from sgjepa.control.closed_loop import driving
 from sgjepa.control.fleet import Fleet, Outcome
 from sgjepa.control.policy import Policy, pictures_in
+from sgjepa.control.policy_record import POSE
 from sgjepa.control.records import SPLIT
 from sgjepa.control.simple import Demonstrator
 from sgjepa.control.start import Start
@@ -24,11 +25,11 @@ from sgjepa.core import config
 from sgjepa.core.colours import GREY
 from sgjepa.data.seeds import episode_seed
 from sgjepa.envs.world import World
-from sgjepa.results.control import REFERENCES
+from sgjepa.results.control import REFERENCES, WITHOUT_PICTURES
 from sgjepa.view.coverage import coverage
 from sgjepa.view.pilot import Pilot
 from sgjepa.view.question import Choice, Question
-from sgjepa.view.scenes import band_of, colours_of, coverage_head, scene
+from sgjepa.view.scenes import band_of, colours_of, coverage_head, ours_first, scene
 from sgjepa.view.shown import Axis, axes
 from sgjepa.view.wire import Message, number
 
@@ -57,8 +58,8 @@ class Track:
         self._open = ExitStack()
 
     def of(self, name: str) -> list[Pilot]:
-        """The pilots of a scene."""
-        return [one for one in self.pilots.values() if f"{one.world.name}-control" == name]
+        """The pilots of a scene, SG-JEPA first."""
+        return ours_first([one for one in self.pilots.values() if f"{one.world.name}-control" == name])
 
     @property
     def choices(self) -> dict[str, Choice]:
@@ -167,7 +168,26 @@ def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str
     shown.append(
         dict.fromkeys(shown[0]) | {"name": EXPERT, "label": label, "colour": GREY, "training": {}, "reference": True}
     )
-    return scene(name, "drive", world, laws) | {"models": shown, "task": world.measures[0].about}
+    about = {"models": shown, "task": world.measures[0].about, "blind": _blind(pilots), "opening": _opening(pilots, laws)}
+    return scene(name, "drive", world, laws) | about
+
+
+def _blind(pilots: Sequence[Pilot]) -> dict[str, Any] | None:
+    """How often an arm succeeds that sees nothing but its own pose, as a card tells it: what sight has to surpass."""
+    found = next((one.blind for one in pilots if one.blind is not None), None)
+    return None if found is None else {"label": WITHOUT_PICTURES[POSE], **_rounded(config.to_dict(found))}
+
+
+def _opening(pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str, Any] | None:
+    """The launch, law and try that a page begins with: one at which the first policy that knows any succeeds."""
+    within = {axis.name: (axis.low, axis.high) for axis in laws}
+    for one in pilots:
+        found = one.opening
+        if found is None or set(found.law) != set(within):
+            continue
+        if all(low <= found.law[law] <= high for law, (low, high) in within.items()):
+            return {"label": one.label, "seed": found.launch, "law": found.law, "sampling": found.sampling}
+    return None
 
 
 def _rounded(value: Any) -> Any:

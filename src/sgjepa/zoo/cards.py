@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sgjepa.core.records import Digests
-from sgjepa.results.success import Success
+from sgjepa.results.success import Opening, Success
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,6 @@ class PolicyCard:
     rounded: Digests
     commit: str | None  # of the code that measured it
     pose: bool = False  # whether it is told the robot's own pose beside what it sees
+    opening: Opening | None = None  # an episode in which what lies here succeeds
+    blind: Success | None = None  # of a policy that sees only the robot's own pose, on the same episodes
     files: Digests = field(default_factory=dict)

@@ -58,19 +58,20 @@ export function makeCurve(root) {
       const steps = [1, ...[10, 20, 30, 40, 50, 60].filter((h) => h <= length)].map((h) => [h, h]);
       const words = series.map((one) => `${one.label} ends at ${one.values.at(-1)} ${unit}`).join(", ");
       const svg = frame(root, box, `Error over the horizon: ${words || "no model"}`, steps, x, ticks, y, "frames imagined");
-      cursor = draw(svg, "line", { class: "cursor", x1: -9, x2: -9, y1: box.top, y2: box.height - box.bottom });
+      cursor = draw(svg, "line", { class: "cursor", x1: x(1), x2: x(1), y1: box.top, y2: box.height - box.bottom });
       dots = series.map((one) => {
         draw(svg, "path", { class: "line", d: path(x, y, one.values.map((_, i) => i + 1), one.values), stroke: one.colour });
-        return { one, dot: draw(svg, "circle", { r: 5, cx: -9, cy: -9, fill: one.colour, class: "dot-mark" }) };
+        return { one, dot: draw(svg, "circle", { r: 5, cx: x(1), cy: y(0), fill: one.colour, class: "dot-mark" }) };
       });
       place = (h) => {
-        const shown = h >= 1 && h <= length;
-        cursor.setAttribute("x1", shown ? x(h) : -9);
-        cursor.setAttribute("x2", shown ? x(h) : -9);
+        // while frames are given nothing is imagined yet: no cursor, rather than one beside the axes
+        const shown = series.length > 0 && h >= 1, at = Math.max(1, Math.min(length, h));
+        cursor.setAttribute("visibility", shown ? "visible" : "hidden");
+        for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(at));
         for (const { one, dot } of dots) {
-          const value = shown ? one.values[h - 1] : null;
-          dot.setAttribute("cx", value === null || value === undefined ? -9 : x(h));
-          dot.setAttribute("cy", value === null || value === undefined ? -9 : y(value));
+          const value = shown ? one.values[at - 1] ?? null : null;
+          dot.setAttribute("visibility", value === null ? "hidden" : "visible");
+          if (value !== null) { dot.setAttribute("cx", x(at)); dot.setAttribute("cy", y(value)); }
         }
       };
       place(last);

@@ -33,7 +33,7 @@ export function makeDrive(parts) {
   }
 
   function chart() {
-    if (world) success.show(axis, players, axis ? question?.law[axis.name] ?? axis.start : 0, [...played.values()]);
+    if (world) success.show(axis, players, axis ? question?.law[axis.name] ?? axis.start : 0, [...played.values()], world.blind);
   }
 
   function limit() {

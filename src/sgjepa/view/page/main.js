@@ -42,7 +42,7 @@ for (const name of ["seed", "sampling"]) by(name).value = 0;
 chooseWorld();
 
 function chooseWorld() {
-  const world = about.worlds.find((one) => one.name === by("world").value);
+  const world = about.worlds.find((one) => one.name === by("world").value), before = state.world;
   state.world = world;
   state.truth = null;
   state.imagined = new Map();
@@ -71,6 +71,12 @@ function chooseWorld() {
   const common = { steps: source.steps?.[world.name], onMove: move, onRest: rest };
   state.sliders = makeSliders(by("true"), world.laws, { ...common, prefix: "true", title: "True" });
   state.told = makeSliders(by("told"), world.laws, { ...common, prefix: "told", title: "Told" });
+  if (world.opening) {
+    // what a page of a policy begins with is an episode in which it succeeds
+    by("seed").value = world.opening.seed;
+    by("sampling").value = world.opening.sampling;
+    state.sliders.put(world.opening.law);
+  } else if (before?.opening) for (const name of ["seed", "sampling"]) by(name).value = 0;
   showBands();
   document.querySelector(".laws").hidden = world.laws.length === 0;
   const context = Math.max(0, ...world.models.map((model) => model.context ?? 0));
@@ -85,7 +91,8 @@ function showParts(world) {
   // data-for: what a part of the page is for, all of which must be there
   const there = new Set([world.kind, ...(world.laws.length ? ["laws"] : []), ...(source.seeds ? [] : ["chance"])]);
   for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").every((need) => there.has(need));
-  by("task").textContent = world.task ? `Its task: ${world.task}.` : "";
+  const begins = world.opening ? ` The page begins with a success of ${world.opening.label}: chosen, not typical; how often it succeeds is in the chart.` : "";
+  by("task").textContent = world.task ? `Its task: ${world.task}.${begins}` : "";
 }
 
 function labelOf(model) {

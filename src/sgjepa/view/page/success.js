@@ -8,10 +8,10 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 
 export function makeSuccess(root, list) {
   return {
-    show(axis, series, law, played) {
-      // series: [{model, label}]; played: [{model, law, success}]
+    show(axis, series, law, played, blind = null) {
+      // series: [{model, label}]; played: [{model, law, success}]; blind: success of an arm that sees only its own pose
       root.replaceChildren();
-      list.replaceChildren(...series.map((one) => item(one, played)));
+      list.replaceChildren(...series.map((one) => item(one, played)), ...(blind ? [blindItem(blind)] : []));
       if (!axis) return;
       const box = boxOf(root), mid = (box.height - box.bottom + box.top) / 2, half = (box.height - box.bottom - box.top) / 2 - 16;
       const x = (v) => box.left + ((v - axis.low) / (axis.high - axis.low)) * (box.width - box.left - box.right);
@@ -25,6 +25,11 @@ export function makeSuccess(root, list) {
         const [from, to] = [-1, 1].map((side) => Math.max(axis.low, Math.min(axis.high, trained.mean + side * INSIDE * trained.std)));
         const band = draw(svg, "rect", { class: "band", x: x(from), width: Math.max(1, x(to) - x(from)), y: box.top, height: box.height - box.top - box.bottom });
         svg.prepend(band);
+      }
+      if (blind) {
+        const at = y(blind.regions.all.mean), text = `${blind.label} ${percent(blind.regions.all.mean)}`;
+        draw(svg, "line", { class: "blind", x1: box.left, x2: box.width - box.right, y1: at, y2: at });
+        draw(svg, "text", { class: "tick blind", x: box.width - box.right - 4, y: at - 5, "text-anchor": "end" }, text);
       }
       draw(svg, "line", { class: "true-law", x1: x(law), x2: x(law), y1: box.top, y2: box.height - box.bottom });
       for (const { model } of series) {
@@ -46,7 +51,8 @@ function marks(svg, x, y, series, played, axis) {
     if (!model) continue;
     const place = `${Math.round(x(one.law[axis.name]) / 8)} ${one.success}`, before = stacked.get(place) ?? 0;
     stacked.set(place, before + 1);
-    const cx = x(one.law[axis.name]) + 5 * Math.ceil(before / 2) * (before % 2 ? 1 : -1), cy = one.success ? y(1) - 10 : y(0) + 10;
+    const beside = x(one.law[axis.name]) + 5 * Math.ceil(before / 2) * (before % 2 ? 1 : -1);
+    const cx = Math.max(x(axis.low), Math.min(x(axis.high), beside)), cy = one.success ? y(1) - 10 : y(0) + 10;
     const mark = one.success
       ? draw(svg, "circle", { class: "played", r: 5, cx, cy, fill: model.colour })
       : draw(svg, "path", { class: "played", d: `M${cx - 4.5} ${cy - 4.5}L${cx + 4.5} ${cy + 4.5}M${cx - 4.5} ${cy + 4.5}L${cx + 4.5} ${cy - 4.5}`, stroke: model.colour });
@@ -59,6 +65,14 @@ function summary(model) {
   if (!regions) return "";
   const names = regions.in && regions.out ? ["in", "out"] : ["all"];
   return names.map((name) => `${percent(regions[name].mean)} ${WORDS[name]}`).join(", ");
+}
+
+function blindItem(blind) {
+  const row = document.createElement("li"), dash = document.createElement("span"), strong = document.createElement("b"), one = blind.regions.all;
+  dash.className = "dash";
+  strong.textContent = percent(one.mean);
+  row.append(dash, `${blind.label}: `, strong, ` of all episodes (${Math.round(100 * one.low)} to ${Math.round(100 * one.high)}, ${one.episodes} episodes). A blind policy, which is told the law and its own pose and sees nothing: the baseline that sight must beat.`);
+  return row;
 }
 
 function item({ model, label }, played) {
