@@ -28,6 +28,7 @@ from sgjepa.cli import (
     terminal,
     train,
     view,
+    wishes,
     zoo,
 )
 from sgjepa.core import interrupts
@@ -82,6 +83,14 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*given, **named)
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes -1e-3 for a flag
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """A stage says itself what it does not know: argparse would leave that to the whole command, and its help."""
+        found, extra = super().parse_known_args(args, namespace)
+        if extra and self.stage is not None:
+            name = self.prog.rpartition(" ")[2]
+            self.error(wishes.unknown_flags(name, extra, args or (), list(self._option_string_actions)))
+        return found, extra
+
     def error(self, message: str) -> NoReturn:
         self.exit(faults.USAGE, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
@@ -114,7 +123,7 @@ def parser() -> Parser:
             metavar="MODULE",
             help="import this module first: it registers worlds, laws, models or policies of your own (repeatable)",
         )
-        added.set_defaults(run=stage.run)
+        added.set_defaults(run=stage.run, stage=name)
     return top
 
 
@@ -131,5 +140,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit:
             raise
         except BaseException as error:
-            return faults.answer(error, options)
+            return faults.answer(wishes.instead(error, options), options)
     return 0

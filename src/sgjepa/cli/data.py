@@ -89,6 +89,15 @@ def run(options: Namespace) -> None:
     if there:
         print(f"{out} was there already; every file is as it was written")
     say_made(made, [])
+    _say_next(options, out)
+
+
+def _say_next(options: Namespace, out: Path) -> None:
+    """How to train on it. A dataset that is not the recipe's own is named."""
+    own = out == DATASETS / f"{options.world}-{options.size}" and not options.train_law
+    place = [] if out.parent == DATASETS else ["--datasets", out.parent]
+    named = [] if own else [*place, "--data", out.name]
+    shared.say_next("train", f"{options.world}_gru", "--size", options.size, *named)
 
 
 def _with_laws(settings: Any, training: list[str], test: list[str]) -> Any:

@@ -74,6 +74,7 @@ def run(options: Namespace) -> None:
     features = open_features(seen, world, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
+    shared.say_next("control", folder, *(["--dataset", options.dataset] if options.dataset else []))
 
 
 def _looks_at(options: Namespace) -> tuple[Path | None, bool]:

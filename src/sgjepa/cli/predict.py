@@ -36,4 +36,4 @@ def run(options: Namespace) -> None:
         print(line)
     if options.counterfactual:
         print(f"counterfactual laws: {told}")
-    print(f"next: sgjepa report {options.run_folder}" + (f" --data {place.name}" if found.differs else ""))
+    shared.say_next("report", options.run_folder, *(["--data", place.name] if found.differs else []))

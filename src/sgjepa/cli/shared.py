@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shlex
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
@@ -216,6 +217,11 @@ def beside(folder: Path, name: str) -> Path:
     """Where the dataset of that name is: in `datasets` next to the folder's own folder, as the demo keeps them, or here."""
     near = folder.parent.parent / DATASETS / name
     return near if near.exists() else DATASETS / name
+
+
+def say_next(*command: object) -> None:
+    """The command that usually follows, on the last line."""
+    print(f"next: {shlex.join(['sgjepa', *map(str, command)])}")
 
 
 def probe_config(options: Namespace, dataset: Any) -> Any:

@@ -89,6 +89,9 @@ def run(options: Namespace) -> None:
         parallel.stop()
     if first:
         _say_trained(folder)
+        place = options.datasets / chosen.data[0]
+        usual_place = shared.beside(folder, chosen.data[0]).resolve() == place.resolve()
+        shared.say_next("predict", folder, *([] if usual_place else ["--dataset", place]))
 
 
 def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:

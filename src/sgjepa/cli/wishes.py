@@ -1,0 +1,300 @@
+"""What people type who know other programs, and what to type here instead: one line that names the right help.
+
+FLAGS holds flags that a stage does not have. `instead` knows names of the wrong kind, such as a recipe where a run's folder
+belongs: worlds, recipes and models are those of their registries, and what lies in runs/ and datasets/ is named first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sgjepa import zoo
+from sgjepa.core.errors import InputError, MachineError
+from sgjepa.core.run_folder import CONFIG
+
+RUNS, DATASETS, POLICIES = Path("runs"), Path("datasets"), Path("policies")
+_SHOWN = 3  # folders that a line names
+
+
+@dataclass(frozen=True)
+class Wish:
+    """type: the flags to type, with {value} for what was given; empty where there is nothing. why: what else to know."""
+
+    type: str = ""
+    why: str = ""
+
+    def words(self, value: str | None) -> str:
+        """For one line."""
+        typed = f"type: {self.type.format(value='VALUE' if value is None else value)}" if self.type else ""
+        return "; ".join(part for part in (typed, self.why.format(value=value or "N")) if part)
+
+
+def _all(names: str, wish: Wish) -> dict[str, Wish]:
+    return dict.fromkeys(names.split(), wish)
+
+
+_DEVICE = "--gpu --gpus --cuda --device --cpu"
+_SETTINGS = {
+    **_all("--lr --learning-rate --rate", Wish("--set optim.lr={value}", "of Muon's matrices it is optim.lr_matrix")),
+    **_all("--batch --batch-size --bs", Wish("--set train.batch={value}")),
+    **_all("--wd --weight-decay", Wish("--set optim.weight_decay={value}")),
+    **_all("--optim --optimizer --optimiser", Wish("--set optim.kind={value}", "kinds are muon and adamw")),
+    **_all("--clip --grad-clip", Wish("--set optim.clip={value}")),
+    **_all("--warmup", Wish("--set optim.warmup={value}", "a fraction of all updates")),
+    **_all("--dropout", Wish("--set model.predictor.dropout={value}")),
+    **_all("--history", Wish("--set model.history={value}")),
+    **_all("--sigreg", Wish("--set loss.sigreg={value}")),
+    **_all("--patience", Wish("--set train.patience={value}", "epochs without a better validation loss")),
+    **_all("--steps --max-steps --num-steps --iterations --iters", Wish("--updates {value}")),
+}
+_TRAINS_WHERE = Wish(why="it runs on the GPU where torch sees one, else on the CPU (`sgjepa doctor` says which)")
+_ON_CPU = _all(_DEVICE, Wish(why="it runs on the CPU; a GPU is used for training"))
+_SIDE_BY_SIDE = _all("--jobs --num-workers --processes --threads", Wish("--workers {value}"))
+_OUT = _all("--output --output-dir --outdir --out-dir --save-dir --dir", Wish("--out {value}"))
+_LAWS_OF_DATA = Wish(why="a dataset says which laws hold: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
+_TESTED_ON = Wish("--dataset datasets/NAME", "made by: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
+FLAGS: dict[str, dict[str, Wish]] = {
+    "train": {
+        **_SETTINGS,
+        **_OUT,
+        **_all(_DEVICE, _TRAINS_WHERE),
+        **_all(
+            "--workers --num-workers --processes --nproc",
+            Wish(why="one process trains; for several: torchrun --nproc-per-node {value} -m sgjepa train RECIPE"),
+        ),
+        **_all("--num-epochs --n-epochs --max-epochs", Wish("--epochs {value}")),
+        **_all("--resume --continue --restart", Wish(why="the same command goes on where it was")),
+        **_all("--gravity --law", _LAWS_OF_DATA),
+        **_all("--world --env", Wish(why="the world is part of the recipe: sgjepa train WORLD_gru")),
+        **_all("--model --method --predictor", Wish(why="the method is part of the recipe: sgjepa train WORLD_METHOD")),
+    },
+    "study": {
+        **_SETTINGS,
+        **_SIDE_BY_SIDE,
+        **_OUT,
+        **_all(_DEVICE, _TRAINS_WHERE),
+        **_all("--epochs", Wish("--set train.epochs={value}")),
+        **_all("--world --env --cells", Wish("--only '{value}_*'", "patterns of the cells' names")),
+    },
+    "data": {
+        **_SIDE_BY_SIDE,
+        **_OUT,
+        **_all("--episodes --num-episodes", Wish("--train-episodes {value}", "and --test-episodes for the test")),
+        **_all("--resolution --img-size --pixels --width --height", Wish("--image-size {value}")),
+        **_all("--world", Wish(why="the world is the first word: sgjepa data {value}")),
+        **_all(_DEVICE, Wish(why="worlds are drawn by the OpenGL that `sgjepa doctor` names")),
+    },
+    "policy": {
+        **_OUT,
+        **_all(_DEVICE, _TRAINS_WHERE),
+        **_all(
+            "--lr --learning-rate --batch --batch-size --epochs",
+            Wish(why="a policy has the settings of its size, mini or paper; its length is --updates"),
+        ),
+        **_all("--steps --max-steps --iterations", Wish("--updates {value}")),
+    },
+    "demo": {
+        **_SIDE_BY_SIDE,
+        **_OUT,
+        **_all(_DEVICE, _TRAINS_WHERE),
+        **_all("--size --updates --epochs", Wish(why="its length is --quick, the usual one, or --long")),
+    },
+    "predict": {**_ON_CPU, **_all("--gravity --law", _TESTED_ON), **_all("--history", Wish("--context {value}"))},
+    "probe": {**_ON_CPU, **_all("--gravity --law", _TESTED_ON), **_all("--kind", Wish("--probe {value}"))},
+    "view": {
+        **_all("--gravity", Wish(why="gravity is moved on the page, with the hand")),
+        **_all("--host", Wish(why="the page is for this machine; from another one: ssh -L 8765:127.0.0.1:8765 HOST")),
+        **_all("--out --output", Wish("--export {value}")),
+        **_ON_CPU,
+    },
+    "preview": {**_all("--mp4", Wish("--video mp4")), **_OUT},
+    "control": {**_SIDE_BY_SIDE, **_OUT, **_all("--gravity --law", _TESTED_ON)},
+    "plan": {**_SIDE_BY_SIDE, **_OUT, **_all("--episodes --trials", Wish("--cases {value}"))},
+    "report": _OUT,
+}
+
+
+def unknown_flags(stage: str, extra: Sequence[str], given: Sequence[str], there: Sequence[str]) -> str:
+    """What to say of arguments that a stage does not know. given: all of its arguments. there: the flags it has."""
+    flags = [word.partition("=")[0] for word in extra if word.startswith("-")]
+    if not flags:
+        return f"unrecognized arguments: {' '.join(extra)}"
+    return "; ".join(_flag(stage, flag, _value(flag, given), there) for flag in dict.fromkeys(flags))
+
+
+def _flag(stage: str, flag: str, value: str | None, there: Sequence[str]) -> str:
+    wish = FLAGS.get(stage, {}).get(flag.lower().replace("_", "-")) or _law(stage, flag)
+    if wish is not None:
+        said = wish.words(value)
+        return f"{stage} has no {flag}{'; ' if said.startswith('type') else ': '}{said}"
+    near = difflib.get_close_matches(flag, there, n=1)
+    return f"{stage} has no {flag}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def _value(flag: str, given: Sequence[str]) -> str | None:
+    """What stands behind the flag."""
+    for place, word in enumerate(given):
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+        if word == flag and place + 1 < len(given) and not given[place + 1].startswith("--"):
+            return given[place + 1]
+    return None
+
+
+def _law(stage: str, flag: str) -> Wish | None:
+    """A law is no flag of its own where datasets are made."""
+    if stage != "data":
+        return None
+    from sgjepa import laws
+
+    name = flag.lstrip("-").replace("-", "_")
+    if name not in laws.LAWS:
+        return None
+    return Wish(f"--law {name}={{value}} for the test, --train-law {name}={{value}}:0.5 for training", "mean and deviation")
+
+
+# --- names of the wrong kind ---------------------------------------------------------------------------------------
+
+
+def instead(error: BaseException, options: Namespace | None) -> BaseException:
+    """The error, or one that says what to type, where a name that was given is known and of another kind."""
+    if options is None or not isinstance(error, InputError) or isinstance(error, MachineError):
+        return error
+    stage = str(getattr(options, "stage", ""))
+    with contextlib.suppress(ImportError):  # an extra is not installed, and with it a registry is not there
+        for name, (flag, advice) in _ARGUMENTS.items():
+            given = getattr(options, name, None)
+            for one in given if isinstance(given, list) else [] if given is None else [given]:
+                if name == "data" and (Path(options.datasets) / str(one)).exists():
+                    continue
+                first = not flag or (name == "dataset" and stage in _FIRST_WORD)
+                if said := advice(str(one), stage, f"sgjepa {stage} " if first else f"{flag} "):
+                    return InputError(f"{said} (see `sgjepa {stage} --help`)")
+    return error
+
+
+def _run(text: str, stage: str, use: str) -> str:
+    """Of a word where a run's folder belongs."""
+    word = _word(text, RUNS)
+    if there := _made(word, use, RUNS, CONFIG):
+        return there
+    if word in zoo.names() and (not zoo.is_policy(word) or stage in ("control", "view")):
+        return f"{word} comes with the package; type: {use}{zoo.PREFIX}{word}"
+    return _untrained(word, f"{use}{RUNS / _first_run(word)}", stage)
+
+
+def _policy(text: str, stage: str, use: str) -> str:
+    """Of a word where a policy's folder, or a run's, belongs."""
+    word = _word(text, POLICIES) or _word(text, RUNS)
+    return _made(word, use, POLICIES, "policy.json") or _run(text, stage, use)
+
+
+def _dataset(text: str, stage: str, use: str) -> str:
+    """Of a word where a dataset's folder belongs."""
+    word = _word(text, DATASETS)
+    if there := _made(word, use, DATASETS, "manifest.json"):
+        return there
+    return _unmade(word, lambda name: f"{use}{DATASETS / name}")
+
+
+def _name_of_data(text: str, stage: str, use: str) -> str:
+    """Of a word where the name of a dataset's folder belongs."""
+    return _unmade(_word(text, DATASETS), lambda name: f"{use}{name}")
+
+
+def _recipe(text: str, stage: str, use: str) -> str:
+    """Of a word where a recipe belongs."""
+    from sgjepa.recipes.training import METHODS, RECIPES, WORLDS
+
+    if text in RECIPES:
+        return ""
+    if text in zoo.names():
+        return f"{text} is trained already; type: sgjepa predict {zoo.PREFIX}{text}, or start a recipe from it with --init"
+    world, dash, size = Path(text).name.rpartition("-")
+    if text in WORLDS:
+        return f"{text} is a world; did you mean {text}_gru? type: {use}{text}_gru (methods: {', '.join(METHODS)})"
+    if dash and f"{world}_gru" in RECIPES:
+        return f"{text} is a dataset; type: {use}{world}_gru --size {size}"
+    return ""
+
+
+def _world(text: str, stage: str, use: str) -> str:
+    """Of a word where a world belongs."""
+    return _unmade(_word(text, DATASETS), None)
+
+
+_ARGUMENTS: dict[str, tuple[str, Callable[[str, str, str], str]]] = {  # by what the parser calls them; "" is a first word
+    "run_folder": ("", _run),
+    "runs": ("", _run),
+    "policies": ("", _policy),
+    "init": ("--init", _run),
+    "recipe": ("", _recipe),
+    "world": ("", _world),
+    "dataset": ("--dataset", _dataset),
+    "data": ("--data", _name_of_data),
+}
+_FIRST_WORD = ("preview", "coverage")  # their dataset is no flag
+
+
+def _word(text: str, usual: Path) -> str:
+    """A name that stands for no file; also one in the folder where such things usually lie."""
+    path = Path(text)
+    return path.name if path.parent in (Path(), usual) and not path.exists() else ""
+
+
+def _first_run(recipe: str) -> str:
+    return f"{recipe}-mini-seed0"
+
+
+def _made(word: str, use: str, folder: Path, record: str) -> str:
+    """What there is under that name, or one that begins with it."""
+    if not word:
+        return ""
+    found = sorted(path.parent for pattern in (word, f"{word}-*") for path in folder.glob(f"{pattern}/{record}"))
+    typed = " or ".join(f"{use}{shlex.quote(str(path))}" for path in found[:_SHOWN])
+    return f"{word} is not a folder; type: {typed}" if typed else ""
+
+
+def _untrained(word: str, then: str, stage: str) -> str:
+    """How to come from a recipe or a world to a run."""
+    from sgjepa.recipes.training import RECIPES, WORLDS
+
+    recipe = f"{word}_gru" if word in WORLDS else word
+    if recipe not in RECIPES:
+        return ""
+    then = then.replace(_first_run(word), _first_run(recipe))
+    made = [f"sgjepa data {world} --size mini" for world in RECIPES[recipe][0] if not (DATASETS / f"{world}-mini").exists()]
+    between = {
+        "report": [f"sgjepa predict {RUNS / _first_run(recipe)}"],
+        "control": [f"sgjepa policy {RUNS / _first_run(recipe)}"],
+    }.get(stage, [])
+    last = f"sgjepa control {POLICIES / _first_run(recipe)}-mini-seed0" if stage == "control" else then
+    kind = "a world" if word in WORLDS else "a recipe"
+    typed = ", then ".join([*made, f"sgjepa train {recipe}", *between, last])
+    return f"{word} is {kind}, and nothing is trained by it here; type: {typed}"
+
+
+def _unmade(word: str, then: Callable[[str], str] | None) -> str:
+    """How to make the dataset of a world, or of a recipe. then: what follows with the dataset's name."""
+    from sgjepa.envs import ENVS
+    from sgjepa.recipes.datasets import SIZES
+    from sgjepa.recipes.training import RECIPES
+
+    world, _, size = word.rpartition("-")
+    if word in RECIPES:
+        worlds, size, kind = RECIPES[word][0], "mini", "a recipe"
+    elif word in ENVS and then is not None:
+        worlds, size, kind = (word,), "mini", "a world"
+    elif world in ENVS and size in SIZES:
+        worlds, kind = (world,), "a dataset's name"
+    else:
+        return ""
+    made = [f"sgjepa data {one} --size {size}" for one in worlds]
+    typed = ", then ".join([*made, *([then(f"{worlds[0]}-{size}")] if then else [])])
+    return f"{word} is {kind}; type: {typed}"
