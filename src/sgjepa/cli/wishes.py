@@ -210,16 +210,16 @@ def _name_of_data(text: str, stage: str, use: str) -> str:
 
 def _recipe(text: str, stage: str, use: str) -> str:
     """Of a word where a recipe belongs."""
-    from sgjepa.recipes.training import METHODS, RECIPES, WORLDS
+    from sgjepa.recipes.training import METHODS, recipes, worlds
 
-    if text in RECIPES:
+    if text in recipes():
         return ""
     if text in zoo.names():
         return f"{text} is trained already; type: sgjepa predict {zoo.PREFIX}{text}, or start a recipe from it with --init"
     world, dash, size = Path(text).name.rpartition("-")
-    if text in WORLDS:
+    if text in worlds():
         return f"{text} is a world; did you mean {text}_gru? type: {use}{text}_gru (methods: {', '.join(METHODS)})"
-    if dash and f"{world}_gru" in RECIPES:
+    if dash and f"{world}_gru" in recipes():
         return f"{text} is a dataset; type: {use}{world}_gru --size {size}"
     return ""
 
@@ -263,19 +263,21 @@ def _made(word: str, use: str, folder: Path, record: str) -> str:
 
 def _untrained(word: str, then: str, stage: str) -> str:
     """How to come from a recipe or a world to a run."""
-    from sgjepa.recipes.training import RECIPES, WORLDS
+    from sgjepa.recipes.training import recipes, worlds
 
-    recipe = f"{word}_gru" if word in WORLDS else word
-    if recipe not in RECIPES:
+    recipe = f"{word}_gru" if word in worlds() else word
+    if recipe not in recipes():
         return ""
     then = then.replace(_first_run(word), _first_run(recipe))
-    made = [f"sgjepa data {world} --size mini" for world in RECIPES[recipe][0] if not (DATASETS / f"{world}-mini").exists()]
+    made = [
+        f"sgjepa data {world} --size mini" for world in recipes()[recipe][0] if not (DATASETS / f"{world}-mini").exists()
+    ]
     between = {
         "report": [f"sgjepa predict {RUNS / _first_run(recipe)}"],
         "control": [f"sgjepa policy {RUNS / _first_run(recipe)}"],
     }.get(stage, [])
     last = f"sgjepa control {POLICIES / _first_run(recipe)}-mini-seed0" if stage == "control" else then
-    kind = "a world" if word in WORLDS else "a recipe"
+    kind = "a world" if word in worlds() else "a recipe"
     typed = ", then ".join([*made, f"sgjepa train {recipe}", *between, last])
     return f"{word} is {kind}, and nothing is trained by it here; type: {typed}"
 
@@ -284,11 +286,11 @@ def _unmade(word: str, then: Callable[[str], str] | None) -> str:
     """How to make the dataset of a world, or of a recipe. then: what follows with the dataset's name."""
     from sgjepa.envs import ENVS
     from sgjepa.recipes.datasets import SIZES
-    from sgjepa.recipes.training import RECIPES
+    from sgjepa.recipes.training import recipes
 
     world, _, size = word.rpartition("-")
-    if word in RECIPES:
-        worlds, size, kind = RECIPES[word][0], "mini", "a recipe"
+    if word in recipes():
+        worlds, size, kind = recipes()[word][0], "mini", "a recipe"
     elif word in ENVS and then is not None:
         worlds, size, kind = (word,), "mini", "a world"
     elif world in ENVS and size in SIZES:
