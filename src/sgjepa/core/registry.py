@@ -12,6 +12,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from sgjepa.core.errors import InputError, one_line, unknown
@@ -94,8 +95,8 @@ def note(module: str) -> None:
 
 def modules() -> tuple[str, ...]:
     """What a worker process has to import to know as much as this one. The main program is imported by Python itself."""
-    main = sys.modules.get("__main__")
-    if "__main__" in _imported and not hasattr(main, "__file__"):
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if "__main__" in _imported and not (main and Path(main).is_file()):
         raise InputError(
             "what was registered in a notebook or a shell cannot be seen by worker processes: put it into a module and "
             "import that, or work in one process (workers=1)"
