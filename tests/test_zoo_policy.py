@@ -128,7 +128,7 @@ def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(model
         blind = card().blind
         assert blind
         share = f"{100 * blind.regions['all'].mean:.0f}"
-        assert tab.run("document.querySelector('#success text.blind').textContent") == f"arm's pose alone {share} %"
+        assert tab.run("document.querySelector('#success text.blind').textContent") == f"blind arm {share} %"
         assert "sees nothing" in tab.run("document.querySelector('#shares li:last-child').textContent")
         inside = """(() => { const own = document.querySelector('#success line.blind').getBoundingClientRect();
           const grid = [...document.querySelectorAll('#success .grid')].map((one) => one.getBoundingClientRect());

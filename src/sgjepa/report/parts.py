@@ -22,8 +22,9 @@ def text(sentence: str) -> str:
 
 
 def answer(sentences: Sequence[str]) -> str:
-    """The sentences that a page is for."""
-    return f'<p class="answer">{text(" ".join(sentences))}</p>'
+    """The sentences that a page is for, the first of them large."""
+    first, *others = sentences
+    return f'<p class="answer">{text(first)}</p>' + (f"<p>{text(' '.join(others))}</p>" if others else "")
 
 
 def number(value: object, form: str = "") -> str:

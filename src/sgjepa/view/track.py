@@ -17,7 +17,6 @@ import numpy as np
 from sgjepa.control.closed_loop import driving
 from sgjepa.control.fleet import Fleet, Outcome
 from sgjepa.control.policy import Policy, pictures_in
-from sgjepa.control.policy_record import POSE
 from sgjepa.control.records import SPLIT
 from sgjepa.control.simple import Demonstrator
 from sgjepa.control.start import Start
@@ -25,7 +24,7 @@ from sgjepa.core import config
 from sgjepa.core.colours import GREY
 from sgjepa.data.seeds import episode_seed
 from sgjepa.envs.world import World
-from sgjepa.results.control import REFERENCES, WITHOUT_PICTURES
+from sgjepa.results.control import REFERENCES
 from sgjepa.view.coverage import coverage
 from sgjepa.view.pilot import Pilot
 from sgjepa.view.question import Choice, Question
@@ -175,7 +174,7 @@ def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str
 def _blind(pilots: Sequence[Pilot]) -> dict[str, Any] | None:
     """How often an arm succeeds that sees nothing but its own pose, as a card tells it: what sight has to surpass."""
     found = next((one.blind for one in pilots if one.blind is not None), None)
-    return None if found is None else {"label": WITHOUT_PICTURES[POSE], **_rounded(config.to_dict(found))}
+    return None if found is None else _rounded(config.to_dict(found))
 
 
 def _opening(pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ export function makeSuccess(root, list) {
         svg.prepend(band);
       }
       if (blind) {
-        const at = y(blind.regions.all.mean), text = `${blind.label} ${percent(blind.regions.all.mean)}`;
+        const at = y(blind.regions.all.mean), text = `blind arm ${percent(blind.regions.all.mean)}`;
         draw(svg, "line", { class: "blind", x1: box.left, x2: box.width - box.right, y1: at, y2: at });
         draw(svg, "text", { class: "tick blind", x: box.width - box.right - 4, y: at - 5, "text-anchor": "end" }, text);
       }
@@ -71,7 +71,7 @@ function blindItem(blind) {
   const row = document.createElement("li"), dash = document.createElement("span"), strong = document.createElement("b"), one = blind.regions.all;
   dash.className = "dash";
   strong.textContent = percent(one.mean);
-  row.append(dash, `${blind.label}: `, strong, ` of all episodes (${Math.round(100 * one.low)} to ${Math.round(100 * one.high)}, ${one.episodes} episodes). A blind policy, which is told the law and its own pose and sees nothing: the baseline that sight must beat.`);
+  row.append(dash, "blind arm: ", strong, ` of all episodes (${Math.round(100 * one.low)} to ${Math.round(100 * one.high)}, ${one.episodes} episodes). A policy that is told the law and its own pose and sees nothing: the baseline that sight must beat.`);
   return row;
 }
 
