@@ -100,9 +100,10 @@ def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not
     kept = tmp_path / "kept"
     kept.mkdir()
     made = files.provenance()
-    for i, (seeds, updates) in enumerate([(1, None), (3, None), (5, 10)]):
+    trials = [(1, None, {}), (3, None, {}), (5, 10, {}), (6, None, {"optim.lr": "1"})]
+    for i, (seeds, updates, settings) in enumerate(trials):
         row = claim(Interval(-0.1 * seeds, -0.2 * seeds, -0.05, 9), seeds)
-        record = ClaimsRecord("predictors", "mini", updates, f"sgjepa study predictors --seeds {seeds}", (row,), made)
+        record = ClaimsRecord("predictors", "mini", updates, f"sgjepa study --seeds {seeds}", (row,), made, settings)
         files.write_bytes(kept / f"{i}.json", records.to_bytes(record))
     ((record, row),) = best(read_claims([kept]))["below_lewm"]
     assert (row.seeds, record.updates) == (3, None)

@@ -166,6 +166,9 @@ def test_an_error_about_something_else_is_not_hidden(capsys: pytest.CaptureFixtu
     Path("square").mkdir()
     assert cli.main(["preview", "square"]) == faults.INPUT
     assert "square is a world" not in capsys.readouterr().err, "it is a folder too"
+    a_run("none")
+    assert cli.main(["report", "runs/none", "--data", "square"]) == faults.INPUT
+    assert "runs/none has not been evaluated" in capsys.readouterr().err
     a_dataset("square-mini")
     assert cli.main(["train", "square_gru", "--data", "square-mini"]) == faults.INPUT
     assert "datasets/square-mini/manifest.json is not of format" in capsys.readouterr().err

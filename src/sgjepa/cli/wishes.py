@@ -171,8 +171,8 @@ def instead(error: BaseException, options: Namespace | None) -> BaseException:
         for name, (flag, advice) in _ARGUMENTS.items():
             given = getattr(options, name, None)
             for one in given if isinstance(given, list) else [] if given is None else [given]:
-                if name == "data" and (Path(options.datasets) / str(one)).exists():
-                    continue
+                if name == "data" and (stage != "train" or (Path(options.datasets) / str(one)).exists()):
+                    continue  # a report's is the name of an evaluation
                 first = not flag or (name == "dataset" and stage in _FIRST_WORD)
                 if said := advice(str(one), stage, f"sgjepa {stage} " if first else f"{flag} "):
                     return InputError(f"{said} (see `sgjepa {stage} --help`)")
