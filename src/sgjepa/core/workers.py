@@ -19,11 +19,16 @@ from sgjepa.core.errors import MachineError
 _GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is gone
 
 
+def executor(workers: int) -> ProcessPoolExecutor:
+    """So many processes, which know what was registered in this one. Every pool of the package comes from here."""
+    # spawn: neither Lance nor an OpenGL context survives a fork
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin, initargs=(registry.modules(),))
+
+
 @contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
-    # spawn: neither Lance nor an OpenGL context survives a fork
-    made = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin, initargs=(registry.modules(),))
+    made = executor(workers)
     try:
         yield made
     except BrokenProcessPool as error:

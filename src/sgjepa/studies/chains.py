@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import sys
 import traceback
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from sgjepa.core import faults, machine, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.progress import progress
-from sgjepa.core.workers import end, submit, watch_parent
+from sgjepa.core.workers import end, executor, submit
 from sgjepa.studies.remaining import Remaining
 from sgjepa.training.run import Run
 
@@ -67,8 +66,7 @@ def run_chains(chains: Sequence[Chain], datasets: Path, workers: int | None = No
     workers = min(len(chains), workers or machine.cores())
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(max(1, machine.cores() // workers))  # what the processes start with
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=watch_parent)
+    pool = executor(workers)
     total = sum(chain.updates for chain in chains)
     try:
         left, working = list(chains), _submit(chains, chains, pool, datasets)
