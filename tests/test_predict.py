@@ -553,4 +553,5 @@ def test_a_probe_that_stops_early_says_why(capsys: pytest.CaptureFixture[str]) -
     x, y = torch.randn(2, 64, 4, generator=torch.Generator().manual_seed(0))  # nothing to learn
     _, curve = fit(ProbeConfig(window=1, hidden=(64,), epochs=200, patience=2, lr=0.1), x, y, x[:9].flip(0), y[:9], "probe")
     assert len(curve) < 200
-    assert re.search(rf"{len(curve)}/200 .*, stopped: no better for 2 epochs\]\s*$", capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"probe: {len(curve)} of 200 epochs, .*, stopped: no better for 2 epochs\n", said)
