@@ -8,13 +8,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from sgjepa import cli, laws
+from sgjepa import cli
 from sgjepa.cli import install
 from sgjepa.core import machine
 from sgjepa.envs import ENVS
@@ -184,6 +183,11 @@ def test_the_commands_in_the_documents_run(whole: bool, tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+def test_the_index_of_the_documents_says_which_commands_are_run() -> None:
+    (said,) = re.findall(r"Of the `sgjepa` commands, those of (.*?) are run", (ROOT / "docs" / "README.md").read_text())
+    assert re.findall(r"`(\w+)`", said) == [stage for stage in STAGES if stage not in ELSEWHERE]
+
+
 def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "few" / "square-mini"
     arguments = ["data", "square", "--train-episodes", "20", "--test-episodes", "25", "--out", str(out)]
@@ -202,19 +206,3 @@ def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.Capt
     with Image.open(out / "preview/contact_sheet.png") as sheet:
         picture = np.asarray(sheet)
     assert (np.abs(picture.astype(int)[..., 0] - picture[..., 1]) > 80).sum() > 5000, "the sheet shows no red body"
-
-
-@pytest.mark.opengl
-def test_the_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here.
-
-    README's run in test_readme.py.
-    """
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets" / "square-mini").symlink_to(finished)
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        names: dict[str, object] = {"__name__": "document"}
-        with mock.patch.dict(laws.LAWS), mock.patch.dict(ENVS):  # what a reader adds is not there for other tests
-            for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-                exec(compile(block, str(path), "exec", dont_inherit=True), names)
