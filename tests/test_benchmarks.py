@@ -25,6 +25,7 @@ SMALL = {
     "frame.py": "--worlds arm_catcher_ball --steps 3",
     "view.py": "--drags 2 --rounds 1 --models approach_ball_sg_jepa",
     "conventional.py": "--rounds 1 --times 1 --sizes 16",
+    "import_time.py": "--rounds 1",
     "experts.py": "--worlds arm_catcher_ball --train 1 --episodes 1 --workers 2",
 }
 

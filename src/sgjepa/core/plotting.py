@@ -79,7 +79,8 @@ def forecasts(
                 axis.plot(time, values[name], color=looks[called][0], linewidth=1.8, label=called)
             axis.axvline(0.0, color=GREY, linewidth=0.8)
             axis.set(xlabel="time after the last true frame (s)", ylabel=f"{name} ({unit})" if unit else name)
-            axis.legend()
+        shown = {line.get_label(): line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]}
+        figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=4)  # no place within is free of lines
     return figure
 
 

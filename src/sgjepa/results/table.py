@@ -50,7 +50,7 @@ class About:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """A small table to print, to show in a notebook, or to work on. rows: by column."""
 
@@ -65,6 +65,9 @@ class Answer:
         return "\n".join(
             [lines[0], "  ".join("-" * width for width in widths), *lines[1:], *([self.note] if self.note else [])]
         )
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
