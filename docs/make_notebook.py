@@ -49,6 +49,7 @@ def tidied(notebook: NotebookNode) -> NotebookNode:
 
 
 def main() -> None:
+    """Run all of it and write it back."""
     with tempfile.TemporaryDirectory() as folder:
         notebook = tidied(executed(Path(folder)))
     nbformat.write(notebook, NOTEBOOK)

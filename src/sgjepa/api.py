@@ -53,9 +53,17 @@ __all__ = [
 
 
 def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
-    """A finished model or policy: `zoo:NAME` for one that comes with the package, or the folder of a run or policy.
+    """Open a trained world model, or a trained policy.
 
-    A model knows its laws, history, probe, decoder and device, and imagines: see `sgjepa.evaluation.loaded.Model`.
+    source: `zoo:NAME` for one that comes with the package (`sgjepa zoo` lists them), or the folder of a run or policy.
+    device: where a model computes, such as "cpu" or "cuda".
+
+    A world model comes back as a `Model`; a policy as what `simulate` takes as its `policy`. Nothing is written.
+
+        import sgjepa
+
+        model = sgjepa.load("zoo:approach_ball_sg_jepa")
+        print(model.laws, model.history, model.image_size)
     """
     need_torch()
     machine.prepare()
@@ -71,9 +79,14 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
 
 
 def make(world: str, law: Mapping[str, float] | None = None, **options: Any) -> Env:
-    """The Gymnasium environment of a world. law: what holds where `reset` is given none.
+    """The Gymnasium environment of a world.
 
-    options: of the constructor, such as `image_size`, `render_mode` and what the world itself offers.
+    world: its name, such as "square" or "approach_ball".
+    law: values by name that hold where `reset` is given none, such as {"gravity": 3.7} in m/s²; positive pulls down.
+    options: of the environment, such as `image_size` in pixels, `render_mode` and what the world itself offers.
+
+        env = sgjepa.make("approach_ball", law={"gravity": 3.7}, image_size=64)
+        frame, info = env.reset(seed=0)  # (64, 64, 3) uint8
     """
     kind = envs.find(world)
     try:
@@ -100,11 +113,18 @@ def simulate(
     policy: str | Policy | Callable[[np.ndarray], Any] | Sequence[Any] | np.ndarray | None = None,
     **options: Any,
 ) -> Episode:
-    """One episode of a world, or of an environment that `make` made.
+    """Run one episode in the simulator.
 
-    law: by name; what it does not name is as the environment has it. seed: of the beginning. policy: who drives: None for
-    the world's own demonstrator; the name of a policy, such as "random" or "still"; what `load` returns for a policy; a
-    function from a picture (H, W, 3) to a control (A,); or the controls themselves, (T, A) or (T - 1, A).
+    world: the name of a world, or an environment that `make` made.
+    law: values by name; what it does not name is as the environment has it.
+    seed: fixes how the episode begins.
+    policy: who drives. None: the world's own demonstrator. A name: "random", "still" or one that you registered. What
+        `load` returned for a policy. A function from a picture (H, W, 3) to a control (A,). Or the controls themselves,
+        (T, A) or (T - 1, A), T being the episode's frames.
+    options: of the environment, as `make` takes them, where `world` is a name.
+
+        episode = sgjepa.simulate("approach_ball", law={"gravity": 16.0}, seed=3, image_size=64)
+        print(episode.frames.shape, episode.states["z"][:3])
     """
     env = make(world, **options) if isinstance(world, str) else cast(Env, world.unwrapped)
     try:
@@ -164,13 +184,20 @@ def train(
     decoder: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Train a world model, and return it; interrupted, the same call goes on where it was.
+    """Train a world model, and return it. Interrupted, the same call goes on where it was.
 
-    recipe: a method, such as "sg_jepa", "lewm" or one you registered; a name such as "square_gru"; or a `Run`.
-    data: a dataset, or several of one kind that are trained on together. out: the run's folder (default: runs/NAME).
-    size: mini, small or paper. updates: instead of the recipe's own number. init: a model to start from.
-    decoder: also train a picture decoder; the model is the same with and without. settings: fields of the config by their
-    path, such as {"optim.lr": 1e-3, "train.batch": 32}.
+    recipe: a method, such as "sg_jepa", "lewm" or one you registered; a recipe of the command line, such as "square_gru";
+        or a `sgjepa.training.run.Run`.
+    data: a dataset or its folder, or several that are trained on together.
+    out: the run's folder (default: runs/NAME-SIZE-seedSEED). It keeps weights, measurements and settings.
+    size: "mini" takes minutes on two CPU cores, "small" half an hour; "paper" is for GPUs.
+    seed: of the first weights and of the order of the data.
+    updates: of the weights, instead of the recipe's own number.
+    init: a model, a run's folder or `zoo:NAME` to start from, instead of random weights.
+    decoder: also train a picture decoder, to look at what is imagined; the model is the same with and without.
+    settings: fields of the run's config by their path, such as {"optim.lr": 1e-3, "train.batch": 20}.
+
+        mine = sgjepa.train("sg_jepa", "datasets/square-mini", updates=2, out="runs/mine")  # two, only to try it
     """
     need_torch()
     machine.prepare()
@@ -225,13 +252,23 @@ def evaluate(
     name: str | None = None,
     seed: int = 0,
 ) -> Results:
-    """Forecast every held-out episode of a dataset, beside the baselines, and return the errors of every step.
+    """Forecast every held-out episode of a dataset, and return the errors of every step, beside those of baselines.
+
+    The model sees the first true frames of each episode and goes on alone, with the true controls and law. A probe, fitted
+    on the training episodes, reads physical states from what it imagines; they are compared with the true ones.
 
     model: what `load` or `train` returned, the folder of a run, `zoo:NAME`, or any torch module with the four functions
-    encode, condition, predict and features (sgjepa/models/base.py says their shapes). The model is given `context` true
-    frames, 20 where episodes are long enough; its states are read by a probe that is fitted on the training episodes.
-    split: "test", or "validation" for the training episodes that no training sees. history: H, for a module of your own.
-    name, seed: what the results call it (default: its own name and the seed of its training).
+        `encode`, `condition`, `predict` and `features`, whose shapes are in [Add a model](add_a_model.md).
+    data: a dataset or its folder.
+    split: "test", or "validation" for the training episodes that no training sees.
+    context: true frames that are given (default: 20, or half of an episode that is shorter than 40 frames).
+    steps: how many steps are forecast (default: to the end of the episode).
+    probe: "mlp", the paper's small network, or "linear".
+    history: H, the latents that a prediction sees, for a module of your own.
+    name: what the results call it (default: its method).
+    seed: of its training, for a module of your own; a `Model` knows it.
+
+        results = sgjepa.evaluate(mine, "datasets/square-mini", probe="linear", name="mine")
     """
     need_torch()
     machine.prepare()
@@ -286,8 +323,13 @@ def _caller() -> str:
 
 
 def register_world(env: type[Env]) -> type[Env]:
-    """Add a world: a class derived from `sgjepa.envs.base.Env`. It is then known by `env.world.name` to data, training,
-    evaluation and every command, and to Gymnasium by its id. Also usable as a decorator."""
+    """Add a world, also as a decorator: then data, training, evaluation and Gymnasium know it.
+
+    env: a class derived from `sgjepa.envs.base.Env`; its `world` says the name and the Gymnasium id
+        ([Add an environment](add_an_environment.md)).
+
+    The class comes back as it is.
+    """
     envs.register(env, _caller())
     return env
 
@@ -301,10 +343,14 @@ def register_law(
     several: str = "",
     limit: float = float("inf"),
 ) -> Law:
-    """Add a law: a physical parameter that differs between episodes.
+    """Add a law: a physical parameter that holds for an episode and differs between episodes ([Add a law](add_a_law.md)).
 
-    apply: sets a value in a `mujoco.MjModel`, in place; None for laws of recordings alone. limit: |value| beyond it is
-    refused. symbol, several: how text calls a value and values of it.
+    name: what it is called wherever a law is given or read, such as "viscosity".
+    apply: a function that sets a value in a `mujoco.MjModel`, in place; None for a law that only recordings have.
+    unit: of its values, such as "Pa s"; "1" for a pure number.
+    symbol: how text calls a value of it.
+    several: how text calls several values of it, such as "gravities".
+    limit: a value whose absolute value is greater is refused.
     """
     law = Law(name, unit, apply or _only_recorded, limit, symbol, several)
     laws.LAWS.register(name, law, _caller())
@@ -316,10 +362,12 @@ def _only_recorded(model: Any, value: float) -> None:
 
 
 def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe | None = None) -> type[PredictorConfig]:
-    """Add a predictor: a frozen dataclass whose `build(latent, history)` returns a module z, c (B, t, D) -> (B, t, D).
+    """Add a predictor of latents, and a method that trains SG-JEPA with it ([Add a model](add_a_model.md)).
 
-    It is then trained as SG-JEPA with that predictor, by the method `name` in every world. recipe: (world, size) -> Run,
-    instead of the recipe of the GRU with this predictor in its place.
+    name: of the method, as `train` and the commands take it.
+    config: a frozen dataclass with the predictor's settings, whose `build(latent, history)` returns a torch module from
+        latents z and conditions c, (B, t, D) each, to the next latents (B, t, D).
+    recipe: a function of world and size that returns a `Run` (default: the GRU's recipe with this predictor).
     """
     need_torch()
     machine.prepare()
@@ -333,7 +381,12 @@ def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe 
 
 
 def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Config]:
-    """Add a world model: a frozen dataclass that follows `sgjepa.models.base.Config`. recipe: (world, size) -> Run."""
+    """Add a world model, and a method that trains it ([Add a model](add_a_model.md)).
+
+    name: of the method, as `train` and the commands take it.
+    config: a frozen dataclass with its settings that follows `sgjepa.models.base.Config`: `build()` returns the model.
+    recipe: a function of world and size that returns a `Run` with that config.
+    """
     need_torch()
     machine.prepare()
     from sgjepa.models.registry import MODELS
@@ -346,7 +399,12 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
 
 
 def register_policy(name: str, policy: Callable[[World], Policy]) -> Callable[[World], Policy]:
-    """Add a policy that needs no training: a function of the world that returns an object with `reset` and `act`."""
+    """Add a policy that needs no training; `simulate` and `sgjepa control` then know it by name.
+
+    name: what it is called.
+    policy: a function of the world's description that returns an object with `reset` and `act`, as
+        `sgjepa.control.policy.Policy` says.
+    """
     from sgjepa.control.simple import SIMPLE
 
     SIMPLE.register(name, policy, _caller())

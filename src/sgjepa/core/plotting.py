@@ -79,8 +79,9 @@ def forecasts(
                 axis.plot(time, values[name], color=looks[called][0], linewidth=1.8, label=called)
             axis.axvline(0.0, color=GREY, linewidth=0.8)
             axis.set(xlabel="time after the last true frame (s)", ylabel=f"{name} ({unit})" if unit else name)
-        shown = {line.get_label(): line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]}
-        figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=4)  # no place within is free of lines
+        shown = {str(line.get_label()): line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]}
+        # above the panels, where no line is in its way
+        figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=4)
     return figure
 
 

@@ -50,19 +50,32 @@ def columns_of(widths: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Episode:
-    """What one run of an environment leaves behind. T frames."""
+    """What one run of an environment leaves behind: T frames and what held at each.
 
-    frames: np.ndarray  # (T, H, W, 3) uint8
-    state: np.ndarray  # (T, S) float32
-    control: np.ndarray  # (T, A) float32
-    phys: np.ndarray  # (P,) float32
+    frames: pictures (T, H, W, 3) uint8.
+    state: (T, S) float32, what each frame shows, in the units that [Worlds](worlds.md) names.
+    control: (T, A) float32; row t acts between frame t and frame t + 1.
+    phys: (P,) float32, constants of the episode.
+    law: values by name.
+    reward: (T,) float32, of the step that led to the frame; 0 at frame 0.
+    success: whether the task was solved, in a world that has one.
+    seed: what fixed the beginning.
+    records: more that the world notes at each frame, by name, (T, R) float32 each.
+    labels: the world's words for the whole episode.
+    names: of the state's columns.
+    """
+
+    frames: np.ndarray
+    state: np.ndarray
+    control: np.ndarray
+    phys: np.ndarray
     law: dict[str, float]
-    reward: np.ndarray  # (T,) float32: of the step that led to the frame, 0 at frame 0
+    reward: np.ndarray
     success: bool
     seed: int
-    records: dict[str, np.ndarray] = field(default_factory=dict)  # (T, R) float32 each
+    records: dict[str, np.ndarray] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    names: tuple[str, ...] = ()  # of the state's columns
+    names: tuple[str, ...] = ()
 
     @property
     def states(self) -> dict[str, np.ndarray]:

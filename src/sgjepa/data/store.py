@@ -7,6 +7,7 @@ episodes. After that nobody downstream checks again.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,14 @@ from sgjepa.laws import Grid, Sampler
 
 @dataclass(frozen=True)
 class Dataset:
-    """A finished dataset: its settings and its two splits."""
+    """Episodes on disk, in two parts: to train on and held out.
+
+    path: its folder.
+    manifest: what was written, with digests.
+    settings: of its making: world, size of the pictures, laws.
+    train: the training episodes, a `Split`; a tenth of them is kept for validation, and no training sees it.
+    test: the held-out episodes, a `Split`.
+    """
 
     path: Path
     manifest: Manifest
@@ -40,12 +48,32 @@ class Dataset:
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
-        """The dataset in a folder. verify: compare every file with its digest, about 1 s per GB."""
+        """The dataset in a folder that `sgjepa data` or `Dataset.from_arrays` made.
+
+        path: the folder.
+        verify: compare every file with its digest, about 1 s per GB.
+
+            data = sgjepa.Dataset.open("datasets/square-mini")
+            print(data.train.episodes, data.train.laws, data.test.law[:3])
+        """
         return open_dataset(path, verify)
 
     @staticmethod
     def from_arrays(out: str | Path, frames: Any, control: Any = None, state: Any = None, **more: Any) -> Dataset:
-        """Write recordings as a dataset and open it; `sgjepa.data.arrays.from_arrays` says what `more` may be."""
+        """Write recordings of your own as a dataset, and open it: N episodes of T frames, A controls, S numbers of state.
+
+        out: the folder to write.
+        frames: pictures (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3).
+        control: (N, T, A), what acts between a frame and the next; None where nobody drives.
+        state: (N, T, S), or by name, each (N, T) or (N, T, k); probes read it. None where nobody knows it.
+        more: `law`: by name, a number for all episodes or (N,). `fps`: frames in a second, 16 if not said. `world`: what
+            was recorded; one of ours, whose names then hold, or a name of your own. `test`: the share of episodes to hold
+            out, 0.2 if not said, or their numbers. Others, such as names and units: `sgjepa.data.arrays.from_arrays`.
+
+            few = data.train.pixels([0, 1, 2, 3, 4])  # (5, T, H, W, 3)
+            states = data.train.state[:5]
+            sgjepa.Dataset.from_arrays("datasets/mine", few, state=states, law={"gravity": 4.0}, test=0.4)
+        """
         from sgjepa.data.arrays import from_arrays
 
         return from_arrays(out, frames, control, state, **more)
@@ -89,7 +117,13 @@ def _verify(folder: Path, written: dict[str, str]) -> None:
 
 
 class Split:
-    """The episodes of one split. N episodes of T frames; arrays are read when first asked for."""
+    """One part of a dataset: N episodes of T frames. Arrays are read when they are first asked for.
+
+    episodes: N.
+    frames: T.
+    laws: names of the laws, in the order of `law`.
+    picture: height, width and channels of a frame.
+    """
 
     def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: World):
         """spec: what the world of these episodes declares."""
@@ -109,7 +143,7 @@ class Split:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The schema's metadata: names, units, codec, world."""
+        """What stands beside the rows: names and units of the columns, how pictures are packed, the world."""
         return dict(self._about)
 
     def _check(self) -> None:
@@ -147,17 +181,17 @@ class Split:
 
     @cached_property
     def state(self) -> np.ndarray:
-        """(N, T, S); S is 0 where nobody recorded it"""
+        """(N, T, S) float32, what each frame shows; S is 0 where nobody recorded it."""
         return self._vectors("state")
 
     @cached_property
     def control(self) -> np.ndarray:
-        """(N, T, A); A is 0 in a world that nobody drives"""
+        """(N, T, A) float32, what acts between a frame and the next; A is 0 in a world that nobody drives."""
         return self._vectors("control")
 
     @cached_property
     def phys(self) -> np.ndarray:
-        """(N, P); P is 0 where nobody recorded it"""
+        """(N, P) float32, constants of an episode; P is 0 where nobody recorded them."""
         return self._vectors("phys")[:, 0]
 
     def _vectors(self, column: str) -> np.ndarray:
@@ -168,7 +202,7 @@ class Split:
 
     @cached_property
     def law(self) -> np.ndarray:
-        """(N, L), in the order of `laws`; L is 0 in a world without laws"""
+        """(N, L) float32, in the order of `laws`; L is 0 in a world without laws."""
         if not self.laws:
             return np.zeros((self.episodes, 0), np.float32)
         columns = [self._array(name) for name in self.laws]
@@ -182,11 +216,14 @@ class Split:
 
     @cached_property
     def reward(self) -> np.ndarray:
-        """(N, T): of the step that led to each frame, 0 at frame 0"""
+        """(N, T) float32, of the step that led to each frame; 0 at frame 0."""
         return self._array("reward")
 
     def record(self, name: str) -> np.ndarray:
-        """(N, T, R): one of the world's records, in the order that `about["records"]` names"""
+        """(N, T, R) float32: what else the world notes at each frame.
+
+        name: of the record; `about["records"]` lists them, with names and units of the R numbers.
+        """
         if name not in self._records:
             known = self._about.get("records", {})
             if name not in known:
@@ -196,11 +233,14 @@ class Split:
 
     @cached_property
     def success(self) -> np.ndarray:
-        """(N,) bool"""
+        """(N,) bool: whether the task was solved."""
         return np.array([note["success"] for note in self._notes])
 
     def label(self, name: str) -> np.ndarray:
-        """(N,) str: one of the world's words for a whole episode"""
+        """(N,) str: the world's word for each episode.
+
+        name: of the label; `about["labels"]` lists them.
+        """
         known = self._about.get("labels", {})
         if name not in known:
             raise unknown(f"label of {self.folder}", name, known)
@@ -213,12 +253,20 @@ class Split:
         return [json.loads(text.as_py()) for text in rows]
 
     def metadata(self, number: int) -> dict[str, Any]:
-        """The per-episode JSON: the seed for `Env.reset`, laws, success, labels."""
+        """What is known of a whole episode: the seed for `reset`, laws, success, labels.
+
+        number: of the episode, from 0.
+        """
         row = self._read(["episode_metadata"], np.array([number]))
         return dict(json.loads(row["episode_metadata"][0].as_py()))
 
-    def pixels(self, numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Decoded frames of the episodes, (len(numbers), T, H, W, 3) uint8; straight into `out` if it is given."""
+    def pixels(self, numbers: Sequence[int] | np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Pictures of some episodes, (n, T, H, W, 3) uint8.
+
+        numbers: of the n episodes, from 0.
+        out: an array of that shape to write into, instead of a new one.
+        """
+        numbers = np.asarray(numbers)
         packed = self._read(["pixels"], numbers)["pixels"]
         frames = np.empty((len(numbers), self.frames, *self.picture), np.uint8) if out is None else out
         for row, content in enumerate(packed):

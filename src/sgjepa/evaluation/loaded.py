@@ -41,9 +41,15 @@ STEPS = 44  # predictions from there on, where no episode says how long it is
 class Forecast:
     """What a model imagines after its last true frame, n steps long, and how far that is from the truth.
 
-    states: by name, (n,) each, as the probe reads them; empty without a probe. frames: (n, h, w, 3) uint8, None without a
-    decoder. latents: (context + n, ...), the given ones first. errors: by metric, (n,) each; empty without a truth.
-    truth: the true states by name, (n,) each; None if they are not known. law: what the model was told.
+    context: how many true frames the model was given.
+    law: what it was told, by name.
+    latents: (context + n, ...), the given ones first.
+    states: what the probe reads from the imagined latents, by name, (n,) each; empty without a probe.
+    frames: imagined pictures (n, h, w, 3) uint8; None without a decoder.
+    errors: by metric, (n,) each, such as "position_l2" in the world's unit of length; empty without a truth.
+    truth: the true states by name, (n,) each; None if they are not known.
+    frame_dt: seconds from one frame to the next.
+    units: of states, by name.
     """
 
     context: int
@@ -58,6 +64,7 @@ class Forecast:
 
     @property
     def steps(self) -> int:
+        """n, the steps that were imagined."""
         return len(self.latents) - self.context
 
     @property
@@ -66,7 +73,13 @@ class Forecast:
         return np.arange(1, self.steps + 1) * self.frame_dt
 
     def plot(self, *names: str, others: Mapping[str, Forecast] | None = None) -> Figure:
-        """States or errors against time, a panel each; without a name all positions. others: more forecasts, by label."""
+        """A matplotlib figure of states or errors against time, a panel each, with the truth where it is known.
+
+        names: of states or metrics (default: the first three states).
+        others: more forecasts of the same episode by label, drawn into the same panels.
+
+            forecast.plot("z").savefig("height.png")
+        """
         need_matplotlib()
         from sgjepa.core.plotting import forecasts
 
@@ -87,14 +100,24 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Model:
-    """A finished run, opened: its network, what it was trained on and under which laws, its probe and its decoder."""
+    """A trained world model.
+
+    name: of its folder.
+    folder: where it was read from.
+    run: the settings that it was trained with.
+    net: the torch module.
+    world: the description of the world that it was trained in.
+    laws: names of the laws that it is told, in order.
+    probe: reads named states from its latents; None if none was fitted.
+    decoder: draws its latents; None if none was trained.
+    """
 
     name: str
     folder: Path
     run: Run
     net: WorldModel
     world: World
-    laws: tuple[str, ...]  # that it is told, in order
+    laws: tuple[str, ...]
     probe: Fitted | None
     decoder: Decoder | None
 
@@ -115,10 +138,11 @@ class Model:
 
     @property
     def device(self) -> torch.device:
+        """Where it computes."""
         return next(self.net.parameters()).device
 
     def to(self, device: str | torch.device) -> Model:
-        """The same model, moved to a device in place."""
+        """The same model, moved to a device in place, such as "cuda"."""
         for part in (self.net, self.decoder, None if self.probe is None else self.probe.probe):
             if part is not None:
                 part.to(device)
@@ -126,7 +150,12 @@ class Model:
 
     @torch.inference_mode()
     def encode(self, frames: Any) -> Tensor:
-        """Pictures (T, h, w, 3) or (B, T, h, w, 3) uint8 -> latents (T, ...) or (B, T, ...), on the model's device."""
+        """Pictures to latents.
+
+        frames: (T, h, w, 3) or (B, T, h, w, 3) uint8, of `image_size` pixels.
+
+        What comes back is (T, ...) or (B, T, ...) on the model's device.
+        """
         pictures = torch.as_tensor(np.asarray(frames), device=self.device)
         batched = pictures.ndim == 5
         size = self.image_size or (pictures.shape[-2] if pictures.ndim >= 4 else 0)
@@ -140,7 +169,16 @@ class Model:
 
     @torch.inference_mode()
     def read(self, z: Tensor) -> dict[str, np.ndarray]:
-        """The named states that the probe reads in consecutive latents (..., T, ...), of the frames window - 1 to T - 1."""
+        """Latents to named states, as the probe reads them.
+
+        z: latents of T consecutive frames, (T, ...) or (B, T, ...).
+
+        The probe looks at several latents at once, `model.probe.config.window` of them, so that each state has
+        T - window + 1 values, (B, ...) of them for a batch: of the frames window - 1 to T - 1.
+
+            z = model.encode(episode.frames)
+            print(model.read(z)["z"][-1], episode.states["z"][-1])  # metres
+        """
         probe = self._needs_probe()
         batched = z.ndim == 2 + len(self.net.latent_shape)
         y = probe.read(self.net.features(z if batched else z[None]))
@@ -148,7 +186,12 @@ class Model:
 
     @torch.inference_mode()
     def decode(self, z: Tensor) -> np.ndarray:
-        """Latents (T, D) or (B, T, D) -> pictures (T, h, w, 3) or (B, T, h, w, 3) uint8."""
+        """Latents to pictures, to look at.
+
+        z: (T, D) or (B, T, D).
+
+        What comes back is (T, h, w, 3) or (B, T, h, w, 3) uint8.
+        """
         if self.decoder is None:
             raise InputError(f"{self.name} has no decoder: train with a decoder to see what it imagines")
         batched = z.ndim == 3
@@ -165,10 +208,17 @@ class Model:
         context: int = CONTEXT,
         steps: int | None = None,
     ) -> Forecast:
-        """The model's own future from the first `context` true frames on, with its predictions fed back.
+        """The future as the model predicts it from the first true frames on, its own predictions fed back.
 
-        seen: an episode, whose controls and law hold unless told otherwise, and whose states are the truth; or pictures
-        (T, h, w, 3), T >= context. controls: (context + steps - 1, A). law: what the model is told, by name.
+        seen: an episode, whose controls and law hold unless others are given, and whose states are the truth; or
+            pictures (T, h, w, 3) uint8, at least `context` of them.
+        controls: (context + steps - 1, A) or longer, of every frame from the first on.
+        law: what the model is told, by name; it may differ from the law that held.
+        context: how many true frames the model sees.
+        steps: how many it imagines (default: to the end of an episode, and 44 after pictures).
+
+            forecast = model.imagine(episode, law={"gravity": 4.0})  # it was 16
+            print(forecast.states["z"].shape, forecast.errors["position_l2"].mean())
         """
         truth = seen if isinstance(seen, Episode) else None
         frames = truth.frames if truth is not None else np.asarray(seen)

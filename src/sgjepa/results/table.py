@@ -52,7 +52,12 @@ class About:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """A small table to print, to show in a notebook, or to work on. rows: by column."""
+    """A small table to print, to show in a notebook, or to work on.
+
+    columns: their names, in order.
+    rows: a dict for each, by column; an interval has `mean`, `low` and `high`.
+    note: what the numbers are.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
@@ -109,7 +114,11 @@ def need_pandas() -> None:
 
 
 class Results:
-    """Everything measured of one or several arms on the same episodes. Results are added with `+`."""
+    """Everything that was measured on the same episodes: results of several models are added with `+`.
+
+    An *arm* is what was measured, such as a method; trainings of one arm differ in their seed. A *horizon* is the step of
+    a forecast, 1 being the first. *Regions*: "in" are episodes whose laws lie within what training drew, "out" the others.
+    """
 
     def __init__(self, table: pa.Table, about: About | None = None):
         missing = [name for name in _KEYS if name not in table.column_names]
@@ -121,7 +130,13 @@ class Results:
 
     @classmethod
     def of(cls, arm: str, seed: int, errors: Table, about: About) -> Results:
-        """Of one evaluation. errors: columns source, episode, horizon, law.NAME and one of each metric."""
+        """Results of one evaluation of your own; `evaluate` makes them for you.
+
+        arm: what was measured.
+        seed: of its training.
+        errors: columns of one length by name: source, episode, horizon, law.NAME, and one of each metric.
+        about: units, and what training drew of each law.
+        """
         keys = {"episode", "horizon", "source"}
         laws = [name for name in errors if name.startswith(LAW)]
         metrics = [name for name in errors if name not in keys and not name.startswith(LAW)]
@@ -145,7 +160,10 @@ class Results:
 
     @classmethod
     def open(cls, path: str | Path) -> Results:
-        """What `save` wrote."""
+        """Results from a file that `save` wrote.
+
+        path: the file.
+        """
         try:
             table = pq.read_table(path)
             said = json.loads((table.schema.metadata or {})[_METADATA])
@@ -154,7 +172,10 @@ class Results:
         return cls(table, About(**said))
 
     def save(self, path: str | Path) -> Path:
-        """Write them as one Parquet file, whole or not at all."""
+        """Write them as one Parquet file, whole or not at all.
+
+        path: the file. It comes back as a `Path`.
+        """
         path, buffer = Path(path), io.BytesIO()
         pq.write_table(self.to_arrow(), buffer, compression="zstd")
         files.write_bytes(path, buffer.getbuffer())
@@ -174,7 +195,10 @@ class Results:
         return Results(joined, About(self.about.laws, {**other.about.units, **self.about.units}, notes))
 
     def renamed(self, arm: str) -> Results:
-        """The same, called otherwise; for results of one arm."""
+        """The same under another name, for results of one arm, so that they can be added to others.
+
+        arm: the new name.
+        """
         if len(self.arms) != 1:
             raise InputError(f"only results of one arm can be renamed, these have {', '.join(self.arms)}")
         place = self._table.column_names.index("arm")
@@ -192,29 +216,32 @@ class Results:
 
     @cached_property
     def arms(self) -> tuple[str, ...]:
-        """In the order in which they came."""
+        """Names of what was measured, in the order in which they came."""
         return self._names("arm")
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
+        """Names of the errors."""
         return self._names("metric")
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
+        """Names of the forecasts: "predicted", and the baselines."""
         return self._names("source")
 
     @cached_property
     def law_names(self) -> tuple[str, ...]:
+        """Names of the laws."""
         return tuple(name.removeprefix(LAW) for name in self._table.column_names if name.startswith(LAW))
 
     @cached_property
     def episodes(self) -> np.ndarray:
-        """(E,) numbers."""
+        """(E,) numbers of the episodes."""
         return np.unique(self._table["episode"].to_numpy())
 
     @cached_property
     def horizons(self) -> int:
-        """The last one."""
+        """The last horizon."""
         return int(pc.max(self._table["horizon"]).as_py())
 
     @cached_property
@@ -225,7 +252,10 @@ class Results:
         return {name: self._table[LAW + name].to_numpy()[first] for name in self.law_names}
 
     def seeds(self, arm: str) -> tuple[int, ...]:
-        """Of the trainings of an arm."""
+        """Seeds of the trainings of an arm.
+
+        arm: one of `arms`.
+        """
         return tuple(sorted(seed for one, seed in self._trainings if one == arm))
 
     @cached_property
@@ -241,7 +271,12 @@ class Results:
         return {}
 
     def values(self, arm: str, metric: str = "position_l2", source: str = PREDICTED) -> np.ndarray:
-        """(seeds, E, H) the values of one metric, horizon 1 first; not-a-number where there is none."""
+        """The values of one metric, (seeds, E, H), horizon 1 first; not-a-number where there is none.
+
+        arm: one of `arms`.
+        metric: one of `metrics`.
+        source: one of `sources`.
+        """
         for kind, name, names in (
             ("arm", arm, self.arms),
             ("metric", metric, self.metrics),
@@ -269,7 +304,10 @@ class Results:
         return self._blocks[key]
 
     def region(self, name: str) -> np.ndarray:
-        """(E,) which episodes lie in a region: "in" where every law is within what training drew, "out", or "all"."""
+        """(E,) bool: which episodes lie in a region.
+
+        name: "in" where every law is within what training drew, "out" for all others, or "all".
+        """
         if name not in REGIONS:
             raise unknown("region", name, REGIONS)
         inside = np.ones(len(self.episodes), bool)
@@ -280,7 +318,7 @@ class Results:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Those with episodes; "all" alone where there is nothing to tell apart."""
+        """The regions that have episodes; "all" alone where there is nothing to tell apart."""
         inside = self.region("in")
         return REGIONS if inside.any() and not inside.all() else ("all",)
 
@@ -293,7 +331,15 @@ class Results:
         regions: Sequence[str] | None = None,
         sources: Iterable[str] = (PREDICTED,),
     ) -> Answer:
-        """Means of a metric with 95 % intervals over episodes and trainings, by arm and region."""
+        """Means of a metric by arm and region, with 95 % intervals over episodes and trainings.
+
+        metric: such as "position_l2", the distance to the true position; `metrics` lists them.
+        horizons: steps ahead, or "mean" for the mean over all of them (default: 1, 5, 16, 32, the last, and the mean).
+        regions: "all", "in", "out" (default: those that have episodes).
+        sources: "predicted" is the model's own forecast; "stay" and others in `sources` are baselines.
+
+            print(results.table(horizons=[1, "mean"], sources=["predicted", "stay"]))
+        """
         metric = self._metric(metric)
         wanted = self._horizons(horizons)
         rows = []
@@ -316,9 +362,17 @@ class Results:
         horizons: Sequence[int | str] | None = None,
         regions: Sequence[str] | None = None,
     ) -> Answer:
-        """Differences of every arm from a baseline, paired on the same episodes, with a verdict where there can be one.
+        """Differences of every arm from a baseline on the same episodes, with a verdict where there can be one.
 
         A verdict on two methods needs three trainings of each; with fewer the interval is over episodes alone.
+
+        baseline: the arm that is subtracted (default: the last).
+        metric: as `table` takes it.
+        horizons: as `table` takes them.
+        regions: as `table` takes them.
+
+            other = sgjepa.evaluate("runs/mine", "datasets/square-mini", probe="linear", name="the same again")
+            print((results + other).compare(horizons=["mean"]))
         """
         metric, wanted = self._metric(metric), self._horizons(horizons)
         if len(self.arms) < 2:
@@ -340,7 +394,14 @@ class Results:
         return Answer(("arm", "minus", "region", "horizon", "difference", "verdict"), tuple(rows), note)
 
     def plot(self, metric: str = "position_l2", by: str = "horizon", horizon: int | None = None) -> Figure:
-        """A metric against the horizon, or against a law at one horizon (by default the last), with 95 % bands."""
+        """A matplotlib figure of a metric, a line for each arm, with 95 % bands.
+
+        metric: as `table` takes it.
+        by: "horizon", or the name of a law.
+        horizon: at which step, against a law (default: the last).
+
+            results.plot(by="gravity").savefig("errors.png")
+        """
         need_matplotlib()
         from sgjepa.core.plotting import curves
 
@@ -364,12 +425,12 @@ class Results:
         return curves(lines, across, up, training)
 
     def to_arrow(self) -> pa.Table:
-        """The table, with what the numbers mean in its metadata."""
+        """All values as an Arrow table: a row for each arm, seed, episode, horizon, source and metric."""
         said = {"laws": self.about.laws, "units": self.about.units, "notes": self.about.notes}
         return self._table.replace_schema_metadata({_METADATA: json.dumps(said)})
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
+        """The same as a pandas frame, where pandas is installed."""
         need_pandas()
         return self._table.to_pandas()
 
