@@ -22,20 +22,20 @@ from pathlib import Path
 import psutil
 import record
 
-from sgjepa.core import config, files, machine, run_folder
+from sgjepa.core import artifact, config, run_folder, threads
 
-machine.prepare()  # before torch starts
+threads.prepare()  # before torch starts
 
-from sgjepa.control import features  # noqa: E402
-from sgjepa.control.closed_loop import WAVE, drive  # noqa: E402
-from sgjepa.control.diffusion import DiffusionPolicy, load_policy  # noqa: E402
-from sgjepa.control.fleet import Fleet  # noqa: E402
-from sgjepa.control.learn import train_policy  # noqa: E402
-from sgjepa.core.records import RunRecord  # noqa: E402
+from sgjepa.core.artifact import RunRecord  # noqa: E402
 from sgjepa.data.collect import collect  # noqa: E402
 from sgjepa.data.config import DatasetConfig  # noqa: E402
 from sgjepa.data.store import open_dataset  # noqa: E402
 from sgjepa.envs import ENVS, find  # noqa: E402
+from sgjepa.policies import features  # noqa: E402
+from sgjepa.policies.closed_loop import WAVE, drive  # noqa: E402
+from sgjepa.policies.diffusion import DiffusionPolicy, load_policy  # noqa: E402
+from sgjepa.policies.train_diffusion import train_policy  # noqa: E402
+from sgjepa.policies.vector_env import Fleet  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
 from sgjepa.recipes.policies import policy  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
@@ -53,7 +53,7 @@ def untrained(world: str, place: Path) -> tuple[DiffusionPolicy, DatasetConfig]:
     run = recipe(f"{world}_gru", "mini")
     folder = place / "run"
     folder.mkdir()
-    about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, files.provenance(), (world,))
+    about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, artifact.provenance(), (world,))
     checkpoint.finish(folder, about, {run_folder.MODEL: run.model.build()})
     cfg = replace(policy("mini", world), updates=1, validation=1)
     seen = features.open_features(folder, find(world).world)
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=WAVE, help="side by side in a round")
     parser.add_argument("--alone", type=int, default=4, help="one at a time in a round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=machine.cores())
+    parser.add_argument("--workers", type=int, default=threads.cores())
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         driver, settings = untrained(options.world, Path(folder))

@@ -16,7 +16,7 @@ import numpy as np
 import record
 
 from sgjepa.envs import ENVS
-from sgjepa.envs.contact import CONTACTS, Contact
+from sgjepa.envs.planar_contact import CONTACTS, Contact
 
 OURS = CONTACTS["elastic"]
 SWEEP: dict[str, Contact] = {

@@ -18,7 +18,7 @@ import numpy as np
 import record
 
 from sgjepa.envs import ENVS
-from sgjepa.envs.conventional.blocks import BLOCK
+from sgjepa.envs.benchmarks import BLOCK
 
 WORLDS = ("reacher", "cube")
 

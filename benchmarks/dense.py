@@ -24,9 +24,9 @@ from typing import Any
 
 import record
 
-from sgjepa.core import machine, run_folder
+from sgjepa.core import run_folder, threads
 
-SETTINGS = machine.prepare()
+SETTINGS = threads.prepare()
 
 import torch  # noqa: E402
 
@@ -34,15 +34,15 @@ from sgjepa.core import config  # noqa: E402
 from sgjepa.data.collect import collect  # noqa: E402
 from sgjepa.data.store import open_dataset, split_episodes  # noqa: E402
 from sgjepa.data.windows import Clips  # noqa: E402
+from sgjepa.models.weights import load_weights  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import checkpoint, losses  # noqa: E402
-from sgjepa.training.batches import encode, to_device  # noqa: E402
+from sgjepa.training.config import Run  # noqa: E402
+from sgjepa.training.data import encode, to_device  # noqa: E402
 from sgjepa.training.learner import Learner  # noqa: E402
 from sgjepa.training.loop import train  # noqa: E402
 from sgjepa.training.losses import RolloutLoss  # noqa: E402
-from sgjepa.training.run import Run  # noqa: E402
-from sgjepa.training.weights import load_weights  # noqa: E402
 
 EPISODE = 64  # frames
 

@@ -22,8 +22,8 @@ import numpy as np
 import record
 
 from sgjepa.envs import ENVS
-from sgjepa.envs.render import gl, layers
-from sgjepa.envs.spatial import Spatial
+from sgjepa.envs.render import layered_renderer, opengl
+from sgjepa.envs.world3d import Spatial
 
 WORLDS = [name for name, env in ENVS.items() if env.world.succeeds and issubclass(env, Spatial)]
 SIDE, FINE = 64, 16
@@ -35,10 +35,10 @@ PARTS: dict[str, tuple[Any, str]] = {
     "OpenGL: scene": (mujoco, "mjv_updateScene"),
     "OpenGL: draw": (mujoco, "mjr_render"),
     "OpenGL: read back": (mujoco, "mjr_readPixels"),
-    "OpenGL: let go": (gl, "release"),
-    "shadows": (layers.LayeredPainter, "_darken"),
-    "lay over the backdrop": (layers, "_lay"),
-    "average to pixels": (layers, "reduce"),
+    "OpenGL: let go": (opengl, "release"),
+    "shadows": (layered_renderer.LayeredPainter, "_darken"),
+    "lay over the backdrop": (layered_renderer, "_lay"),
+    "average to pixels": (layered_renderer, "reduce"),
 }
 
 
@@ -75,10 +75,10 @@ def begun(world: str) -> Any:
 
 
 def film(
-    world: str, steps: int, samples: int = layers.SAMPLES, facets: tuple[int, int] | None = None
+    world: str, steps: int, samples: int = layered_renderer.SAMPLES, facets: tuple[int, int] | None = None
 ) -> tuple[np.ndarray, float]:
     """Frames (T, H, W, 3) float, and milliseconds of CPU time per picture. facets: the world's own if None."""
-    with patch.object(layers, "SAMPLES", samples):
+    with patch.object(layered_renderer, "SAMPLES", samples):
         env = begun(world)
         if facets:
             env.model.vis.quality.numslices, env.model.vis.quality.numstacks = facets  # read when the painter starts
@@ -104,10 +104,10 @@ def samples(world: str, steps: int) -> list[dict[str, Any]]:
     everywhere = np.ones(fine.shape[:3], bool)
     changing = np.broadcast_to((np.abs(fine - fine[:1]).max(axis=-1) > 2).any(axis=0), everywhere.shape)
     found = []
-    for count in range(1, layers.SAMPLES + 1):
+    for count in range(1, layered_renderer.SAMPLES + 1):
         frames, spent = min((film(world, steps, count) for _ in range(3)), key=lambda pair: pair[1])
         row: dict[str, Any] = {"points": f"{count} x {count}", "ms": spent}
-        for name, other in ((f"{layers.SAMPLES} x {layers.SAMPLES}", usual), (f"{FINE} x {FINE}", fine)):
+        for name, other in ((f"{layered_renderer.SAMPLES} x {layered_renderer.SAMPLES}", usual), (f"{FINE} x {FINE}", fine)):
             row |= {f"psnr to {name}": psnr(frames, other, everywhere)}
             row |= {f"psnr to {name} where it changes": psnr(frames, other, changing)}
         found.append(row)

@@ -22,9 +22,8 @@ import record
 from PIL import Image
 
 from sgjepa.data import episode
-from sgjepa.data.assemble import schema_of
 from sgjepa.data.codec import Codec
-from sgjepa.data.collect import collect
+from sgjepa.data.collect import collect, schema_of
 from sgjepa.data.config import DatasetConfig, make_env, make_episode
 from sgjepa.recipes.datasets import dataset
 

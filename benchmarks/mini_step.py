@@ -24,23 +24,23 @@ from typing import Any, TypeVar
 
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 
-SETTINGS = machine.prepare()
+SETTINGS = threads.prepare()
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from sgjepa.models.blocks import Attention  # noqa: E402
 from sgjepa.models.encoders.vit import NormReLU  # noqa: E402
 from sgjepa.models.jepa import JEPA  # noqa: E402
+from sgjepa.models.layers import Attention  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import losses  # noqa: E402
-from sgjepa.training.batches import windows_of  # noqa: E402
-from sgjepa.training.flops import flop_counter  # noqa: E402
+from sgjepa.training.config import Run  # noqa: E402
+from sgjepa.training.data import windows_of  # noqa: E402
 from sgjepa.training.optim import Hybrid  # noqa: E402
-from sgjepa.training.run import Run  # noqa: E402
+from sgjepa.training.profile import flop_counter  # noqa: E402
 from sgjepa.training.sigreg import draw_directions, sigreg  # noqa: E402
 
 T = TypeVar("T")

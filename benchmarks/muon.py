@@ -19,7 +19,7 @@ import record
 import torch
 from torch import nn
 
-from sgjepa.training.muon import Muon, newton_schulz_reference
+from sgjepa.training.optim import Muon, newton_schulz_reference
 
 SIZES = {"mini": (4, 96, 160), "paper": (12, 192, 512)}  # encoder layers, encoder width, predictor width
 

@@ -27,22 +27,22 @@ from unittest import mock
 import numpy as np
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 
-SETTINGS = machine.prepare()
+SETTINGS = threads.prepare()
 
 import gymnasium  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from sgjepa.control import planner as planning  # noqa: E402
-from sgjepa.control.agenda import PlannerConfig  # noqa: E402
-from sgjepa.control.planner import Distance, Planner  # noqa: E402
-from sgjepa.control.search import Search  # noqa: E402
 from sgjepa.envs import find  # noqa: E402
 from sgjepa.models.base import WorldModel  # noqa: E402
-from sgjepa.models.imagine import Imagined, imagine_plain  # noqa: E402
+from sgjepa.models.candidate_rollouts import Imagined, imagine_plain  # noqa: E402
 from sgjepa.models.rollout import rollout  # noqa: E402
+from sgjepa.planning import planner as planning  # noqa: E402
+from sgjepa.planning.cem import Search  # noqa: E402
+from sgjepa.planning.planner import Distance, Planner  # noqa: E402
+from sgjepa.planning.receding_horizon import PlannerConfig  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 
 PEER = "stable_worldmodel"

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 
-machine.prepare()  # before torch starts
+threads.prepare()  # before torch starts
 
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from sgjepa.control.learn import Learner, follow, noise_loss  # noqa: E402
-from sgjepa.control.mish import Mish  # noqa: E402
+from sgjepa.policies.diffusion_model import Mish  # noqa: E402
+from sgjepa.policies.train_diffusion import Learner, follow, noise_loss  # noqa: E402
 from sgjepa.recipes.policies import mini  # noqa: E402
 
 FEATURES, CONTROLS, LAWS = 64, 3, 1
@@ -50,7 +50,7 @@ def pupil(plain: bool) -> Pupil:
 
 
 def update(one: Pupil, batch: tuple[Tensor, Tensor, Tensor], step: int) -> None:
-    """As in `control/learn.py`, timed."""
+    """As in `policies/train_diffusion.py`, timed."""
     start = time.thread_time()
     loss = noise_loss(mini(), one.learner.network, batch, step)
     one.optimiser.zero_grad()

@@ -21,10 +21,10 @@ import mujoco
 import numpy as np
 import record
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.envs import ENVS
-from sgjepa.envs.render.canvas import reduce
-from sgjepa.envs.spatial import CAMERA, Spatial
+from sgjepa.envs.render.gl_renderer import reduce
+from sgjepa.envs.world3d import CAMERA, Spatial
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, Spatial)]
 FINE = 512
@@ -144,8 +144,8 @@ def main() -> None:
     }
     name = "rendering" + ("_sweep" if options.sweep else "") + ("" if backend == "egl" else f"_{backend}")
     out = options.out or Path(__file__).parent / "results" / f"{name}.json"
-    others = files.read_json(out) if out.exists() else {}
-    files.write_json(out, {**others, options.world: {**result, "provenance": files.provenance()}})
+    others = artifact.read_json(out) if out.exists() else {}
+    artifact.write_json(out, {**others, options.world: {**result, "provenance": artifact.provenance()}})
     print(f"written to {out}")
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 
-SETTINGS = machine.prepare()
+SETTINGS = threads.prepare()
 
 import torch  # noqa: E402
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads as machine
 
 BARE = "--bare" in sys.argv
 SETTINGS = {} if BARE else machine.prepare()
@@ -35,14 +35,13 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from sgjepa.models.blocks import ConditionEncoder, Projector  # noqa: E402
+from sgjepa.models.layers import ConditionEncoder, Projector  # noqa: E402
 from sgjepa.models.predictors.gru import GRU  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import losses  # noqa: E402
-from sgjepa.training.batches import windows_of  # noqa: E402
-from sgjepa.training.flops import flop_counter  # noqa: E402
-from sgjepa.training.muon import newton_schulz_reference  # noqa: E402
-from sgjepa.training.optim import Hybrid, split_parameters  # noqa: E402
+from sgjepa.training.data import windows_of  # noqa: E402
+from sgjepa.training.optim import Hybrid, newton_schulz_reference, split_parameters  # noqa: E402
+from sgjepa.training.profile import flop_counter  # noqa: E402
 from sgjepa.training.sigreg import draw_directions, knots_and_weights  # noqa: E402
 
 BATCH = int(sys.argv[sys.argv.index("--batch") + 1]) if "--batch" in sys.argv else None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import record
 
-from sgjepa.core import machine
+from sgjepa.core import threads as machine
 
 SETTINGS = machine.prepare()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import sgjepa
 from sgjepa.data.store import Split
-from sgjepa.evaluation.loaded import Forecast, Model
+from sgjepa.evaluation.model import Forecast, Model
 from sgjepa.results.table import Answer
 
 PAGE = Path(__file__).parent / "api.md"

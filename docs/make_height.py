@@ -90,9 +90,9 @@ def _cell(axes: Axes, frame: np.ndarray, truth: np.ndarray, imagined: np.ndarray
 
 def measure(untold: Path, datasets: Path) -> None:
     """Both files, from the zoo and the run that is not told gravity."""
-    from sgjepa.core import machine
+    from sgjepa.core import threads
 
-    machine.prepare()
+    threads.prepare()
     from sgjepa import zoo
 
     runs = {name: zoo.resolve(address) for name, address in ZOO.items()} | {UNTOLD: untold}
@@ -106,8 +106,8 @@ def curves(runs: Mapping[str, Path]) -> Iterable[Mapping[str, object]]:
 
     from sgjepa.data import episode
     from sgjepa.envs import find
-    from sgjepa.evaluation.fitted_probes import open_probe
     from sgjepa.evaluation.forecast import imagine
+    from sgjepa.evaluation.probes import open_probe
     from sgjepa.training import checkpoint
 
     env = find("approach_ball")(image_size=64)

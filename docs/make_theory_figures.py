@@ -10,10 +10,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from sgjepa.theory import coverage, events, recursion, reversal
-from sgjepa.theory.algebra import norm
-from sgjepa.theory.ballistic import T_ballistic_power
-from sgjepa.theory.linear import delta
+from sgjepa.theory import coverage, events, horizon, recursion
+from sgjepa.theory.coverage import T_ballistic_power
+from sgjepa.theory.linear import delta, norm
 
 OUT = Path(__file__).parent / "images"
 BLUE, ORANGE, GREEN, GREY, PALE = "#1f5fa8", "#d9691a", "#2a8a57", "#6b7280", "#e8edf4"
@@ -103,10 +102,10 @@ def _rotation(angle: float) -> np.ndarray:
 def ranking_reversal() -> Figure:
     """The profiled two-step objective of the two representations against the discount."""
     gamma = np.linspace(0, 1, 201)
-    P, F = ([reversal.profiled(modes, x)[0] for x in gamma] for modes in (reversal.P, reversal.F))
-    one, two = (float(cost) for cost in reversal.relaxed_costs(reversal.P))
-    upper = [float(reversal.cost(reversal.F, reversal.Fraction(2, 5), h)) for h in (1, 2)]
-    change, promise = reversal.crossing(), float(reversal.sufficient_gamma())
+    P, F = ([horizon.profiled(modes, x)[0] for x in gamma] for modes in (horizon.P, horizon.F))
+    one, two = (float(cost) for cost in horizon.relaxed_costs(horizon.P))
+    upper = [float(horizon.cost(horizon.F, horizon.Fraction(2, 5), h)) for h in (1, 2)]
+    change, promise = horizon.crossing(), float(horizon.sufficient_gamma())
     figure = Figure(figsize=(8.2, 3.9), layout="constrained")
     axes = figure.subplots()
     axes.axvspan(0, change, color=BLUE, alpha=0.07, lw=0)
@@ -115,7 +114,7 @@ def ranking_reversal() -> Figure:
     axes.plot(gamma, F, color=ORANGE)
     axes.plot(gamma, (one + gamma * two) / (1 + gamma), color=BLUE, lw=1.2, ls="--")
     axes.plot(gamma, (upper[0] + gamma * upper[1]) / (1 + gamma), color=ORANGE, lw=1.2, ls="--")
-    axes.plot([change], [reversal.profiled(reversal.P, change)[0]], "o", color="black", ms=6, zorder=5)
+    axes.plot([change], [horizon.profiled(horizon.P, change)[0]], "o", color="black", ms=6, zorder=5)
     axes.axvline(promise, color=GREY, lw=1, ls=":")
     axes.axvline(0.95, color=GREY, lw=1, ls=":")
     axes.set_ylim(0.0385, 0.0525)
@@ -126,7 +125,7 @@ def ranking_reversal() -> Figure:
     axes.text(0.1, 0.0502, "F: modes 0.15 and 0.6", color=ORANGE, ha="left")
     axes.text(change - 0.01, 0.0519, f"change of mind, γ = {change:.3f}", ha="right", va="center")
     axes.annotate(
-        "", (change, reversal.profiled(reversal.P, change)[0] + 2e-4), (change, 0.0516), arrowprops={"arrowstyle": "-"}
+        "", (change, horizon.profiled(horizon.P, change)[0] + 2e-4), (change, 0.0516), arrowprops={"arrowstyle": "-"}
     )
     axes.text(promise + 0.01, 0.0519, f"proved from γ = 3600/9007 = {promise:.3f}", color=GREY, va="center")
     axes.text(0.945, 0.0430, "the paper trains\nwith γ = 0.95", color=GREY, ha="right", va="center")

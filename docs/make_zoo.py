@@ -20,10 +20,10 @@ import numpy as np
 from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.control import policy_record
-from sgjepa.core import files, machine, output, records, run_folder
+from sgjepa.core import artifact, run_folder, threads
+from sgjepa.policies import files as policy_record
 
-machine.prepare()
+threads.prepare()
 
 import rounding  # noqa: E402
 import zoo_policy  # noqa: E402
@@ -31,7 +31,7 @@ import zoo_policy  # noqa: E402
 from sgjepa.core.tables import Table, read_table  # noqa: E402
 from sgjepa.data.store import Dataset, open_dataset  # noqa: E402
 from sgjepa.evaluation.evaluate import evaluate, usual_forecast  # noqa: E402
-from sgjepa.evaluation.fitted_probes import fit_probe, probe_folder  # noqa: E402
+from sgjepa.evaluation.probes import fit_probe, probe_folder  # noqa: E402
 from sgjepa.evaluation.records import ProbeRecord  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
 
@@ -94,11 +94,11 @@ def measured(place: Path, dataset: Dataset, about: str, chosen: str) -> zoo.Card
     forecast = usual_forecast(dataset.settings)
     fit_probe(place, dataset, forecast.probe)
     probe = probe_folder(place, dataset, forecast.probe)
-    record = records.read(ProbeRecord, probe / "probe.json", "")
+    record = artifact.read_record(ProbeRecord, probe / "probe.json", "")
     rounding.halve(probe / "probe.safetensors", probe / "probe.safetensors")
-    (probe / output.MARKER).unlink()  # it tells the digests of before
-    digests = {"probe.safetensors": files.digest(probe / "probe.safetensors")}
-    records.write(probe / "probe.json", replace(record, files=digests, provenance=told(record.provenance)))
+    (probe / artifact.MARKER).unlink()  # it tells the digests of before
+    digests = {"probe.safetensors": artifact.file_digest(probe / "probe.safetensors")}
+    artifact.write_record(probe / "probe.json", replace(record, files=digests, provenance=told(record.provenance)))
     rows = read_table(evaluate(place, dataset, forecast) / run_folder.EPISODES)
     run, there = read_config(place), run_folder.about(place)
     return zoo.Card(
@@ -113,7 +113,7 @@ def measured(place: Path, dataset: Dataset, about: str, chosen: str) -> zoo.Card
         first=FIRST,
         of_first=scores(rows, FIRST),
         chosen=chosen,
-        commit=files.provenance()["commit"],
+        commit=artifact.provenance()["commit"],
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.core import files, records, run_folder
-from sgjepa.training.weights import load_tensors, save_tensors
+from sgjepa.core import artifact, run_folder
+from sgjepa.models.weights import load_tensors, save_tensors
 
 
 def halve(source: Path, place: Path) -> None:
@@ -27,8 +27,8 @@ def run(source: Path, place: Path, names: Sequence[str]) -> None:
     there, digests = run_folder.about(source), {}
     for name in names:
         halve(source / name, place / name)
-        digests[name] = files.digest(place / name)
-    records.write(place / run_folder.CONFIG, replace(there, files=digests, provenance=told(there.provenance)))
+        digests[name] = artifact.file_digest(place / name)
+    artifact.write_record(place / run_folder.CONFIG, replace(there, files=digests, provenance=told(there.provenance)))
 
 
 def keep(place: Path, target: Path, names: Sequence[str], card: zoo.Card | zoo.PolicyCard) -> None:
@@ -36,4 +36,6 @@ def keep(place: Path, target: Path, names: Sequence[str], card: zoo.Card | zoo.P
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(place / name, target / name)
-    records.write(target / zoo.CARD, replace(card, files={name: files.digest(place / name) for name in names}))
+    artifact.write_record(
+        target / zoo.CARD, replace(card, files={name: artifact.file_digest(place / name) for name in names})
+    )

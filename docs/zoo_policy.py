@@ -16,13 +16,12 @@ import rounding
 from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.control.diffusion import load_policy
-from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
-from sgjepa.control.trained import trained
-from sgjepa.control.trial import trial
-from sgjepa.core import files, machine, records, run_folder
+from sgjepa.core import artifact, run_folder, threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import open_dataset
+from sgjepa.policies.diffusion import load_policy
+from sgjepa.policies.evaluate import trained, trial
+from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
 from sgjepa.results.own_trials import opening_in, own_trials, success_in
 
 RUN = "run"  # in the policy's folder
@@ -41,7 +40,7 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
         place = Path(scratch) / target.name
         rounded = _rounded(best, place)
         subject = trained(place, dataset)
-        trials = [trial(subject, dataset, sampling, processes=machine.cores()) for sampling in range(tries)]
+        trials = [trial(subject, dataset, sampling, processes=threads.cores()) for sampling in range(tries)]
         there = read_policy(place).settings
         card = zoo.PolicyCard(
             about=about,
@@ -57,7 +56,7 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
             blind=success_in([trial for folder in blind for trial in _trials(folder)]) if blind else None,
             chosen=chosen,
             rounded=rounded,
-            commit=files.provenance()["commit"],
+            commit=artifact.provenance()["commit"],
         )
         run = [f"{RUN}/{run_folder.CONFIG}", f"{RUN}/{run_folder.MODEL}"] if there.source.run else []
         shutil.rmtree(target, ignore_errors=True)
@@ -75,17 +74,19 @@ def _loss(folder: Path) -> float:
     return float("inf") if scores.validation_loss is None else scores.validation_loss
 
 
-def _rounded(folder: Path, place: Path) -> records.Digests:
+def _rounded(folder: Path, place: Path) -> artifact.Digests:
     """The policy in half precision with its run, in `place`; returns the digests of what it was rounded from."""
     record = load_policy(folder).record  # after a check that its weights and its run are those that were trained
-    source, before = record.settings.source, {WEIGHTS: files.digest(folder / WEIGHTS)}
+    source, before = record.settings.source, {WEIGHTS: artifact.file_digest(folder / WEIGHTS)}
     place.mkdir()
     if source.run:
         rounding.run(folder / source.run, place / RUN, [run_folder.MODEL])
         before[f"{RUN}/{run_folder.MODEL}"] = source.model
-        source = replace(source, run=RUN, model=files.digest(place / RUN / run_folder.MODEL))
+        source = replace(source, run=RUN, model=artifact.file_digest(place / RUN / run_folder.MODEL))
     rounding.halve(folder / WEIGHTS, place / WEIGHTS)
     settings = replace(record.settings, source=source)
-    digests = {WEIGHTS: files.digest(place / WEIGHTS)}
-    records.write(place / RECORD, replace(record, settings=settings, files=digests, provenance=told(record.provenance)))
+    digests = {WEIGHTS: artifact.file_digest(place / WEIGHTS)}
+    artifact.write_record(
+        place / RECORD, replace(record, settings=settings, files=digests, provenance=told(record.provenance))
+    )
     return before

@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
-from sgjepa.envs.conventional.blocks import Blocks
-from sgjepa.envs.conventional.files import PACKAGES, installed
-from sgjepa.envs.render import gl
-from sgjepa.envs.spatial import Spatial
+from sgjepa.envs.benchmarks import PACKAGES, Blocks, installed
+from sgjepa.envs.render import opengl
+from sgjepa.envs.world3d import Spatial
 from sgjepa.recipes.datasets import dataset
 
-machine.without_amx()
+threads.without_amx()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would all it starts
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run side by side; threads that wait for each other cost time
 
@@ -55,7 +54,7 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 def no_opengl() -> str:
     """Why MuJoCo cannot draw here; empty if it can."""
     try:
-        gl.prove()
+        opengl.prove()
     except InputError as error:
         return str(error)
     return ""

@@ -17,7 +17,7 @@ from conftest import small
 from test_train import RUN, train_until
 
 from sgjepa import cli
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.data.collect import collect
 
 ABSURD = (-1, 0, 10**7, 10**12, 1e300, float("nan"), "x", "", None, True, [], {}, [1, "a"], 10**400)
@@ -156,7 +156,7 @@ def edit(path: Path, rng: random.Random, seal: bool = True) -> str:
     else:
         place[key] = rng.choice([value for value in ABSURD if value != before or type(value) is not type(before)])
     if not seal:
-        whole.pop(files.SEAL, None)
+        whole.pop(artifact.SEAL, None)
     path.write_text(json.dumps(whole), encoding="utf-8")
     return f"{action} at {key}, which was {str(before)[:40]}{'' if seal else ', without a seal'}"
 
@@ -169,7 +169,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Every container with every key in it; what is said of machines and commands is free."""
     items = list(value.items() if isinstance(value, dict) else enumerate(value)) if isinstance(value, (dict, list)) else []
     for key, item in items:
-        if key not in ("provenance", files.SEAL):
+        if key not in ("provenance", artifact.SEAL):
             yield value, key
             yield from _places(item)
 
@@ -224,9 +224,9 @@ def fuzz(world: Damaged, capsys: pytest.CaptureFixture[str], per_kind: int, seed
             content, command = path.read_bytes(), world.command(path)
             done = damage(path, rng)
             place = f"{kind}: {path.relative_to(world.root)}, {done}"
-            damaged = files.digests(world.root)
+            damaged = artifact.digests(world.root)
             code, out, lines = run(capsys, command)
-            after = files.digests(world.root)
+            after = artifact.digests(world.root)
             if path.read_bytes() != content:
                 path.write_bytes(content)
             counts["tried"] += 1

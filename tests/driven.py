@@ -11,15 +11,14 @@ from conftest import small
 from test_control import TINY
 from test_train import RUN
 
-from sgjepa.control.features import open_features
-from sgjepa.control.learn import train_policy
-from sgjepa.control.trained import trained
-from sgjepa.control.trial import trial
-from sgjepa.core import config, files, run_folder
-from sgjepa.core.records import RunRecord
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
+from sgjepa.policies.evaluate import trained, trial
+from sgjepa.policies.features import open_features
+from sgjepa.policies.train_diffusion import train_policy
 from sgjepa.training import checkpoint
 
 CATCHER = "arm_catcher_ball"
@@ -48,7 +47,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     run = place / "runs" / f"{CATCHER}_gru-tiny-seed0"
     run.mkdir(parents=True)
     data = {dataset.path.name: dataset.manifest.digest}
-    about = RunRecord(config.to_dict(made), data, files.provenance(), (CATCHER,))
+    about = RunRecord(config.to_dict(made), data, artifact.provenance(), (CATCHER,))
     checkpoint.finish(run, about, {run_folder.MODEL: made.model.build()})
     (place / "policies").mkdir()
     policy = train_policy(TINY, open_features(run, find(CATCHER).world), dataset, place / "policies" / "tiny")

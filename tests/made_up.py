@@ -10,11 +10,11 @@ import numpy as np
 
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.records import LawRecord
+from sgjepa.experiments.study import Done
 from sgjepa.laws import ClippedNormal
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results
 from sgjepa.results.load import Evaluation
-from sgjepa.studies.study import Done
 
 HORIZONS = 44
 LAWS = np.tile(np.arange(-2.0, 10.5, 0.5), 4)  # (100,) the planar test laws, four episodes each

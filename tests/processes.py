@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from sgjepa.core import workers
+from sgjepa.core import processes
 
 
 def group(number: int) -> list[str]:
@@ -23,7 +23,7 @@ def group(number: int) -> list[str]:
     return found
 
 
-def wait_for_the_end_of(number: int, seconds: float = workers._GRACE + 120) -> None:
+def wait_for_the_end_of(number: int, seconds: float = processes._GRACE + 120) -> None:
     """Of a group whose first process was killed: its workers must end by themselves."""
     deadline = time.monotonic() + seconds
     while left := group(number):

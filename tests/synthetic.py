@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.core import files, run_folder
-from sgjepa.core.records import RunRecord
-from sgjepa.data.targets import Targets
+from sgjepa.core import artifact, run_folder
+from sgjepa.core.artifact import RunRecord
+from sgjepa.data.probe_targets import Targets
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings
+from sgjepa.experiments.chains import Chain
+from sgjepa.experiments.study import Done
 from sgjepa.laws import ClippedNormal
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results
 from sgjepa.results.load import Evaluation
-from sgjepa.studies.chains import Chain
-from sgjepa.studies.study import Done
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
 
 LAWS = np.linspace(0.0, 8.0, 9)
 EPISODES, HORIZONS = 6, 34  # of each law
@@ -73,7 +73,7 @@ def done(folder: Path, runs: Sequence[Run], made: dict[str, Made], labels: Any, 
 
 
 def _write_run(place: Path, made: Made) -> None:
-    run_folder.create(place, RunRecord({}, {}, files.provenance()))
+    run_folder.create(place, RunRecord({}, {}, artifact.provenance()))
     about = {"stage": "train", "split": "validation"}
     rows = [
         {**about, "step": i, "seconds": made.seconds, "loss": loss, "sigreg": sigreg}
@@ -114,6 +114,6 @@ def _evaluation(place: Path, name: str, seed: int, made: Made) -> Evaluation:
         target_std=(1.0,) * 4,
         settings=Settings({}, "model", "data", "test", 2),
         scores=Scores(made.rank, {"validation_nmse": made.probe, "validation_nmse_by_target": {}}, len(law), HORIZONS, 0),
-        provenance=files.provenance(),
+        provenance=artifact.provenance(),
     )
     return Evaluation(place / "predict" / "data-test", about, table, called=name)

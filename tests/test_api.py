@@ -17,7 +17,7 @@ import sgjepa
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.loaded import Model
+from sgjepa.evaluation.model import Model
 
 NAMES = ["Dataset", "Episode", "Results", "evaluate", "load", "make", "simulate", "train"]
 NAMES += [f"register_{what}" for what in ("law", "model", "policy", "predictor", "world")]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.seeds import episode_law
+from sgjepa.data.config import episode_law
 from sgjepa.envs.approach_ball import ARENA, HIGHEST, LOOK, RADIUS, ApproachBall, _first_zero
-from sgjepa.envs.contact import BALL_CONTACTS
-from sgjepa.envs.render.layers import View
+from sgjepa.envs.planar_contact import BALL_CONTACTS
+from sgjepa.envs.render.layered_renderer import View
 from sgjepa.recipes.datasets import dataset
 
 GRAVITIES = dataset("approach_ball", "paper").test.laws["gravity"].values  # type: ignore[union-attr]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_arms import make, play, rest
 
-from sgjepa.envs.arms.catcher import scene as catcher
-from sgjepa.envs.arms.flight import Flight
+from sgjepa.envs import arm_catcher as catcher
+from sgjepa.envs.arm_physics import Flight
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_catcher_ball"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_arms import WORLDS, make, rest
 
-from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arm_world import ArmWorld
 
 pytestmark = pytest.mark.opengl
 

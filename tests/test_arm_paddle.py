@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from test_arms import column, make, play
 
-from sgjepa.envs.arms.paddle.scene import leaning
-from sgjepa.envs.arms.paddle.success import flights, onsets
+from sgjepa.envs.arm_paddle import flights, leaning, onsets
 
 pytestmark = pytest.mark.opengl
 WORLD = "arm_paddle_ball"

@@ -14,9 +14,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from sgjepa.core.errors import InputError
-from sgjepa.envs import ENVS
-from sgjepa.envs.arms import base, bounce
-from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs import ENVS, arm_physics, arm_world
+from sgjepa.envs.arm_world import ArmWorld
 
 mujoco = pytest.importorskip("mujoco")
 pytestmark = pytest.mark.opengl
@@ -45,11 +44,11 @@ def play(env: ArmWorld, seed: int, gravity: float, plan: str | None = None, step
 
 @pytest.mark.parametrize("world", ["arm_catcher_ball", "arm_paddle_ball"])
 def test_a_posture_is_searched_for_once_and_belongs_to_nobody(world: str) -> None:
-    base._postures.clear()
+    arm_world._postures.clear()
     first, second = make(world), make(world)
     found = first._rest.copy()  # type: ignore[attr-defined]
     first._rest += 1.0  # type: ignore[attr-defined]
-    assert len(base._postures) == 1
+    assert len(arm_world._postures) == 1
     assert np.array_equal(second._rest, found)  # type: ignore[attr-defined]
     assert np.array_equal(make(world)._rest, found)  # type: ignore[attr-defined]
 
@@ -200,7 +199,7 @@ def test_gravity_changes_only_gravity(world: str) -> None:
             env.step(rest(env))
         t = 3 / 16
         # the semi-implicit steps are exact flight with the velocity half a step late
-        fall = gravity * t * (t + bounce.TIMESTEP) / 2
+        fall = gravity * t * (t + arm_physics.TIMESTEP) / 2
         expected = [0.1 * t, 0.3 + 0.05 * t, 0.9 + 0.2 * t - fall, 0.1, 0.05, 0.2 - gravity * t]
         assert env.state()[:6] == pytest.approx(expected, abs=1e-6)
 
@@ -284,7 +283,9 @@ def test_what_is_imagined_leaves_no_trace(world: str) -> None:
         assert np.array_equal(values, other.records()[name])
 
 
-@pytest.mark.parametrize("path", sorted((Path(base.__file__).parent).glob("*/demonstrator.py")), ids=lambda p: p.parent.name)
+@pytest.mark.parametrize(
+    "path", sorted((Path(arm_world.__file__).parent).glob("*/demonstrator.py")), ids=lambda p: p.parent.name
+)
 def test_a_demonstrator_asks_its_world_only_what_anybody_may(path: Path) -> None:
     private = [
         node.attr
@@ -315,9 +316,9 @@ def test_contact_pairs_have_five_friction_numbers_and_the_tool_is_part_of_the_ar
 @pytest.mark.parametrize("e", [1.0, 0.92, 0.72, 0.5])
 def test_restitution_is_the_one_asked_for(e: float) -> None:
     """A ball on a fixed floor at several speeds and phases of the time step."""
-    soft = bounce.softness(e)
+    soft = arm_physics.softness(e)
     spec = mujoco.MjSpec()
-    spec.option.timestep, spec.option.gravity = bounce.TIMESTEP, [0, 0, 0]
+    spec.option.timestep, spec.option.gravity = arm_physics.TIMESTEP, [0, 0, 0]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 1])
     ball = spec.worldbody.add_body(name="ball")
@@ -329,7 +330,7 @@ def test_restitution_is_the_one_asked_for(e: float) -> None:
     for speed in (0.5, 1.0, 3.0):
         for phase in np.linspace(0, 1, 8, endpoint=False):
             data = mujoco.MjData(model)
-            data.qpos[2], data.qvel[2] = 0.06 + phase * speed * bounce.TIMESTEP, -speed
+            data.qpos[2], data.qvel[2] = 0.06 + phase * speed * arm_physics.TIMESTEP, -speed
             while data.qvel[2] < 0 or data.qpos[2] < 0.055:
                 mujoco.mj_step(model, data)
             ratios.append(data.qvel[2] / speed)

@@ -19,7 +19,7 @@ from conftest import small
 
 from sgjepa import cli
 from sgjepa.cli import faults
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 
@@ -47,7 +47,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int 
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    return files.digests(folder)
+    return artifact.digests(folder)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
     def damage(folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
         change(manifest)
-        files.write_json(folder / "manifest.json", manifest)
+        artifact.write_json(folder / "manifest.json", manifest)
 
     return damage
 
@@ -204,7 +204,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
         (edited(lambda m: m["parts"]["test"].pop("sha256")), "was edited: Manifest.parts.test lacks the field sha256"),
         (edited(lambda m: m["parts"]["test"].update(episodes="x")), "Manifest.parts.test.episodes should be"),
         (edited(lambda m: m["config"].update(colour=1)), "Manifest.config has no field colour"),
-        (lambda folder: files.write_json(folder / "manifest.json", [1]), "is not of format sgjepa-1"),
+        (lambda folder: artifact.write_json(folder / "manifest.json", [1]), "is not of format sgjepa-1"),
     ],
 )
 def test_an_edited_manifest_is_one_line_for_every_command(
@@ -219,8 +219,8 @@ def seal_again(folder: Path) -> None:
     """Make the manifest agree with the files, as a careless tool would: only the content is wrong now."""
     manifest = json.loads((folder / "manifest.json").read_text())
     for split in ("train", "test"):
-        manifest["parts"][split]["sha256"] = files.digests(folder / f"{split}.lance")
-    files.write_json(folder / "manifest.json", manifest)
+        manifest["parts"][split]["sha256"] = artifact.digests(folder / f"{split}.lance")
+    artifact.write_json(folder / "manifest.json", manifest)
 
 
 def rewrite(folder: Path, table: pa.Table) -> None:

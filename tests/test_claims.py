@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from sgjepa import cli
-from sgjepa.core import files, output, records
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
+from sgjepa.experiments import STUDIES
 from sgjepa.report.claims import as_markdown, brief, section
-from sgjepa.results.claims import CLAIMS
-from sgjepa.results.verdicts import FILE, ClaimsRecord, Measured, best, measure, read_claims, so_far, write_claims
-from sgjepa.studies import STUDIES
+from sgjepa.results.claims import CLAIMS, FILE, ClaimsRecord, Measured, best, measure, read_claims, so_far, write_claims
 
 ROOT = Path(__file__).parent.parent
 LESS, MORE, ABOUT = Interval(-0.2, -0.3, -0.1, 250), Interval(0.2, 0.1, 0.3, 250), Interval(0.0, -0.1, 0.1, 250)
@@ -27,7 +26,7 @@ def claim(ours: Interval, seeds: int = 3, where: str = "square, h = 44") -> Meas
 
 def written(folder: Path, *rows: Measured, size: str = "mini", updates: int | None = None) -> Path:
     place = folder / "predictors-mini" / "report"
-    with output.output_folder(place, "sgjepa study predictors", FILE) as staged:
+    with artifact.output_folder(place, "sgjepa study predictors", FILE) as staged:
         (staged / "index.html").write_text("a page")
     write_claims(place, "predictors", size, updates, "sgjepa study predictors --size mini --seeds 3", rows)
     return folder
@@ -99,12 +98,12 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
 def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
-    made = files.provenance()
+    made = artifact.provenance()
     trials = [(1, None, {}), (3, None, {}), (5, 10, {}), (6, None, {"optim.lr": "1"})]
     for i, (seeds, updates, settings) in enumerate(trials):
         row = claim(Interval(-0.1 * seeds, -0.2 * seeds, -0.05, 9), seeds)
         record = ClaimsRecord("predictors", "mini", updates, f"sgjepa study --seeds {seeds}", (row,), made, settings)
-        files.write_bytes(kept / f"{i}.json", records.to_bytes(record))
+        artifact.write_bytes(kept / f"{i}.json", artifact.record_bytes(record))
     ((record, row),) = best(read_claims([kept]))["below_lewm"]
     assert (row.seeds, record.updates) == (3, None)
 

@@ -15,9 +15,9 @@ from PIL import Image
 
 from sgjepa import cli
 from sgjepa.cli import install
-from sgjepa.core import machine
+from sgjepa.core import threads
 from sgjepa.envs import ENVS
-from sgjepa.studies import STUDIES
+from sgjepa.experiments import STUDIES
 
 ROOT = Path(__file__).parent.parent
 STAGES = [
@@ -147,7 +147,7 @@ def test_a_browser_that_is_there_is_not_installed_again(monkeypatch: pytest.Monk
 def test_doctor_reports_and_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["doctor", "--json", str(tmp_path / "d.json")]) == 0
     text, found = capsys.readouterr().out, json.loads((tmp_path / "d.json").read_text())
-    assert f"{machine.counted(found['cores'], 'core')}," in text
+    assert f"{threads.counted(found['cores'], 'core')}," in text
     assert f"mujoco {found['packages']['mujoco']}" in text
     assert found["packages"]["mujoco"].startswith("3.")
     assert set(found["opengl"]) == {"egl", "osmesa"}

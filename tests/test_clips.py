@@ -18,7 +18,7 @@ from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.models.rollout import rollout
 from sgjepa.recipes.training import recipe
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
+from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.loop import train
 
 torch.set_num_threads(1)

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from conftest import small
 
-from sgjepa.control.cases import starts
-from sgjepa.control.closed_loop import Driven, drive_in_waves
-from sgjepa.control.fleet import Fleet
-from sgjepa.control.policy import Policy, View
-from sgjepa.control.simple import SIMPLE, HoldStill, Random, simple
 from sgjepa.core.errors import InputError, MachineError
-from sgjepa.data.config import make_env
+from sgjepa.data.config import chance_seed, make_env
 from sgjepa.data.episode import reset_options, simulate
-from sgjepa.data.seeds import chance_seed
 from sgjepa.envs import ENVS
-from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arm_world import ArmWorld
+from sgjepa.policies.base import Policy, View
+from sgjepa.policies.closed_loop import Driven, drive_in_waves
+from sgjepa.policies.goal_tasks import starts
+from sgjepa.policies.scripted import SIMPLE, HoldStill, Random, simple
+from sgjepa.policies.vector_env import Fleet
 
 TASKS = [name for name, env in ENVS.items() if env.world.succeeds]
 CATCHER = "arm_catcher_ball"

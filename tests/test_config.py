@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from conftest import small
 
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
@@ -146,7 +146,7 @@ def test_a_class_attribute_is_no_field() -> None:
 
 def test_a_run_made_before_a_rename_and_before_a_new_field_goes_on(tmp_path: Path) -> None:
     older = {"type": "Picture", "shape": {"type": "Disc", "radius": 2.0}, "seed": 0}
-    files.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": files.provenance()})
+    artifact.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": artifact.provenance()})
     run_folder.check(tmp_path, Picture(Circle(2.0)), {})
     with pytest.raises(InputError, match=r"holds a run with shape.filled = False, not True"):
         run_folder.check(tmp_path, Picture(Circle(2.0, filled=True)), {})
@@ -156,7 +156,7 @@ def test_a_run_made_before_a_rename_and_before_a_new_field_goes_on(tmp_path: Pat
 
 def test_a_run_of_other_code_is_refused_in_one_line(tmp_path: Path) -> None:
     older = {"shape": {"type": "Box", "edge": 2.0}}
-    files.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": files.provenance()})
+    artifact.write_json(tmp_path / run_folder.CONFIG, {"config": older, "data": {}, "provenance": artifact.provenance()})
     with pytest.raises(
         InputError, match=r"holds a run of other code \(Picture.shape has no field edge.*choose another --out"
     ) as e:

@@ -13,34 +13,29 @@ from conftest import small
 from test_train import RUN
 
 from sgjepa import cli
-from sgjepa.control import trial as stage
-from sgjepa.control.closed_loop import drive_in_waves
-from sgjepa.control.config import PolicyConfig
-from sgjepa.control.diffusion import load_policy
-from sgjepa.control.features import open_features
-from sgjepa.control.learn import train_policy
-from sgjepa.control.network import NetworkConfig
-from sgjepa.control.policy_record import read_policy
-from sgjepa.control.records import CONTROLS, RECORD, ROWS, Driver, read_controls, read_trial
-from sgjepa.control.replay import replay
-from sgjepa.control.schedule import Diffusion
-from sgjepa.control.siblings import family
-from sgjepa.control.simple import HoldStill, Random
-from sgjepa.control.trained import trained
-from sgjepa.control.trial import Subject, beginnings, trial, untrained
-from sgjepa.core import config, files, records, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import Continued, RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import Continued, RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.world import Measure
+from sgjepa.envs.spec import Measure
+from sgjepa.experiments.control_findings import summary
+from sgjepa.policies import evaluate as stage
+from sgjepa.policies.closed_loop import drive_in_waves
+from sgjepa.policies.diffusion import load_policy
+from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
+from sgjepa.policies.evaluate import Subject, beginnings, replay, trained, trial, untrained
+from sgjepa.policies.features import open_features
+from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial
+from sgjepa.policies.leakage import family
+from sgjepa.policies.scripted import HoldStill, Random
+from sgjepa.policies.train_diffusion import train_policy
 from sgjepa.report import control_figures
 from sgjepa.report.control import write_control
 from sgjepa.report.control_tables import differences, differences_html
 from sgjepa.results.control import BOOTSTRAP, WILSON, Played, Player, Trial, gather_trials, source_label
-from sgjepa.studies.control_findings import summary
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -83,7 +78,9 @@ def policy(dataset: Dataset, place: Path) -> Path:
     settings = replace(RUN, data=(dataset.path.name,), model=replace(RUN.model, controls=3))
     run = place / "runs" / "tiny"
     run.mkdir(parents=True)
-    about = RunRecord(config.to_dict(settings), {dataset.path.name: dataset.manifest.digest}, files.provenance(), (CATCHER,))
+    about = RunRecord(
+        config.to_dict(settings), {dataset.path.name: dataset.manifest.digest}, artifact.provenance(), (CATCHER,)
+    )
     checkpoint.finish(run, about, {run_folder.MODEL: settings.model.build()})
     (place / "policies").mkdir()
     return train_policy(TINY, open_features(run, WORLD), dataset, place / "policies" / "tiny")
@@ -162,12 +159,12 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
         trial(subject, dataset, 0)
     assert not list(subject.folder.glob("[!.]*")), "a half made trial is not there to be read"
     (spent,) = subject.folder.glob(".*/*-seconds.json")
-    files.write_json(spent, 1000.0)  # as if it had taken that long
+    artifact.write_json(spent, 1000.0)  # as if it had taken that long
     made = trial(subject, dataset, 0)
     assert begun == [2, 2, 2], "the first wave was kept"
     assert 1000 < read_trial(made)[0].seconds < 1900
     for name in (ROWS, CONTROLS):  # waves of another size, and a kill, make no difference
-        assert files.digest(made / name) == files.digest(chance / name)
+        assert artifact.file_digest(made / name) == artifact.file_digest(chance / name)
     assert [entry.name for entry in subject.folder.iterdir()] == [made.name]
 
 
@@ -176,8 +173,8 @@ def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
     (made / ROWS).write_bytes((made / ROWS).read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match=r"episodes.parquet is damaged.*delete"):
         read_trial(made)
-    text = (made / RECORD).read_text()
-    (made / RECORD).write_text(text.replace('"success": 0.0', '"success": 1.0'))
+    text = (made / TRIAL).read_text()
+    (made / TRIAL).write_text(text.replace('"success": 0.0', '"success": 1.0'))
     with pytest.raises(InputError, match="was edited"):
         gather_trials([made])
 
@@ -302,13 +299,13 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
     run = place / "runs" / "tiny"
     about = run_folder.about(run)
     try:
-        records.write(run / run_folder.CONFIG, replace(about, data={"a longer one": "0" * 12}))
+        artifact.write_record(run / run_folder.CONFIG, replace(about, data={"a longer one": "0" * 12}))
         with pytest.raises(InputError, match="held out from tiny is not known: it was trained on a longer one"):
             trained(policy, dataset, held_out=True)
-        records.write(run / run_folder.CONFIG, replace(about, data={"another": "0" * 12}, worlds=("square",)))
+        artifact.write_record(run / run_folder.CONFIG, replace(about, data={"another": "0" * 12}, worlds=("square",)))
         trained(policy, dataset, held_out=True)  # of this world it knows nothing
     finally:
-        records.write(run / run_folder.CONFIG, about)
+        artifact.write_record(run / run_folder.CONFIG, about)
 
 
 def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:
@@ -461,7 +458,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
     said = capsys.readouterr().out
     assert "random controls" in said
     assert str(out / "index.html") in said
-    records = sorted(out.rglob(RECORD))
+    records = sorted(out.rglob(TRIAL))
     assert [path.parent.name for path in records] == ["caught-seed0-first1", "caught-seed1-first1"]
     before = [path.stat().st_mtime_ns for path in records]
     assert cli.main(command) == 0

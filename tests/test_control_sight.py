@@ -11,17 +11,17 @@ import pytest
 from conftest import small
 
 from sgjepa import cli
-from sgjepa.control.features import open_features
-from sgjepa.control.policy_record import read_policy
-from sgjepa.control.sight import errors_of
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.readable import seen_states
+from sgjepa.data.probe_targets import seen_states
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.control import worlds
-from sgjepa.studies.control_sight import BLURS, STUDY
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.control import worlds
+from sgjepa.experiments.control_sight import BLURS, STUDY
+from sgjepa.policies.features import open_features
+from sgjepa.policies.files import read_policy
+from sgjepa.policies.noisy_position import errors_of
 
 CATCHER = "arm_catcher_ball"
 WORLD = find(CATCHER).world

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import small
 
-from sgjepa.control.policy_record import read_policy
 from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
-from sgjepa.studies import control, control_pose
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.chains import Chain
+from sgjepa.experiments import control, control_pose
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.chains import Chain
+from sgjepa.policies.files import read_policy
 
 DATA = "arm_catcher_ball-mini"
 

@@ -17,18 +17,15 @@ from conftest import small
 from sgjepa.core.errors import InputError, MachineError
 from sgjepa.data.collect import collect
 from sgjepa.data.episode import simulate
-from sgjepa.data.readable import targets_in
+from sgjepa.data.probe_targets import targets_in
 from sgjepa.data.store import open_dataset
-from sgjepa.envs import ENVS
+from sgjepa.envs import ENVS, benchmarks
 from sgjepa.envs.base import Env
-from sgjepa.envs.conventional import files
-from sgjepa.envs.conventional.blocks import BLOCK, Blocks
-from sgjepa.envs.conventional.cube import Cube
-from sgjepa.envs.conventional.cube.hand import ACTION, HOME
-from sgjepa.envs.conventional.cube.scene import ARM
-from sgjepa.envs.conventional.reacher import LINKS, Reacher
-from sgjepa.envs.conventional.two_links import angles_at, jacobian, place
-from sgjepa.evaluation import references
+from sgjepa.envs.benchmarks import BLOCK, Blocks
+from sgjepa.envs.cube import Cube
+from sgjepa.envs.cube_scene import ACTION, ARM, HOME
+from sgjepa.envs.reacher import LINKS, Reacher, angles_at, jacobian, place
+from sgjepa.evaluation import baselines
 from sgjepa.recipes.training import recipe
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, Blocks)]
@@ -286,7 +283,7 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
     assert data.test.laws == ()
     targets = targets_in(data.test)
     truth = targets.of(data.test.state.astype(np.float64))
-    found, moved = references.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
+    found, moved = baselines.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
     assert moved == 0
     assert np.abs(found - truth[:, 10:13])[..., : len(targets.position)].max() < 5e-3
 
@@ -307,11 +304,11 @@ def test_two_links_go_where_their_angles_say() -> None:
 
 @pytest.mark.parametrize("env", [Reacher, Cube])
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    monkeypatch.setattr(benchmarks, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"needs (dm_control|ogbench): pip install 'sgjepa\[conventional\]'"):
-        files.folder(env.world.name)
-    assert not files.installed(env.world.name)
-    assert files.installed("square")
+        benchmarks.folder(env.world.name)
+    assert not benchmarks.installed(env.world.name)
+    assert benchmarks.installed("square")
 
 
 def test_the_benchmarks_own_code_is_not_imported() -> None:

@@ -21,8 +21,7 @@ from sgjepa import laws
 from sgjepa.core.errors import InputError
 from sgjepa.data import collect as collect_module
 from sgjepa.data.collect import collect
-from sgjepa.data.config import Part, make_env, make_episode
-from sgjepa.data.seeds import episode_law, episode_plan, episode_seed
+from sgjepa.data.config import Part, episode_law, episode_plan, episode_seed, make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, planar
 from sgjepa.laws import Grid, Law

@@ -19,24 +19,24 @@ from test_train import RUN
 from tiny import tiny
 
 from sgjepa import cli
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
+from sgjepa.experiments import STUDIES, factorial, linear_surrogate
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.cells import Cell, chosen, make_datasets, names_of
+from sgjepa.experiments.chains import Chain, run_chains
+from sgjepa.experiments.study import Study, chains_of
 from sgjepa.recipes.datasets import dataset
 from sgjepa.results.gather import gather
-from sgjepa.studies import STUDIES, factorial, linear_surrogate
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.cells import Cell, chosen, make_datasets, names_of
-from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Study, chains_of
 from sgjepa.training import checkpoint
-from sgjepa.training.budget import with_updates
+from sgjepa.training.data import with_updates
 from sgjepa.training.losses import OneStepLoss
 
 SMALL = """
 import sys
 from sgjepa import cli
-from sgjepa.studies import demo
+from sgjepa.experiments import demo
 from sgjepa.recipes import training
 from tiny import tiny_run
 demo.QUICK_EPISODES, demo.SHORTENED = (40, 25), {"quick": (1, 4)}
@@ -98,7 +98,7 @@ def test_the_demo_speaks_of_sg_jepa_first_and_of_its_duration_last(place: Path) 
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
-    configs = [files.read_json(run / "run.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
+    configs = [artifact.read_json(run / "run.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
     assert len(configs) == 3
     for key in ("epochs", "batch", "frames", "drawn", "updates"):
         assert len({json.dumps(c["train"][key]) for c in configs}) == 1, key
@@ -161,7 +161,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3
     assert "interaction" in said.splitlines()[0]
-    about = files.read_json(tmp_path / "study/report/study.json")
+    about = artifact.read_json(tmp_path / "study/report/study.json")
     assert about["question"] == "Is it the law or the rollout?"
     assert about["answer"] == said.splitlines()
     assert len(about["cells"]) == len(about["runs"]) == 4
@@ -221,7 +221,7 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
 
 def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr("sgjepa.studies.cells.collect", lambda settings, out, _: made.append((settings.world, out.name)))
+    monkeypatch.setattr("sgjepa.experiments.cells.collect", lambda settings, out, _: made.append((settings.world, out.name)))
     (tmp_path / "house-mini").mkdir()
     datas = (("square-mini", "house-mini"), ("my-own",), ("square-mini",), ("its-own",))
     cells = [Cell(replace(RUN, data=data), judged_on="pentagon-mini") for data in datas]

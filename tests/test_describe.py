@@ -14,15 +14,13 @@ import torch.nn.functional as F
 
 from sgjepa import cli
 from sgjepa.core.errors import InputError
-from sgjepa.models.encoders.convolutions import Convolutions
+from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.recipes.datasets import named
 from sgjepa.recipes.training import recipe, recipes
-from sgjepa.training.batches import windows_of
-from sgjepa.training.describe import as_text, describe
-from sgjepa.training.flops import flop_counter
-from sgjepa.training.outline import outline, parameters
+from sgjepa.training.data import windows_of
+from sgjepa.training.profile import as_text, describe, flop_counter, outline, parameters
 
 PAPER = {
     "square_gru": 22_251_243,

@@ -10,13 +10,13 @@ import pytest
 from made_up import HORIZONS, LAWS, done, evaluation, holds, noise
 
 from sgjepa.core.errors import InputError
+from sgjepa.experiments import crossover, history, house_errors, local_gap, post_training, shapes
+from sgjepa.experiments.fresh import PREDICTORS, name_of
+from sgjepa.experiments.study import WORLDS, Done
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.studies import crossover, history, house_errors, local_gap, post_training, shapes
-from sgjepa.studies.fresh import PREDICTORS, name_of
-from sgjepa.studies.study import WORLDS, Done
-from sgjepa.training.batches import all_windows, windows_of
+from sgjepa.training.data import all_windows, windows_of
 
 SEEDS = range(3)
 

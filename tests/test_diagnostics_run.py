@@ -13,20 +13,19 @@ import pytest
 from safetensors.numpy import load_file
 from tiny import tiny_run
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig, Part
+from sgjepa.experiments import crossover, history, local_gap, post_training, shapes
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.cells import Cell
+from sgjepa.experiments.fresh import name_of
+from sgjepa.experiments.study import WORLDS, Study, chains_of, run_study
 from sgjepa.laws import Grid
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.recipes.datasets import dataset, named
-from sgjepa.results.claims import CLAIMS
-from sgjepa.results.verdicts import read_claims
-from sgjepa.studies import crossover, history, local_gap, post_training, shapes
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.cells import Cell
-from sgjepa.studies.fresh import name_of
-from sgjepa.studies.study import WORLDS, Study, chains_of, run_study
+from sgjepa.results.claims import CLAIMS, read_claims
 from sgjepa.training import checkpoint
 
 SHAPES = ("square", "right_triangle", "pentagon", "house")
@@ -78,7 +77,7 @@ def answered(study: Study, out: Path, datasets: Path, runs: Path) -> Path:
 
 
 def folder_of(report: Path, runs: Path, cell: str) -> Path:
-    about = files.read_json(report / "study.json")
+    about = artifact.read_json(report / "study.json")
     return runs / about["runs"][list(about["cells"]).index(cell)]
 
 
@@ -111,7 +110,7 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
     report = answered(history.STUDY, tmp_path, datasets, runs)
     cells = [shrunk(cell) for cell in crossover.cells("mini")]
     shared = chains_of(crossover.STUDY, cells, Asked("mini", runs, datasets, updates=1, runs=runs), seeds=1)
-    assert {chain.folder.name for chain in shared} < set(files.read_json(report / "study.json")["runs"])
+    assert {chain.folder.name for chain in shared} < set(artifact.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)
     assert {row["visible"] for row in table(report, history.TABLE)} == {"4"}
@@ -137,7 +136,7 @@ def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: P
 @pytest.mark.slow
 def test_shapes_are_judged_on_the_house(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(shapes.STUDY, tmp_path, datasets, runs)
-    about = files.read_json(report / "study.json")
+    about = artifact.read_json(report / "study.json")
     assert len(about["runs"]) == 6
     for name in about["runs"]:
         assert [path.name.startswith("house-mini-test") for path in (runs / name / "predict").iterdir()] == [True]
@@ -158,5 +157,5 @@ def test_post_training_starts_warm_and_is_judged_on_the_source(datasets: Path, r
     _, before = checkpoint.load_run(leader)
     assert (model.law_mean == before.law_mean).all(), "it keeps the statistics it knows"
     assert {row["arm"] for row in table(report, post_training.TABLE)} == {"target", "mixed"}
-    for name in files.read_json(report / "study.json")["runs"]:
+    for name in artifact.read_json(report / "study.json")["runs"]:
         assert all(path.name.startswith("square-mini-test") for path in (runs / name / "predict").iterdir())

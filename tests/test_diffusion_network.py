@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
-from sgjepa.control.learn import pace
-from sgjepa.control.mish import Mish
-from sgjepa.control.network import NetworkConfig
-from sgjepa.control.schedule import (
+from sgjepa.core.errors import InputError
+from sgjepa.policies.diffusion_model import (
     Diffusion,
+    Mish,
+    NetworkConfig,
     add_noise,
     alpha_bars,
     betas,
@@ -25,7 +25,7 @@ from sgjepa.control.schedule import (
     sample,
     visited,
 )
-from sgjepa.core.errors import InputError
+from sgjepa.policies.train_diffusion import pace
 
 torch.set_num_threads(1)
 

@@ -13,30 +13,28 @@ from conftest import small
 from test_train import RUN
 
 from sgjepa import cli
-from sgjepa.control import diffusion, learn
-from sgjepa.control.config import PolicyConfig
-from sgjepa.control.demonstrations import demonstrations
-from sgjepa.control.diffusion import DiffusionPolicy, load_policy
-from sgjepa.control.features import ModelFeatures, StateFeatures, in_blocks, open_features
-from sgjepa.control.learn import follow, rate, train_policy
-from sgjepa.control.network import NetworkConfig
-from sgjepa.control.policy import posed
-from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
-from sgjepa.control.schedule import Diffusion
-from sgjepa.control.tasks import executable, learned
-from sgjepa.core import config, files, records, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.readable import seen_states
+from sgjepa.data.probe_targets import seen_states
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import DINOv2
+from sgjepa.models.weights import load_tensors
+from sgjepa.policies import diffusion, train_diffusion
+from sgjepa.policies.base import posed
+from sgjepa.policies.demonstrations import demonstrations
+from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
+from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
+from sgjepa.policies.features import ModelFeatures, StateFeatures, in_blocks, open_features
+from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
+from sgjepa.policies.tasks import executable, learned
+from sgjepa.policies.train_diffusion import follow, rate, train_policy
 from sgjepa.recipes.policies import SIZES, policy
 from sgjepa.training import checkpoint
-from sgjepa.training.weights import load_tensors
 
 pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
@@ -85,7 +83,7 @@ def run(caught: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     folder.mkdir()
     data = {caught.path.name: caught.manifest.digest}
-    about = RunRecord(config.to_dict(settings), data, files.provenance(), worlds=(CATCHER,))
+    about = RunRecord(config.to_dict(settings), data, artifact.provenance(), worlds=(CATCHER,))
     checkpoint.finish(folder, about, {run_folder.MODEL: settings.model.build()})
     return folder
 
@@ -182,7 +180,7 @@ def test_a_face_that_leans_a_little_to_either_side_is_learned_as_nearly_the_same
 
 def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path) -> None:
     """Train, and be stopped dead when the loss is asked for the time number `count`."""
-    real, calls = learn.noise_loss, []
+    real, calls = train_diffusion.noise_loss, []
 
     def stopping(*arguments: object) -> object:
         calls.append(1)
@@ -191,7 +189,7 @@ def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path)
         return real(*arguments)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learn, "noise_loss", stopping)
+        patch.setattr(train_diffusion, "noise_loss", stopping)
         with pytest.raises(KeyboardInterrupt):
             train_policy(TINY, state, caught, folder)
 
@@ -441,7 +439,7 @@ def test_a_policy_from_before_a_setting_came_goes_on_with_its_usual_value(caught
     there = read_policy(folder)
     network = {key: value for key, value in there.settings.config["network"].items() if key != "changes"}
     older = replace(there.settings, config={**there.settings.config, "network": network})
-    records.write(folder / RECORD, replace(there, settings=older))
+    artifact.write_record(folder / RECORD, replace(there, settings=older))
     assert train_policy(TINY, features, caught, folder) == folder
     with pytest.raises(InputError, match="changes"):
         train_policy(replace(TINY, network=replace(TINY.network, changes=True)), features, caught, folder)

@@ -14,7 +14,7 @@ from torch import Tensor
 from sgjepa.core.config import from_dict, to_dict
 from sgjepa.core.errors import InputError
 from sgjepa.models.dino import DinoConfig, PatchPredictor
-from sgjepa.models.encoders import mobilenet
+from sgjepa.models.encoders import frozen
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
 from sgjepa.models.rollout import rollout
 
@@ -166,20 +166,20 @@ def test_picture_size_must_fit_the_patches(folder: Path) -> None:
 def test_a_file_of_another_network_is_no_mobilenet(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(1)}, tmp_path / "other.pth")
     with pytest.raises(InputError, match="no torchvision MobileNetV2"):
-        mobilenet.load(tmp_path / "other.pth")
+        frozen.load(tmp_path / "other.pth")
 
 
 def test_a_folded_mobilenet_is_the_same_map() -> None:
     torch.manual_seed(0)
-    net = mobilenet.MobileNet()
+    net = frozen.MobileNet()
     for norm in (m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)):
         for values in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
             torch.nn.init.uniform_(values, 0.5, 1.5)
     pictures = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
         expected = net.eval()(pictures)
-        folded = mobilenet.fold(copy.deepcopy(net))(pictures)
-    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in mobilenet.fold(net).modules())
+        folded = frozen.fold(copy.deepcopy(net))(pictures)
+    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in frozen.fold(net).modules())
     assert torch.allclose(folded, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
 
 
@@ -210,7 +210,7 @@ def test_mobilenet_weights_know_more_than_random_ones() -> None:
         return float((f[180:] @ f[:180].T @ torch.linalg.solve(gram, p[:180]) - p[180:]).square().mean())
 
     torch.manual_seed(0)
-    trained, random = readout_error(MobileNetV2().build().net), readout_error(mobilenet.MobileNet())
+    trained, random = readout_error(MobileNetV2().build().net), readout_error(frozen.MobileNet())
     assert trained < 0.2
     assert trained < random / 2
 

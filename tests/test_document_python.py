@@ -26,10 +26,10 @@ from sgjepa import laws, zoo
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig
+from sgjepa.experiments.study import Study
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.results.load import load_evaluations
-from sgjepa.studies.study import Study
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
 

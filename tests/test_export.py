@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.models.base import Config, WorldModel
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
-from sgjepa.models.export import export
+from sgjepa.models.onnx import export
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 

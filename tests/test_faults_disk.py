@@ -24,24 +24,23 @@ from test_train import same
 
 from sgjepa import cli
 from sgjepa.cli import faults
-from sgjepa.core import config, files, lock, records, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import RunRecord
-from sgjepa.data import cache
+from sgjepa.data import memmap
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import read_manifest
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.fitted_probes import fit_probe
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig, fit_probe
 from sgjepa.evaluation.records import read_evaluation
 from sgjepa.models.dino import DinoConfig
 from sgjepa.results.counterfactual import counterfactuals
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint, losses
+from sgjepa.training.config import Run
 from sgjepa.training.loop import train
-from sgjepa.training.run import Run
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -61,7 +60,7 @@ def edit(path: Path, change: Change, sealed: bool = False) -> None:
     found = json.loads(path.read_text())
     change(found)
     if sealed:
-        files.write_json(path, found)
+        artifact.write_json(path, found)
     else:
         path.write_text(json.dumps(found))
 
@@ -123,9 +122,9 @@ def test_a_cache_without_its_digest_still_has_finite_numbers(tmp_path: Path) -> 
     path = tmp_path / "latents.npy"
     np.save(path, np.array([[1.0, np.inf]], np.float32))
     with pytest.raises(InputError, match="is damaged: it is not what was written; delete that file"):
-        cache.memory_map(path, (1, 2), np.float32, lambda _: None)
+        memmap.memory_map(path, (1, 2), np.float32, lambda _: None)
     np.save(path, np.array([[1.0, 2.0]], np.float32))
-    assert cache.memory_map(path, (1, 2), np.float32, lambda _: None)[0, 1] == 2.0
+    assert memmap.memory_map(path, (1, 2), np.float32, lambda _: None)[0, 1] == 2.0
 
 
 def test_every_bit_of_a_small_cache_is_checked(tmp_path: Path) -> None:
@@ -134,43 +133,43 @@ def test_every_bit_of_a_small_cache_is_checked(tmp_path: Path) -> None:
     def fill(array: np.ndarray) -> None:
         array[:] = 7
 
-    cache.memory_map(path, shape, np.uint8, fill, sampled=True)
+    memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
     assert (np.load(path) == 7).all(), "NumPy reads it as any other array"
     content = path.read_bytes()
     for place in range(0, len(content), 5):
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         with pytest.raises(InputError, match="delete that file"):
-            cache.memory_map(path, shape, np.uint8, fill, sampled=True)
+            memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
     for size in range(0, len(content), 11):
         path.write_bytes(content[:size])
-        if size != len(content) - cache._TAIL:  # that is a whole array of an earlier version
+        if size != len(content) - memmap._TAIL:  # that is a whole array of an earlier version
             with pytest.raises(InputError, match="delete that file"):
-                cache.memory_map(path, shape, np.uint8, fill, sampled=True)
+                memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
 
 
 def test_a_large_cache_of_frames_is_checked_at_both_ends_and_between() -> None:
     size = 40 * 2**30
-    starts = list(cache._starts(size, sampled=True))
+    starts = list(memmap._starts(size, sampled=True))
     assert starts[0] == 0
-    assert starts[-1] == size - cache._BLOCK
-    assert len(starts) == cache._SAMPLED
-    assert len(list(cache._starts(size, sampled=False))) == size // cache._BLOCK
+    assert starts[-1] == size - memmap._BLOCK
+    assert len(starts) == memmap._SAMPLED
+    assert len(list(memmap._starts(size, sampled=False))) == size // memmap._BLOCK
 
 
 def test_a_file_is_read_once_per_process_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
-    written, asked = {"file": files.digest(path)}, []
-    real = files.digest
-    monkeypatch.setattr(files, "digest", lambda path: asked.append(path) or real(path))
+    written, asked = {"file": artifact.file_digest(path)}, []
+    real = artifact.file_digest
+    monkeypatch.setattr(artifact, "digest", lambda path: asked.append(path) or real(path))
     for _ in range(3):
-        files.verify(path, written, "make it again")
+        artifact.verify(path, written, "make it again")
     assert len(asked) == 1
     path.write_bytes(b"kontent")
     later = path.stat().st_mtime_ns + 10**9  # clocks of files may tick slowly
     os.utime(path, ns=(later, later))
     with pytest.raises(InputError, match="file is damaged: it is not what was written; make it again"):
-        files.verify(path, written, "make it again")
+        artifact.verify(path, written, "make it again")
 
 
 # --- datasets ------------------------------------------------------------------------------------------------------
@@ -328,17 +327,17 @@ def test_a_second_writer_is_told_who_the_first_is_and_a_dead_one_is_forgotten(wo
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        before = files.digests(world.root)
+        before = artifact.digests(world.root)
         words = rf"halted is in use by process {holder.pid} on .*; wait for it or stop it"
         with pytest.raises(InputError, match=words):
             train(recipe_of(world), world.halted, world.root)
-        assert files.digests(world.root) == before
+        assert artifact.digests(world.root) == before
     finally:
         holder.kill()
         holder.wait()
-    assert (world.halted / lock.LOCK).exists(), "what a kill leaves"
+    assert (world.halted / artifact.LOCK).exists(), "what a kill leaves"
     train(recipe_of(world), world.halted, world.root)
-    assert not (world.halted / lock.LOCK).exists()
+    assert not (world.halted / artifact.LOCK).exists()
 
 
 def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
@@ -354,28 +353,28 @@ def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
 
 
 def test_a_lock_leaves_no_folder_behind_and_may_be_held_twice_by_its_process(tmp_path: Path) -> None:
-    with lock.alone(tmp_path / "a" / "b"), lock.alone(tmp_path / "a" / "b"):
-        assert (tmp_path / "a" / "b" / lock.LOCK).read_text().startswith(f"process {os.getpid()} on ")
+    with artifact.locked(tmp_path / "a" / "b"), artifact.locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b" / artifact.LOCK).read_text().startswith(f"process {os.getpid()} on ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_killed_writers_left_is_cleared_and_what_others_write_is_not(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    mine = files.temporary(tmp_path / "train.latents.npy")
+    mine = artifact.temporary(tmp_path / "train.latents.npy")
     theirs = mine.name.replace(f".{os.getpid()}.", f".{os.getppid()}.")
     left = mine.name.replace(f".{os.getpid()}.", f".{dead.pid}.")
-    elsewhere = mine.name.replace(files._host(), "another-machine")
+    elsewhere = mine.name.replace(artifact._host(), "another-machine")
     older = ".train.latents.npy.0123456789ab.tmp"  # an earlier version's
     for name in (mine.name, theirs, left, elsewhere, older):
         (tmp_path / name).write_bytes(b"half")
-    cache.memory_map(tmp_path / "frames.npy", (1,), np.uint8, lambda _: None)
+    memmap.memory_map(tmp_path / "frames.npy", (1,), np.uint8, lambda _: None)
     there = {path.name for path in tmp_path.iterdir()}
     assert there == {mine.name, theirs, elsewhere, older, "frames.npy"}
     yesterday = time.time() - 2 * 24 * 3600
     for name in (theirs, elsewhere, older):
         os.utime(tmp_path / name, (yesterday, yesterday))
-    files.sweep(tmp_path)
+    artifact.sweep(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, theirs, "frames.npy"}
 
 
@@ -465,7 +464,7 @@ from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
 from sgjepa.training.loop import train
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
 real, calls = losses.compute, []
 def compute(*arguments, **keywords):
     calls.append(1)
@@ -526,9 +525,9 @@ def test_records_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
 
 
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
-    record = RunRecord({"a": 1}, {"square": "0"}, files.provenance(), ("square",), None, {"model.safetensors": "1"})
-    records.write(tmp_path / "run.json", record)
-    assert records.read(RunRecord, tmp_path / "run.json", "train again") == record
+    record = RunRecord({"a": 1}, {"square": "0"}, artifact.provenance(), ("square",), None, {"model.safetensors": "1"})
+    artifact.write_record(tmp_path / "run.json", record)
+    assert artifact.read_record(RunRecord, tmp_path / "run.json", "train again") == record
 
 
 def test_models_of_every_recipe_lie_within_the_bounds() -> None:

@@ -13,29 +13,29 @@ import pytest
 from conftest import small
 
 from sgjepa import cli
-from sgjepa.core import files, output
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
 from sgjepa.data.store import open_dataset
-from sgjepa.studies import demo, factorial
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.study import run_study
+from sgjepa.experiments import demo, factorial
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.study import run_study
 
 MADE_BY = "sgjepa report"
 
 
 def write(path: Path, names: dict[str, str], made_by: str = MADE_BY) -> None:
     """As a command does: a page, and files in folders."""
-    with output.output_folder(path, made_by, "index.html") as place:
+    with artifact.output_folder(path, made_by, "index.html") as place:
         for name, text in names.items():
             (place / name).parent.mkdir(exist_ok=True)
-            files.write_bytes(place / name, text.encode())
+            artifact.write_bytes(place / name, text.encode())
 
 
 def content(path: Path) -> dict[str, str]:
     """Every file but the marker, hidden ones included."""
-    found = (p for p in path.rglob("*") if p.is_file() and p.name != output.MARKER)
+    found = (p for p in path.rglob("*") if p.is_file() and p.name != artifact.MARKER)
     return {p.relative_to(path).as_posix(): p.read_text() for p in found}
 
 
@@ -84,10 +84,10 @@ def test_a_folder_of_somebody_elses_is_refused_and_left_as_it_is(tmp_path: Path)
 def test_a_folder_from_before_there_were_markers_is_ours_if_it_holds_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("old")
     known = ("index.html", "errors.csv")
-    assert output.check(tmp_path, MADE_BY, known) == {"index.html": None}
+    assert artifact.check_output(tmp_path, MADE_BY, known) == {"index.html": None}
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is not empty"):
-        output.check(tmp_path, MADE_BY, known)
+        artifact.check_output(tmp_path, MADE_BY, known)
 
 
 # --- what happens inside ours --------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_only_what_we_wrote_is_replaced(tmp_path: Path) -> None:
     assert content(out) == SECOND | {"notes.txt": "mine", "tables/mine.csv": "mine"}
     write(out, FIRST)
     assert not (out / "figures").exists(), "a folder that we emptied goes"
-    output.add(out, "study.json", b"more")
+    artifact.add_output(out, "study.json", b"more")
     write(out, SECOND)
     assert not (out / "study.json").exists(), "what was added is ours too"
 
@@ -127,11 +127,11 @@ def test_a_marker_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path:
     (tmp_path / "precious.txt").write_text("mine")
     out = tmp_path / "out"
     write(out, FIRST)
-    listed = {"../precious.txt": None, str(tmp_path / "precious.txt"): files.digest(tmp_path / "precious.txt")}
-    files.write_json(out / output.MARKER, {"made_by": MADE_BY, "files": listed})
+    listed = {"../precious.txt": None, str(tmp_path / "precious.txt"): artifact.file_digest(tmp_path / "precious.txt")}
+    artifact.write_json(out / artifact.MARKER, {"made_by": MADE_BY, "files": listed})
     write(out, SECOND)
     assert (tmp_path / "precious.txt").read_text() == "mine"
-    (out / output.MARKER).write_text("[]")
+    (out / artifact.MARKER).write_text("[]")
     with pytest.raises(InputError, match="was edited"):
         write(out, FIRST)
 
@@ -139,11 +139,11 @@ def test_a_marker_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path:
 def test_a_failure_leaves_the_old_files_together(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, FIRST)
-    marker = (out / output.MARKER).read_text()
+    marker = (out / artifact.MARKER).read_text()
     with pytest.raises(AttributeError):
         write(out, SECOND | {"tables/broken.csv": None})  # type: ignore[dict-item]
     assert content(out) == FIRST
-    assert (out / output.MARKER).read_text() == marker
+    assert (out / artifact.MARKER).read_text() == marker
     with pytest.raises(AttributeError):
         write(tmp_path / "new", {"index.html": None})  # type: ignore[dict-item]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -254,7 +254,7 @@ def test_a_study_and_the_demo_refuse_a_page_of_somebody_elses_before_any_work(
     for name in ("report", "report-quick"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.html").write_text("mine")
-    monkeypatch.setattr("sgjepa.studies.cells.collect", lambda *_: pytest.fail("it worked first"))
+    monkeypatch.setattr("sgjepa.experiments.cells.collect", lambda *_: pytest.fail("it worked first"))
     monkeypatch.setattr(demo, "collect", lambda *_: pytest.fail("it worked first"))
     with pytest.raises(InputError, match="was not made by `sgjepa study factorial`"):
         run_study(factorial.STUDY, Asked("mini", tmp_path, tmp_path / "datasets"))

@@ -27,9 +27,8 @@ from conftest import small
 
 from sgjepa import cli
 from sgjepa.cli import data, examination, faults, shared, terminal
-from sgjepa.core import files, machine
-from sgjepa.core.errors import InputError, MachineError
-from sgjepa.core.faults import expected
+from sgjepa.core import artifact, threads
+from sgjepa.core.errors import InputError, MachineError, expected
 from sgjepa.core.progress import pace, progress
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
@@ -134,7 +133,7 @@ def mounted(place: Path, options: str) -> None:
 
 def test_real_weights_on_a_full_disk_are_the_machines_fault(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from sgjepa.training.weights import save_tensors
+    from sgjepa.models.weights import save_tensors
 
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -204,12 +203,12 @@ def test_a_log_that_does_not_fit_is_not_left_behind(tmp_path: Path) -> None:
 def test_written_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        files.write_json(tmp_path / "a.json", {"path": "/x/\udc80"})
+        artifact.write_json(tmp_path / "a.json", {"path": "/x/\udc80"})
         assert faults._appended(tmp_path / "log", b"x")
     finally:
         os.umask(before)
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.json", "log")} == {0o640}
-    assert files.read_json(tmp_path / "a.json") == {"path": "/x/\udc80"}, "a path that is no UTF-8 can be kept"
+    assert artifact.read_json(tmp_path / "a.json") == {"path": "/x/\udc80"}, "a path that is no UTF-8 can be kept"
 
 
 # --- interrupts ----------------------------------------------------------------------------------------------------
@@ -427,7 +426,7 @@ def test_json_that_cannot_be_written_is_refused_before_the_work(
         pytest.fail("the work was done first")
 
     monkeypatch.setattr("sgjepa.cli.examination.examine", worked)
-    monkeypatch.setattr("sgjepa.training.describe.describe", worked)
+    monkeypatch.setattr("sgjepa.training.profile.describe", worked)
     monkeypatch.setattr("sgjepa.evaluation.coverage.examine", worked)
     command = [str(finished) if word == "DATASET" else word for word in stage]
     for place, code, words in (
@@ -469,7 +468,7 @@ def test_the_doctor_lists_every_extra_and_what_installs_what_is_missing(monkeypa
 
 @pytest.mark.parametrize(("number", "words"), [(1, "1 thread ("), (2, "2 threads (")])
 def test_one_thread_is_not_called_threads(number: int, words: str) -> None:
-    assert machine.as_text({"threads": number, "threads_from": "cores", "malloc": {}}).startswith(words)
+    assert threads.as_text({"threads": number, "threads_from": "cores", "malloc": {}}).startswith(words)
 
 
 @pytest.mark.parametrize(

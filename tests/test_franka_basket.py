@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from test_arms import column, make, play, rest
 
-from sgjepa.envs.arms.base import ArmWorld
-from sgjepa.envs.arms.basket.attempt import FAILURES
-from sgjepa.envs.arms.basket.environment import PLANS
-from sgjepa.envs.arms.basket.scene import facing
+from sgjepa.envs.arm_world import ArmWorld
+from sgjepa.envs.franka_basket import PLANS
+from sgjepa.envs.franka_basket_scene import FAILURES, facing
 
 pytestmark = pytest.mark.opengl
 WORLD = "franka_basket"

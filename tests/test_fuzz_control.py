@@ -15,11 +15,11 @@ from test_control import TINY
 from test_plan import Placed, untaught
 
 from sgjepa import cli
-from sgjepa.control.features import open_features
-from sgjepa.control.learn import train_policy
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
+from sgjepa.policies.features import open_features
+from sgjepa.policies.train_diffusion import train_policy
 from sgjepa.report import control_figures
 
 torch.set_num_threads(1)

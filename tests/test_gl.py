@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sgjepa.envs.render import gl
+from sgjepa.envs.render import opengl
 
 HIDE = """
 import ctypes
@@ -99,8 +99,8 @@ def test_without_any_library_mujocos_renderer_names_the_packages() -> None:
 
 
 def test_an_absent_choice_falls_back_to_one_that_works() -> None:
-    working = [name for name, starts in gl.PROBES.items() if starts()]
-    absent = [name for name in gl.PROBES if name not in working]
+    working = [name for name, starts in opengl.PROBES.items() if starts()]
+    absent = [name for name in opengl.PROBES if name not in working]
     if not working or not absent:
         pytest.skip("this machine has all backends or none")
     done = run("from sgjepa.envs.render import gl; print(gl.prove())", MUJOCO_GL=absent[0])
@@ -121,9 +121,9 @@ def test_a_cpu_draws_without_threads_of_its_own() -> None:
 def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A black frame must not pass for a working backend."""
     empty = "<mujoco><worldbody><camera name='c'/></worldbody></mujoco>"
-    monkeypatch.setattr(gl, "_TEST_SCENE", empty)
-    with pytest.raises(gl.InputError, match=r"empty picture|cannot draw"):
-        gl.prove()
+    monkeypatch.setattr(opengl, "_TEST_SCENE", empty)
+    with pytest.raises(opengl.InputError, match=r"empty picture|cannot draw"):
+        opengl.prove()
 
 
 def test_a_deliberate_choice_is_kept() -> None:
@@ -139,7 +139,7 @@ def test_asking_for_backends_harms_no_open_picture() -> None:
 
     env = ENVS["approach_ball"](image_size=16)
     before, _ = env.reset(seed=0)
-    for starts in gl.PROBES.values():
+    for starts in opengl.PROBES.values():
         starts()
     assert (env._frame() == before).all()
     env.close()

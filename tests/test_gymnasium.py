@@ -14,7 +14,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS
-from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.base import Env
 from sgjepa.envs.wrappers import LawInObservation, RandomLaw
 from sgjepa.laws import ClippedNormal, Grid

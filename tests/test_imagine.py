@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
-from sgjepa.models.imagine import imagination, imagine, imagine_plain
+from sgjepa.models.candidate_rollouts import imagination, imagine, imagine_plain
 from sgjepa.models.jepa import JEPA
 from sgjepa.recipes.training import recipe
 

@@ -17,10 +17,10 @@ from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.models.base import Config, WorldModel
 from sgjepa.models.rollout import one_step, rollout
+from sgjepa.models.weights import load_weights, save_weights
 from sgjepa.recipes.training import METHODS, recipe
+from sgjepa.training.config import Run
 from sgjepa.training.loop import train
-from sgjepa.training.run import Run
-from sgjepa.training.weights import load_weights, save_weights
 
 torch.set_num_threads(1)
 
@@ -218,7 +218,7 @@ def test_rollout_composes(model: WorldModel) -> None:
 def test_weights_and_settings_on_disk_make_the_same_model(name: str, model: WorldModel, tmp_path: Path) -> None:
     save_weights(tmp_path / "model.safetensors", model)
     settings = MODELS[name]
-    if name != "a user's":  # run.json knows the configs in training/run.py
+    if name != "a user's":  # run.json knows the configs in training/config.py
         run = json.loads(json.dumps(config.to_dict(replace(recipe("square_gru", "mini"), model=settings))))
         settings = config.from_dict(Run, run).model
     other = settings.build().eval()

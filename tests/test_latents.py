@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split, open_dataset
 from sgjepa.models.dino import DinoConfig, DinoWM
 from sgjepa.models.encoders.frozen import DINOv2
-from sgjepa.training.latents import latents_of, weights_digest
+from sgjepa.training.latent_cache import latents_of, weights_digest
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 
 from sgjepa.envs import ENVS
 from sgjepa.envs.approach_ball import RADIUS, ApproachBall
-from sgjepa.envs.arms.basket.environment import FrankaPaddleToBasket
-from sgjepa.envs.arms.basket.scene import BASE
-from sgjepa.envs.render import layers
-from sgjepa.envs.render.canvas import ALL_GROUPS, Canvas, Painter, reduce
-from sgjepa.envs.render.layers import BACKDROP, View
+from sgjepa.envs.franka_basket import FrankaPaddleToBasket
+from sgjepa.envs.franka_basket_scene import BASE
+from sgjepa.envs.render import layered_renderer
+from sgjepa.envs.render.gl_renderer import ALL_GROUPS, Canvas, Painter, reduce
+from sgjepa.envs.render.layered_renderer import BACKDROP, View
 from sgjepa.envs.render.shadows import Lamp, hidden_lamp, standing
-from sgjepa.envs.spatial import CAMERA, LAMP
+from sgjepa.envs.world3d import CAMERA, LAMP
 
 pytestmark = pytest.mark.opengl
 
@@ -211,7 +211,7 @@ def test_reduce_is_the_mean_of_blocks() -> None:
 def test_shadows_on_every_other_point_are_as_good(world: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = []
     for coarse in (1024, 10**9):
-        monkeypatch.setattr(layers, "_COARSE", coarse)
+        monkeypatch.setattr(layered_renderer, "_COARSE", coarse)
         env = ENVS[world](image_size=size)
         frames.append(env.reset(seed=1, options={"law": {"gravity": 5.0}})[0].astype(int))
         env.close()

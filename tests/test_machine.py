@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sgjepa.core import machine
+from sgjepa.core import threads
 
 OURS = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT", "ONEDNN_MAX_CPU_ISA")
 SHOW = "import json; from sgjepa.core import machine; found = machine.prepare(); "
@@ -28,7 +28,7 @@ def run(code: str, **environment: str) -> dict[str, Any]:
 
 def test_torch_gets_one_thread_per_core() -> None:
     found = run(SHOW + "import torch; print(json.dumps({**found, 'torch': torch.get_num_threads()}))")
-    assert found["threads"] == found["torch"] == machine.cores()
+    assert found["threads"] == found["torch"] == threads.cores()
     assert found["threads_from"] == "cores"
 
 
@@ -87,13 +87,13 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError
 
     monkeypatch.setattr("ctypes.CDLL", absent)
-    found = machine.prepare()
+    found = threads.prepare()
     assert found["malloc"] == {}
-    assert "no glibc" in machine.as_text(found)
+    assert "no glibc" in threads.as_text(found)
 
 
 def test_the_doctor_shows_them() -> None:
     from sgjepa.cli import examination
 
     found = examination.examine()
-    assert machine.as_text(found["compute"]) in examination.as_text(found)
+    assert threads.as_text(found["compute"]) in examination.as_text(found)

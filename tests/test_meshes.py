@@ -10,10 +10,9 @@ import pytest
 from conftest import small
 
 from sgjepa.cli import examination
-from sgjepa.core import config, files
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError
-from sgjepa.data.assemble import schema_of
-from sgjepa.data.collect import collect
+from sgjepa.data.collect import collect, schema_of
 from sgjepa.data.config import DatasetConfig, make_env, with_meshes
 from sgjepa.envs.robots.robot import MENAGERIE
 
@@ -67,12 +66,12 @@ def test_only_meshes_that_are_shown_enter_the_settings(menagerie: Path, monkeypa
 def test_a_dataset_does_not_go_on_in_another_look(menagerie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partial = tmp_path / "catcher.partial"
     partial.mkdir()
-    files.write_json(partial / "config.json", config.to_dict(catcher()))
+    artifact.write_json(partial / "config.json", config.to_dict(catcher()))
     monkeypatch.setenv(MENAGERIE, str(menagerie))
     with pytest.raises(InputError, match="was begun without Menagerie's meshes; unset SGJEPA_MENAGERIE to go on") as caught:
         collect(catcher(), tmp_path / "catcher")
     assert "\n" not in str(caught.value)
-    files.write_json(partial / "config.json", config.to_dict(with_meshes(catcher())))
+    artifact.write_json(partial / "config.json", config.to_dict(with_meshes(catcher())))
     monkeypatch.delenv(MENAGERIE)
     with pytest.raises(InputError, match="was begun with Menagerie's meshes; set SGJEPA_MENAGERIE to go on"):
         collect(catcher(), tmp_path / "catcher")

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from sgjepa.core.config import from_dict, to_dict
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import ZScore
-from sgjepa.models.blocks import Pixels
 from sgjepa.models.decoder import Decoder
-from sgjepa.models.encoders.convolutions import Convolutions
+from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.vit import ViT, ViTEncoder, mini, small, tiny
 from sgjepa.models.jepa import JEPA, JEPAConfig
+from sgjepa.models.layers import Pixels
 from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer

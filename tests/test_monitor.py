@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sgjepa.training.monitor import effective_rank, latent_health, warning
+from sgjepa.training.validation import effective_rank, latent_health, warning
 
 
 def latents() -> torch.Tensor:

@@ -7,8 +7,18 @@ from torch import nn
 
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
-from sgjepa.training.muon import Muon, newton_schulz, newton_schulz_reference, torch_muon
-from sgjepa.training.optim import Hybrid, OptimConfig, muon_for, schedule, split_parameters, stacked_gates
+from sgjepa.training.optim import (
+    Hybrid,
+    Muon,
+    OptimConfig,
+    muon_for,
+    newton_schulz,
+    newton_schulz_reference,
+    schedule,
+    split_parameters,
+    stacked_gates,
+    torch_muon,
+)
 
 SHAPES = [(24, 24), (48, 24), (24, 48), (96, 24), (24, 100), (1, 30), (24, 48)]
 

@@ -7,7 +7,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sgjepa.training import parallel
+from sgjepa.training import distributed
 from sgjepa.training.losses import OneStepLoss, RolloutLoss, compute
 from sgjepa.training.sigreg import draw_directions, sigreg
 
@@ -59,7 +59,7 @@ def work(rank, folder):
     group, results = dist.group.WORLD, {}
     share = batch().chunk(2)[rank]
     for name, loss in LOSSES.items():
-        model = parallel.share_batchnorm(build(), group)
+        model = distributed.share_batchnorm(build(), group)
         wrapped = DistributedDataParallel(model)
         # another seed on each rank: the directions must be rank 0's all the same
         total, parts = wrapped(share, loss, 10 + rank, group)
@@ -121,7 +121,7 @@ def test_shared_batchnorm_of_one_process_is_batchnorm(tmp_path, shape, options):
     try:
         plain, shared = (
             nn.BatchNorm1d(4, **options),
-            parallel.share_batchnorm(nn.BatchNorm1d(4, **options), dist.group.WORLD),
+            distributed.share_batchnorm(nn.BatchNorm1d(4, **options), dist.group.WORLD),
         )
         for seed in range(3):
             x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 3 + 7
@@ -139,8 +139,8 @@ def test_shared_batchnorm_of_one_process_is_batchnorm(tmp_path, shape, options):
 def test_sharing_batchnorm_keeps_parameters_and_state_dict():
     model = build()
     before, state = list(model.parameters()), model.state_dict()
-    parallel.share_batchnorm(model, None)
+    distributed.share_batchnorm(model, None)
     assert all(one is other for one, other in zip(before, model.parameters(), strict=True))
-    assert isinstance(model.encoder[1], parallel.GlobalBatchNorm1d)
+    assert isinstance(model.encoder[1], distributed.GlobalBatchNorm1d)
     build().load_state_dict(model.state_dict())
     torch.testing.assert_close(model.state_dict(), state)

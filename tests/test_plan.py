@@ -14,29 +14,29 @@ from test_train import RUN
 from torch import Tensor
 
 from sgjepa import cli
-from sgjepa.control import as_cost
-from sgjepa.control.agenda import PlannerConfig
-from sgjepa.control.cases import Cases, cases_of, from_columns, goal_pictures, to_columns
-from sgjepa.control.meeting import Meeting, meeting_targets
-from sgjepa.control.planned import planned, simulated, usual
-from sgjepa.control.records import SECONDS, read_controls, read_trial
-from sgjepa.control.search import Search
-from sgjepa.control.trial import beginnings, trial, untrained
-from sgjepa.core import config, files, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
+from sgjepa.data.probe_targets import Targets
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
-from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS, find, planar
-from sgjepa.envs.world import Measure
-from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig
-from sgjepa.models.imagine import imagine_plain
+from sgjepa.envs.spec import Measure
+from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig
+from sgjepa.models.candidate_rollouts import imagine_plain
+from sgjepa.planning.cem import Search
+from sgjepa.planning.interception import Meeting, meeting_targets
+from sgjepa.planning.load import planned, simulated, usual
+from sgjepa.planning.receding_horizon import PlannerConfig
+from sgjepa.policies import as_cost
+from sgjepa.policies.evaluate import beginnings, trial, untrained
+from sgjepa.policies.files import SECONDS, read_controls, read_trial
+from sgjepa.policies.goal_tasks import Cases, cases_of, from_columns, goal_pictures, to_columns
 from sgjepa.report import control_figures
 from sgjepa.report import control_tables as tables
 from sgjepa.results.control import gather_trials
-from sgjepa.results.published import PublishedPlans, published_plans
+from sgjepa.results.paper_numbers import PublishedPlans, published_plans
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -93,7 +93,7 @@ def untaught(dataset: Dataset, place: Path, **changes: object) -> Path:
     folder = place / "runs" / f"{world.name}_gru-mini-seed0"
     folder.mkdir(parents=True)
     data = {dataset.path.name: dataset.manifest.digest}
-    about = RunRecord(config.to_dict(settings), data, files.provenance(), (world.name,))
+    about = RunRecord(config.to_dict(settings), data, artifact.provenance(), (world.name,))
     checkpoint.finish(folder, about, {run_folder.MODEL: settings.model.build()})
     return folder
 
@@ -324,7 +324,7 @@ def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset)
 def test_a_run_that_plans_stands_beside_policies_on_the_page_of_control(
     balls: Dataset, catcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sgjepa.control.planned.TO_MEET", replace(FEW, horizon=4, execute=4))
+    monkeypatch.setattr("sgjepa.planning.load.TO_MEET", replace(FEW, horizon=4, execute=4))
     out = str(tmp_path / "out")
     assert cli.main(["control", str(catcher), "random", "--episodes", "1", "--workers", "1", "--out", out]) == 0
     page = (tmp_path / "out" / "index.html").read_text()

@@ -13,8 +13,8 @@ import pytest
 from sgjepa import laws
 from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS, planar
-from sgjepa.envs.contact import advance
-from sgjepa.envs.planar.environment import MARGIN
+from sgjepa.envs.planar import MARGIN
+from sgjepa.envs.planar_contact import advance
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX
 from sgjepa.laws import Law
 

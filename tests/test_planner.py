@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from sgjepa.control.agenda import Agenda, PlannerConfig
-from sgjepa.control.planner import Distance, Planner
-from sgjepa.control.search import Search, _noise, search
 from sgjepa.core.errors import InputError
-from sgjepa.envs.world import Quantity, World
+from sgjepa.envs.spec import Quantity, World
 from sgjepa.models.base import WorldModel
+from sgjepa.planning.cem import Search, _noise, search
+from sgjepa.planning.planner import Distance, Planner
+from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
 
 torch.set_num_threads(1)
 WAYS = ("cem", "icem", "mppi")

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from conftest import small
 
-from sgjepa.control.agenda import PlannerConfig
-from sgjepa.control.cases import Cases
-from sgjepa.control.records import Driver
-from sgjepa.control.search import Search
 from sgjepa.data.collect import collect
-from sgjepa.envs.world import Measure
+from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.latent_errors import LatentErrors
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.planning import METHODS, STUDY, models
+from sgjepa.experiments.planning_findings import summary
+from sgjepa.planning.cem import Search
+from sgjepa.planning.receding_horizon import PlannerConfig
+from sgjepa.policies.files import Driver
+from sgjepa.policies.goal_tasks import Cases
 from sgjepa.results.control import Latency, Played, Player, Trial
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.planning import METHODS, STUDY, models
-from sgjepa.studies.planning_findings import summary
 
 CASES = 50
 

@@ -128,7 +128,7 @@ def test_a_name_is_given_once_and_again_only_by_the_same_module() -> None:
 def test_what_only_a_shell_knows_is_refused_to_workers_in_one_line(tmp_path: Path) -> None:
     code = """
 import sgjepa
-from sgjepa.core.workers import pool
+from sgjepa.core.processes import pool
 sgjepa.register_law("shell_law")
 try:
     with pool(2): pass

@@ -17,23 +17,21 @@ from test_train import RUN
 from torch import Tensor
 
 from sgjepa import cli, laws
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL, about, require_free
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.readable import targets_in
+from sgjepa.data.probe_targets import Targets, targets_in
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.data.targets import Targets
 from sgjepa.envs import ENVS
+from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
-from sgjepa.evaluation.fitted_probes import fit_probe
 from sgjepa.evaluation.forecast import forecast
-from sgjepa.evaluation.probe import Fitted, Probe, ProbeConfig, fit
-from sgjepa.evaluation.references import references, simulate
+from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
@@ -43,9 +41,9 @@ from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.datasets import dataset
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
+from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.loop import train
-from sgjepa.training.readable import stack
+from sgjepa.training.validation import stack
 
 PROBE = ProbeConfig(window=10, hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")
@@ -178,7 +176,7 @@ def test_a_fresh_predictor_on_a_frozen_encoder_has_the_probe_of_that_encoder(
     alone = replace(run, init=str(run_folder), train=replace(run.train, trains="predictor", decoder=False))
     folder = train(alone, tmp_path / "alone", data.path.parent)
     with monkeypatch.context() as patch:
-        patch.setattr("sgjepa.evaluation.fitted_probes.fit", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr("sgjepa.evaluation.probes.fit", lambda *_, **__: pytest.fail("fitted again"))
         again = fit_probe(folder, data, PROBE)
     assert again.scores == first.scores
     x = torch.randn(4, first.probe.layers[0].normalized_shape[0])
@@ -378,14 +376,14 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     """Named by what is not usual; nothing is replaced, and notes beside an evaluation stay."""
     folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
     (folder / "predict" / "square-test" / "notes.txt").write_text("mine")
-    before = files.digests(folder / "predict" / "square-test")
+    before = artifact.digests(folder / "predict" / "square-test")
     linear = replace(PROBE, kind="linear", window=2)
     other = ForecastConfig(context=30, steps=3, probe=linear)
     place = evaluate(folder, data, other)
     assert place == folder / "predict" / "square-test-linear2-context30-steps3"
     told = counterfactual(folder, data, CounterfactualConfig(forecast=other, true=(4.0,), given=(2.0,)))
     assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
-    assert files.digests(folder / "predict" / "square-test") == before
+    assert artifact.digests(folder / "predict" / "square-test") == before
     assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
     assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
@@ -396,7 +394,7 @@ def test_evaluations_with_other_settings_stand_side_by_side(
 
 
 def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
-    settings = files.read_json(evaluated / "predict.json")["settings"]
+    settings = artifact.read_json(evaluated / "predict.json")["settings"]
     require_free(evaluated / "predict.json", settings | {"added since": 1}, "")
     require_free(evaluated / "predict.json", settings | {"meaning": 99, "data": "another"}, "")
     with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
@@ -541,7 +539,7 @@ def test_the_command_prints_what_its_file_holds(
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["probe", str(folder), "--dataset", str(finished), "--probe", "linear"]) == 0
-    scores = files.read_json(folder / "probes" / "square-linear10-seed42" / "probe.json")["scores"]
+    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "probe.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
     assert cli.main(["probe", str(folder), "--datasets", str(finished.parent), "--probe", "linear"]) == 0

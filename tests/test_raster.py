@@ -8,10 +8,10 @@ import pytest
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS, planar
-from sgjepa.envs.contact import CONTACTS
-from sgjepa.envs.planar.scene import CAMERA, build
-from sgjepa.envs.render import gl
-from sgjepa.envs.render.canvas import Painter
+from sgjepa.envs.planar import CAMERA, build
+from sgjepa.envs.planar_contact import CONTACTS
+from sgjepa.envs.render import opengl
+from sgjepa.envs.render.gl_renderer import Painter
 from sgjepa.envs.render.raster import Raster
 
 WORLDS = [name for name, env in ENVS.items() if issubclass(env, planar.Planar)]
@@ -20,7 +20,7 @@ WORLDS = [name for name, env in ENVS.items() if issubclass(env, planar.Planar)]
 @pytest.fixture(autouse=True, scope="module")
 def drawing() -> None:
     try:
-        gl.prove()
+        opengl.prove()
     except InputError as error:
         pytest.skip(str(error))
 

@@ -11,12 +11,11 @@ import torch
 from test_train import RUN, train_until
 
 from sgjepa.core import run_folder
-from sgjepa.data.targets import Targets
+from sgjepa.data.probe_targets import Targets
 from sgjepa.envs import ENVS
+from sgjepa.training.config import Run
 from sgjepa.training.loop import train
-from sgjepa.training.monitor import Watch
-from sgjepa.training.readable import Reader, probe_scores
-from sgjepa.training.run import Run
+from sgjepa.training.validation import Reader, Watch, probe_scores
 
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega"), ("x", "z"), ("vx", "vz"), "theta", "omega", 4, 1 / 16)
 

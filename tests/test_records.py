@@ -21,7 +21,7 @@ from sgjepa.data.store import fit_normalisers, open_dataset
 from sgjepa.data.windows import Clips, Together
 from sgjepa.envs import ENVS, planar
 from sgjepa.envs.base import Env
-from sgjepa.envs.world import Quantity, World
+from sgjepa.envs.spec import Quantity, World
 from sgjepa.laws import Grid, Law
 
 

@@ -21,13 +21,13 @@ from test_train import RUN
 
 from sgjepa import cli
 from sgjepa.cli.install import browser
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
@@ -39,7 +39,7 @@ from sgjepa.results.compare import Method, marks, paired, verdict
 from sgjepa.results.counterfactual import area, counterfactuals
 from sgjepa.results.gather import MAIN, gather
 from sgjepa.results.load import Evaluation, load_evaluations
-from sgjepa.results.published import published
+from sgjepa.results.paper_numbers import published
 from sgjepa.results.training import cost
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
@@ -98,8 +98,8 @@ def _counterfactual(run: Path) -> None:
     write_table(
         place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
     )
-    settings = files.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
-    files.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
+    settings = artifact.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
+    artifact.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
 
 
 def _strips(run: Path, data: Dataset) -> None:
@@ -258,21 +258,21 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
-        about = files.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "run.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        files.write_json(copy / "run.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        artifact.write_json(copy / "run.json", _spoil(about, {"config", "files"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
-        said = _spoil(files.read_json(place / "predict.json"), keep)
+        said = _spoil(artifact.read_json(place / "predict.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
         said["files"] = {}  # the table is written anew
-        files.write_json(place / "predict.json", said)
+        artifact.write_json(place / "predict.json", said)
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             told = copy / "counterfactual" / name / "counterfactual.json"
-            files.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+            artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
     study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
     page_ = write_report(gather(spoiled), tmp_path / "out", MARKUP, study)
@@ -425,11 +425,11 @@ def thrice(runs: list[Path], place: Path) -> list[Path]:
     for run, seeds in ((runs[0], (0, 2)), (runs[1], (1,)), (runs[2], (0, 1, 2))):
         for seed in seeds:
             copy = Path(shutil.copytree(run, place / f"{run.name}-{seed}"))
-            about = files.read_json(copy / "run.json")
+            about = artifact.read_json(copy / "run.json")
             about["config"] |= {"seed": seed}
-            files.write_json(copy / "run.json", about)
+            artifact.write_json(copy / "run.json", about)
             settings = copy / "predict" / "square-test" / "predict.json"
-            files.write_json(settings, files.read_json(settings) | {"seed": seed, "run": copy.name})
+            artifact.write_json(settings, artifact.read_json(settings) | {"seed": seed, "run": copy.name})
             found.append(copy)
     return found
 
@@ -492,11 +492,11 @@ def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: 
     copies = []
     for name, steps in (("one", 3), ("two", 4)):
         copy = Path(shutil.copytree(runs[0], tmp_path / name / "run"))
-        about = files.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "run.json")
         about["config"]["loss"]["steps"] = steps
-        files.write_json(copy / "run.json", about)
+        artifact.write_json(copy / "run.json", about)
         settings = copy / "predict" / "square-test" / "predict.json"
-        files.write_json(settings, files.read_json(settings) | {"run": "run"})
+        artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
         copies.append(copy)
     labels = [method.label for method in gather(copies).methods]
     assert len(set(labels)) == 2
@@ -508,11 +508,11 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
     copies = []
     for number, init in enumerate(("runs/old-seed0", "runs/old-seed1", None)):
         copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = files.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "run.json")
         about["config"] |= {"init": init, "seed": number}
-        files.write_json(copy / "run.json", about)
+        artifact.write_json(copy / "run.json", about)
         settings = copy / "predict" / "square-test" / "predict.json"
-        files.write_json(settings, files.read_json(settings) | {"seed": number, "run": copy.name})
+        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
     assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
 
@@ -525,11 +525,11 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
         ([], [{"step": 30, "epochs": 1, "updates": 30}], [{"step": 30, "epochs": 1, "updates": 30}])
     ):
         copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = files.read_json(copy / "run.json") | {"continued": legs}
+        about = artifact.read_json(copy / "run.json") | {"continued": legs}
         about["config"] |= {"seed": number}
-        files.write_json(copy / "run.json", about)
+        artifact.write_json(copy / "run.json", about)
         settings = copy / "predict" / "square-test" / "predict.json"
-        files.write_json(settings, files.read_json(settings) | {"seed": number, "run": copy.name})
+        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
     once, longer = gather(copies).methods
     assert [len(method.seeds) for method in (once, longer)] == [1, 2]
@@ -540,9 +540,9 @@ def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_pa
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
     assert len(counterfactuals(gather([copy]))) == 1
     place = copy / "counterfactual" / "square-test" / "counterfactual.json"
-    about = files.read_json(place)
+    about = artifact.read_json(place)
     about["settings"]["model"] = "0" * 64
-    files.write_json(place, about)
+    artifact.write_json(place, about)
     assert counterfactuals(gather([copy])) == []
 
 
@@ -579,8 +579,8 @@ def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
-    about = files.read_json(place / "predict.json")
-    files.write_json(place / "predict.json", about | {"differs": differs})
+    about = artifact.read_json(place / "predict.json")
+    artifact.write_json(place / "predict.json", about | {"differs": differs})
 
 
 def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
@@ -638,7 +638,7 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
 ) -> None:
     out = Path(shutil.copytree(made, tmp_path / "report"))
     (out / "notes.txt").write_text("mine")
-    before = files.digests(out)
+    before = artifact.digests(out)
     for stage in ("page", "to_csv"):
         with monkeypatch.context() as patched:
             # they take seconds, and nothing here asks for them
@@ -646,7 +646,7 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
             patched.setattr(f"sgjepa.report.write.{stage}", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 report(runs[2:], out)
-    assert files.digests(out) == before
+    assert artifact.digests(out) == before
     report(runs[2:], out)
     assert (out / "notes.txt").read_text() == "mine"
     assert not list((out / "figures").glob("relative_*")), "one method alone has no such figure"
@@ -684,9 +684,9 @@ def test_what_cannot_be_reported_is_one_line(
     assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
     (other / "predict" / "house-test").rename(other / "predict" / "square-test")
     settings = other / "predict" / "square-test" / "predict.json"
-    about = files.read_json(settings)
+    about = artifact.read_json(settings)
     about["settings"]["data"] = "0123456789ab"
-    files.write_json(settings, about)
+    artifact.write_json(settings, about)
     assert "are of different datasets or horizons" in fails(capsys, runs[0], other, *out)
     assert not (tmp_path / "out").exists(), "a refused report left something behind"
 
@@ -699,7 +699,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    files.write_json(place / "predict.json", files.read_json(place / "predict.json") | {"files": {}})
+    artifact.write_json(place / "predict.json", artifact.read_json(place / "predict.json") | {"files": {}})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

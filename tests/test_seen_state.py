@@ -12,7 +12,7 @@ from conftest import small
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.episode import reset_options
-from sgjepa.data.readable import seen_states
+from sgjepa.data.probe_targets import seen_states
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 

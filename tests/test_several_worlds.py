@@ -11,9 +11,9 @@ from conftest import small
 from tiny import tiny
 
 from sgjepa.data.collect import collect
-from sgjepa.studies import predictors
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.study import run_study
+from sgjepa.experiments import predictors
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.study import run_study
 
 WORLDS = ("square", "approach_ball")
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sgjepa.envs.planar.environment import shapes
+from sgjepa.envs import planar as shapes
 
 SHAPES = [shapes.SQUARE, shapes.RIGHT_TRIANGLE, shapes.PENTAGON, shapes.HOUSE]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from test_train import RUN
 
-from sgjepa.core import config, files, records, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.experiments import find
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.cells import Cell
+from sgjepa.experiments.places import digest_of, place_of
+from sgjepa.experiments.study import Done, Study, chains_of, run_study
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.studies import find
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.cells import Cell
-from sgjepa.studies.places import digest_of, place_of
-from sgjepa.studies.study import Done, Study, chains_of, run_study
 
 SHORT = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
 
@@ -76,7 +76,7 @@ def test_a_follower_has_another_folder_for_another_leader(finished: Path, tmp_pa
 
 def test_a_training_that_is_there_keeps_its_name_and_its_decoder(finished: Path, tmp_path: Path) -> None:
     first = place_of(replace(SHORT, name="first", train=replace(SHORT.train, decoder=True)), tmp_path, finished.parent)
-    about = records.RunRecord(config=config.to_dict(first.run), data={}, provenance=files.provenance())
+    about = artifact.RunRecord(config=config.to_dict(first.run), data={}, provenance=artifact.provenance())
     run_folder.create(first.folder, about)
     again = place_of(replace(SHORT, name="second"), tmp_path, finished.parent)
     assert again == first

@@ -17,14 +17,14 @@ from test_train import RUN
 from tiny import tiny
 
 from sgjepa import cli
-from sgjepa.core import files, run_folder
+from sgjepa.core import artifact, run_folder
 from sgjepa.data.collect import collect
-from sgjepa.studies import ORDER, STUDIES
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.budget import budget
-from sgjepa.studies.cells import chosen
-from sgjepa.studies.chains import Chain, run_chains
-from sgjepa.studies.study import Study, run_study
+from sgjepa.experiments import ORDER, STUDIES
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.budget import budget
+from sgjepa.experiments.cells import chosen
+from sgjepa.experiments.chains import Chain, run_chains
+from sgjepa.experiments.study import Study, run_study
 from sgjepa.training import checkpoint
 
 # of each study, as few cells as its sentences need
@@ -67,7 +67,7 @@ def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW[name], "runs": place / "runs"}
     page = run_study(tiny(study), Asked("mini", out, place / "datasets", **given))
     text = page.read_text()
-    about = files.read_json(page.parent / "study.json")
+    about = artifact.read_json(page.parent / "study.json")
     assert about["study"] == name
     assert about["answer"], "it says something"
     assert all((place / "runs" / run).is_dir() for run in about["runs"])

@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 from synthetic import HORIZONS, LAWS, Made, done, flat
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import join, write_table
-from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.results.claims import CLAIMS
-from sgjepa.results.counterfactual import Counterfactual, told_by_horizon
-from sgjepa.results.coverage import rank_with_coverage
-from sgjepa.results.published import published_study
-from sgjepa.results.verdicts import LEAST
-from sgjepa.studies import (
+from sgjepa.experiments import (
     ORDER,
     STUDIES,
     conditioning,
@@ -35,7 +28,13 @@ from sgjepa.studies import (
     sigreg,
     sweep,
 )
-from sgjepa.studies.study import Study
+from sgjepa.experiments.study import Study
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.results.claims import CLAIMS, LEAST
+from sgjepa.results.counterfactual import Counterfactual, told_by_horizon
+from sgjepa.results.coverage import rank_with_coverage
+from sgjepa.results.paper_numbers import published_study
 
 SWEEPS = (learning_rate, optimiser, sigreg, history_depth, history_rollout, discount)
 OURS = (*SWEEPS, conditioning)
@@ -367,7 +366,7 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
                 {"law": np.full(size, "gravity"), "episode": episode, **columns, "nmse": error, "position_l2": error}
             )
         write_table(place / "counterfactual.parquet", join(parts))
-        files.write_json(place / "counterfactual.json", {"settings": {"model": "model", "data": "data"}})
+        artifact.write_json(place / "counterfactual.json", {"settings": {"model": "model", "data": "data"}})
     told = told_by_horizon(study.results.methods[0], "gravity", 4.0, "position_l2")
     assert {given: by_horizon[20].mean for given, by_horizon in told.items()} == {2.0: 60.5, 4.0: 20.5, 6.0: 60.5}
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from systems import LawSystem, N, close, holds, horizons, law_systems, orthonormal_rows, seeds
 
 from sgjepa.laws import ClippedNormal
-from sgjepa.theory import coverage, limits, linear
-from sgjepa.theory.algebra import act, frobenius, norm, power
-from sgjepa.theory.ballistic import T_ballistic, T_ballistic_power, ballistic_family
+from sgjepa.theory import coverage, linear
+from sgjepa.theory import coverage as limits
+from sgjepa.theory.coverage import T_ballistic, T_ballistic_power, ballistic_family
+from sgjepa.theory.linear import act, frobenius, norm, power
 
 gravities = st.lists(st.floats(-10, 20), min_size=3, max_size=12)
 bases = st.sampled_from(sorted(coverage.BASES))

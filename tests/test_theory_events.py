@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from systems import close, horizons, seeds
 
 from sgjepa.theory import coverage, events, horizon
-from sgjepa.theory.ballistic import T_ballistic_power
+from sgjepa.theory.coverage import T_ballistic_power
 
 
 @given(seeds, horizons, st.integers(1, 4), st.data())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from systems import close, horizons, orthonormal_rows, seeds
 
 from sgjepa.theory import coverage, history, horizon, recursion
-from sgjepa.theory.algebra import act, vec
+from sgjepa.theory.linear import act, vec
 
 
 def random_system(rng: np.random.Generator, H: int, Z: int, F: int, actions: int) -> history.Companion:

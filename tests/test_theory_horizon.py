@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from systems import System, close, holds, horizons, seeds, systems
 
-from sgjepa.theory import horizon, linear, reversal
-from sgjepa.theory.algebra import act, vec
+from sgjepa.theory import horizon, linear
+from sgjepa.theory import horizon as reversal
+from sgjepa.theory.linear import act, vec
 from sgjepa.training import losses
 
 profiles = st.tuples(st.integers(1, 5), st.floats(0.2, 1.0)).map(lambda kg: horizon.rollout_weights(*kg))

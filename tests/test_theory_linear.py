@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from systems import System, close, holds, seeds, systems
 
 from sgjepa.theory import linear
-from sgjepa.theory.algebra import act, kron, norm, power, spectral, transpose, vec
-from sgjepa.theory.ballistic import T_ballistic
+from sgjepa.theory.coverage import T_ballistic
 from sgjepa.theory.horizon import D
+from sgjepa.theory.linear import act, kron, norm, power, spectral, transpose, vec
 
 
 @given(seeds)

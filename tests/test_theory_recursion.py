@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from systems import LawSystem, N, System, close, holds, horizons, law_systems, seeds, systems
 
 from sgjepa.theory import coverage, linear, recursion
-from sgjepa.theory.algebra import act, frobenius, norm, power
+from sgjepa.theory.linear import act, frobenius, norm, power
 
 
 def rolled(s: System) -> tuple[recursion.Path, np.ndarray]:

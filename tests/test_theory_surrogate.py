@@ -10,7 +10,7 @@ from systems import close, orthonormal_rows, seeds
 
 from sgjepa.core.errors import InputError
 from sgjepa.theory import linear, surrogate
-from sgjepa.theory.algebra import act, frobenius
+from sgjepa.theory.linear import act, frobenius
 from sgjepa.theory.surrogate import Transitions
 
 

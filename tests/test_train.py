@@ -20,9 +20,9 @@ from conftest import small
 from safetensors.torch import load_file
 
 from sgjepa import cli
-from sgjepa.core import config, files, records, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import Continued
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import Continued
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
@@ -34,13 +34,13 @@ from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training import checkpoint, losses
-from sgjepa.training.budget import updates_there
-from sgjepa.training.latents import latents_of
+from sgjepa.training.config import Run, Train
+from sgjepa.training.data import updates_there
+from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.learner import set_rates
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
-from sgjepa.training.run import Run, Train
 
 RUN = Run(
     name="tiny",
@@ -88,7 +88,7 @@ import json, os, signal, sys
 from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
 from sgjepa.training.learner import set_rates
 from sgjepa.training.loop import train
 run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
@@ -232,7 +232,7 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
     longer: Run, finished: Path, trained: Path, continued: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(trained, tmp_path / "killed"))
-    for place, name in ((Path, "replace"), (records, "write")):  # while it is set aside, and when run.json is written
+    for place, name in ((Path, "replace"), (artifact, "write")):  # while it is set aside, and when run.json is written
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(place, name, mock.Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
@@ -254,13 +254,13 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
 def test_a_run_goes_on_to_more_updates_alone(
     fitting: Run, longer: Run, finished: Path, halted: Path, trained: Path, continued: Path, tmp_path: Path
 ) -> None:
-    before = files.digests(continued)
+    before = artifact.digests(continued)
     with pytest.raises(InputError, match=r"holds a training of 36 updates, and 18 are asked for: .* never back"):
         train(fitting, continued, finished.parent)
     other = replace(longer, train=replace(longer.train, epochs=5), optim=replace(longer.optim, lr=1.0))
     with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
         train(other, continued, finished.parent)
-    assert files.digests(continued) == before
+    assert artifact.digests(continued) == before
     with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it as it was begun"):
         train(longer, halted, halted.parent / "data")
     bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
@@ -274,7 +274,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
     assert place is not None
     state = json.loads((place / "state.json").read_text())
     assert state["seconds"] > 0
-    files.write_json(place / "state.json", {**state, "seconds": 1000.0})
+    artifact.write_json(place / "state.json", {**state, "seconds": 1000.0})
     train(fitting, halted, halted.parent / "data")
     seconds = [row["seconds"] for row in run_folder.read(halted) if row["split"] == "train"]
     assert max(seconds[:7]) < 1000 <= min(seconds[7:])

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 SMALL = """
 import sys
 from sgjepa import cli
-from sgjepa.studies import demo
+from sgjepa.experiments import demo
 from sgjepa.recipes import training
 from tiny import tiny_run
 demo.QUICK_EPISODES, demo.SHORTENED = (40, 25), {"quick": (1, 4)}

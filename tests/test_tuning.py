@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
+from sgjepa.experiments.tuning import GRID, REACHER, STUDY, WEIGHTS, Choice
 from sgjepa.recipes.training import CHOSEN, recipe
-from sgjepa.studies.tuning import GRID, REACHER, STUDY, WEIGHTS, Choice
 
 
 def test_sg_jepa_and_lewm_are_tried_with_the_same_settings() -> None:

@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 from conftest import small
 
-from sgjepa.control.policy_record import WEIGHTS, read_policy
-from sgjepa.control.records import read_trial
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset, split_episodes
+from sgjepa.experiments.asked import Asked
+from sgjepa.experiments.tuning_policy import RECIPE, STUDY, grid
+from sgjepa.policies.files import WEIGHTS, read_policy, read_trial
 from sgjepa.recipes.policies import SIZES
-from sgjepa.studies.asked import Asked
-from sgjepa.studies.tuning_policy import RECIPE, STUDY, grid
 
 DATA = "arm_catcher_ball-mini"
 

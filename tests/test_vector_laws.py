@@ -24,7 +24,7 @@ from sgjepa.envs import ENVS, planar
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.coverage import coverage_curve, examine, in_words
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
 from sgjepa.report.write import report
 from sgjepa.results.gather import gather

@@ -17,7 +17,7 @@ from conftest import small
 from viewed import viewed
 
 from sgjepa import zoo
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import fit_zscore
 from sgjepa.data.config import make_env, make_episode
@@ -241,7 +241,7 @@ def test_a_slider_reaches_as_far_as_the_usual_test_and_begins_at_home(shown: lis
 
 def test_viewing_writes_nothing_into_a_run(viewed: list[Path]) -> None:
     def there() -> dict[Path, str]:
-        return {path: files.digest(path) if path.is_file() else "" for run in viewed for path in run.rglob("*")}
+        return {path: artifact.file_digest(path) if path.is_file() else "" for run in viewed for path in run.rglob("*")}
 
     before = there()
     made = Studio(open_shown(viewed))

@@ -17,8 +17,7 @@ from test_view_server import READY, needs_browser, running
 from sgjepa import cli
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.fitted_probes import fit_probe
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig, fit_probe
 from sgjepa.training.loop import train
 from sgjepa.view.opened import open_page
 from sgjepa.view.question import Question

@@ -18,11 +18,11 @@ from test_view import Post
 from test_view_server import hear, needs_browser, running, socket_to
 
 from sgjepa import cli, zoo
-from sgjepa.control.fleet import Outcome
-from sgjepa.control.records import read_controls, read_trial
-from sgjepa.control.replay import replay
-from sgjepa.core import files, records, run_folder
+from sgjepa.core import artifact, run_folder
 from sgjepa.core.tables import read_table, write_table
+from sgjepa.policies.evaluate import replay
+from sgjepa.policies.files import read_controls, read_trial
+from sgjepa.policies.vector_env import Outcome
 from sgjepa.results.own_trials import opening_in
 from sgjepa.results.success import Opening
 from sgjepa.training import checkpoint
@@ -140,8 +140,8 @@ def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_trainin
         place = Path(shutil.copytree(driven.trial, tmp_path / str(case) / driven.trial.name))
         table = read_table(place / "episodes.parquet") | {"success": wins.astype(rows["success"].dtype)}
         write_table(place / "episodes.parquet", table)
-        digests = about.files | {"episodes.parquet": files.digest(place / "episodes.parquet")}
-        records.write(place / "control.json", replace(about, files=digests))
+        digests = about.files | {"episodes.parquet": artifact.file_digest(place / "episodes.parquet")}
+        artifact.write_record(place / "control.json", replace(about, files=digests))
         found = opening_in([place], {"gravity": 4.0})
         if not wins.any():
             assert found is None

@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa.models.blocks import Attention, Pixels
 from sgjepa.models.encoders.vit import NormReLU, ViT
 from sgjepa.models.jepa import JEPA, JEPAConfig
+from sgjepa.models.layers import Attention, Pixels
 from sgjepa.models.predictors.gru import GRU, GRUCell
+from sgjepa.models.predictors.parallel_rollout import Plan, can_advance
 from sgjepa.models.predictors.ssm import SSM
-from sgjepa.models.predictors.waves import Plan, can_advance
 from sgjepa.models.rollout import rollout, unroll
 
 torch.set_num_threads(1)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from sgjepa.core.errors import InputError
-from sgjepa.training import weights
-from sgjepa.training.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
+from sgjepa.models import weights
+from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 
 
 def test_weights_come_back_exactly_with_their_buffers(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig, Part, check
 from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
-from sgjepa.envs.arms.base import ArmWorld
+from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.base import Env
-from sgjepa.envs.conventional.blocks import Blocks
+from sgjepa.envs.benchmarks import Blocks
 from sgjepa.laws import LAWS, Grid
 from sgjepa.recipes.datasets import SIZES
 

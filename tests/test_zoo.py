@@ -13,17 +13,17 @@ import torch
 
 from sgjepa import zoo
 from sgjepa.cli import main
-from sgjepa.control.diffusion import load_policy
-from sgjepa.core import files, run_folder
+from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import read_table
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import find
+from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import evaluate, usual_forecast
-from sgjepa.evaluation.fitted_probes import open_probe
 from sgjepa.evaluation.forecast import forecast
-from sgjepa.evaluation.strips import load_decoder
+from sgjepa.evaluation.probes import open_probe
+from sgjepa.policies.diffusion import load_policy
 from sgjepa.recipes.datasets import dataset
 from sgjepa.training.checkpoint import load_run
 
@@ -40,7 +40,7 @@ def test_what_lies_there_is_what_its_card_names(name: str) -> None:
     place, card = MODELS / name, zoo.card(name)
     there = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} - {zoo.CARD}
     assert there == set(card.files)
-    assert all(files.digest(place / path) == digest for path, digest in card.files.items())
+    assert all(artifact.file_digest(place / path) == digest for path, digest in card.files.items())
     if zoo.is_policy(name):
         assert load_policy(place).record.settings.data == card.data
 

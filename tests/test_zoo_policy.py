@@ -17,13 +17,12 @@ from test_view_policy import opened
 from test_view_server import needs_browser, running
 
 from sgjepa import cli, zoo
-from sgjepa.control.diffusion import load_policy
-from sgjepa.control.policy_record import RECORD, WEIGHTS, read_policy
-from sgjepa.control.records import read_trial
-from sgjepa.core import files, records, run_folder
+from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.models.weights import load_tensors, save_tensors
+from sgjepa.policies.diffusion import load_policy
+from sgjepa.policies.files import RECORD, WEIGHTS, read_policy, read_trial
 from sgjepa.results.success import Opening
-from sgjepa.training.weights import load_tensors, save_tensors
 from sgjepa.view.pilot import open_pilot
 
 __all__ = ["driven"]  # a fixture
@@ -58,7 +57,7 @@ def test_it_lies_there_in_half_precision_with_what_it_sees_through(driven: Drive
     assert there == {RECORD, WEIGHTS, "run/run.json", "run/model.safetensors", zoo.CARD}
     for mine, its in ((WEIGHTS, driven.policy / WEIGHTS), ("run/model.safetensors", driven.run / run_folder.MODEL)):
         full, half = load_tensors(its), load_tensors(models / NAME / mine)
-        assert card().rounded[mine] == files.digest(its)
+        assert card().rounded[mine] == artifact.file_digest(its)
         for name, value in full.items():
             assert half[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
             torch.testing.assert_close(half[name].to(value.dtype), value, rtol=1e-3, atol=1e-6)
@@ -90,7 +89,9 @@ def test_it_is_tied_to_the_rounded_weights_that_it_sees_through(driven: Driven, 
     with pytest.raises(InputError, match="damaged"):
         load_policy(copy)
     about = run_folder.about(copy / "run")
-    records.write(copy / "run" / run_folder.CONFIG, replace(about, files={run_folder.MODEL: files.digest(model)}))
+    artifact.write_record(
+        copy / "run" / run_folder.CONFIG, replace(about, files={run_folder.MODEL: artifact.file_digest(model)})
+    )
     with pytest.raises(InputError, match="other weights"):
         load_policy(copy)
 
@@ -119,7 +120,7 @@ def test_the_viewer_shows_what_its_card_says() -> None:
 def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(models: Path, tmp_path: Path) -> None:
     """The tiny policy need not succeed, so its card is told a launch; the line is that of the card's trials."""
     place = Path(shutil.copytree(models / NAME, tmp_path / NAME))
-    records.write(place / zoo.CARD, replace(card(), opening=Opening(3, {"gravity": 6.0}, 2)))
+    artifact.write_record(place / zoo.CARD, replace(card(), opening=Opening(3, {"gravity": 6.0}, 2)))
     with running([place], tmp_path) as (_, port), Browser() as chromium:
         tab = opened(chromium, port)
         assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]

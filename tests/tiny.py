@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sgjepa.studies.cells import Cell
-from sgjepa.studies.study import Study
-from sgjepa.training.run import Run
+from sgjepa.experiments.cells import Cell
+from sgjepa.experiments.study import Study
+from sgjepa.training.config import Run
 
 
 def tiny(study: Study) -> Study:

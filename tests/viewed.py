@@ -9,8 +9,7 @@ import pytest
 from test_train import RUN
 
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.fitted_probes import fit_probe
-from sgjepa.evaluation.probe import ProbeConfig
+from sgjepa.evaluation.probes import ProbeConfig, fit_probe
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss

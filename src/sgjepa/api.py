@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from sgjepa import envs, laws, zoo
-from sgjepa.core import machine
-from sgjepa.core.errors import InputError, one_line
-from sgjepa.core.extras import need_torch
+from sgjepa.core import threads
+from sgjepa.core.errors import InputError, need_torch, one_line
 from sgjepa.data import episode as episodes
 from sgjepa.data.episode import Act, Episode
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs.base import Env
-from sgjepa.envs.world import World
+from sgjepa.envs.spec import World
 from sgjepa.laws import Law
 from sgjepa.results.table import About, Results
 
 if TYPE_CHECKING:
-    from sgjepa.control.diffusion import DiffusionPolicy
-    from sgjepa.control.policy import Policy
-    from sgjepa.evaluation.loaded import Model
+    from sgjepa.evaluation.model import Model
     from sgjepa.models.base import Config, PredictorConfig
-    from sgjepa.training.run import Run
+    from sgjepa.policies.base import Policy
+    from sgjepa.policies.diffusion import DiffusionPolicy
+    from sgjepa.training.config import Run
 
     Recipe: TypeAlias = Callable[[World, str], Run]
 
@@ -66,14 +65,14 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
         print(model.laws, model.history, model.image_size)
     """
     need_torch()
-    machine.prepare()
+    threads.prepare()
     name = str(source)
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
     if zoo.drives(folder):
-        from sgjepa.control.diffusion import load_policy
+        from sgjepa.policies.diffusion import load_policy
 
         return load_policy(folder)
-    from sgjepa.evaluation.loaded import load_model
+    from sgjepa.evaluation.model import load_model
 
     return load_model(folder).to(device)
 
@@ -137,8 +136,8 @@ def simulate(
 
 def _driver(policy: Any, env: Env, seed: int) -> Act:
     """What drives an environment, as a function of a picture and its number."""
-    from sgjepa.control.fleet import view_of
-    from sgjepa.control.simple import simple
+    from sgjepa.policies.scripted import simple
+    from sgjepa.policies.vector_env import view_of
 
     drives = simple(policy, env.world) if isinstance(policy, str) else policy
     if hasattr(drives, "act") and hasattr(drives, "reset"):
@@ -187,7 +186,7 @@ def train(
     """Train a world model, and return it. Interrupted, the same call goes on where it was.
 
     recipe: a method, such as "sg_jepa", "lewm" or one you registered; a recipe of the command line, such as "square_gru";
-        or a `sgjepa.training.run.Run`.
+        or a `sgjepa.training.config.Run`.
     data: a dataset or its folder, or several that are trained on together.
     out: the run's folder (default: runs/NAME-SIZE-seedSEED). It keeps weights, measurements and settings.
     size: "mini" takes minutes on two CPU cores, "small" half an hour; "paper" is for GPUs.
@@ -200,15 +199,14 @@ def train(
         mine = sgjepa.train("sg_jepa", "datasets/square-mini", updates=2, out="runs/mine")  # two, only to try it
     """
     need_torch()
-    machine.prepare()
+    threads.prepare()
     from sgjepa.core import config
-    from sgjepa.evaluation.loaded import load_model
+    from sgjepa.evaluation.model import load_model
     from sgjepa.recipes.training import METHODS, USUAL_METHOD, recipe_for
     from sgjepa.recipes.training import recipe as usual_recipe
     from sgjepa.training import loop
-    from sgjepa.training.budget import with_updates
-    from sgjepa.training.data import with_laws
-    from sgjepa.training.run import Run
+    from sgjepa.training.config import Run
+    from sgjepa.training.data import with_laws, with_updates
 
     given = [data] if isinstance(data, (Dataset, str, Path)) else list(data)
     opened = [one if isinstance(one, Dataset) else Dataset.open(one, verify=False) for one in given]
@@ -271,11 +269,11 @@ def evaluate(
         results = sgjepa.evaluate(mine, "datasets/square-mini", probe="linear", name="mine")
     """
     need_torch()
-    machine.prepare()
-    from sgjepa.data.readable import usual_window
+    threads.prepare()
+    from sgjepa.data.probe_targets import usual_window
     from sgjepa.evaluation import evaluate as evaluation
-    from sgjepa.evaluation.loaded import CONTEXT, Model, load_model
-    from sgjepa.evaluation.probe import ProbeConfig
+    from sgjepa.evaluation.model import CONTEXT, Model, load_model
+    from sgjepa.evaluation.probes import ProbeConfig
 
     if isinstance(model, (str, Path)):
         model = load_model(_run_of(model))
@@ -370,8 +368,8 @@ def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe 
     recipe: a function of world and size that returns a `Run` (default: the GRU's recipe with this predictor).
     """
     need_torch()
-    machine.prepare()
-    from sgjepa.models.registry import PREDICTORS
+    threads.prepare()
+    from sgjepa.models.base import PREDICTORS
     from sgjepa.recipes.training import METHODS, recipe_with
 
     caller = _caller()
@@ -388,8 +386,8 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
     recipe: a function of world and size that returns a `Run` with that config.
     """
     need_torch()
-    machine.prepare()
-    from sgjepa.models.registry import MODELS
+    threads.prepare()
+    from sgjepa.models.base import MODELS
     from sgjepa.recipes.training import METHODS
 
     caller = _caller()
@@ -403,9 +401,9 @@ def register_policy(name: str, policy: Callable[[World], Policy]) -> Callable[[W
 
     name: what it is called.
     policy: a function of the world's description that returns an object with `reset` and `act`, as
-        `sgjepa.control.policy.Policy` says.
+        `sgjepa.policies.base.Policy` says.
     """
-    from sgjepa.control.simple import SIMPLE
+    from sgjepa.policies.scripted import SIMPLE
 
     SIMPLE.register(name, policy, _caller())
     return policy

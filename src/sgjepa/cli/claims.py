@@ -26,10 +26,10 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Writes the table, and prints how many hold."""
-    from sgjepa.core import files
+    from sgjepa.core import artifact
     from sgjepa.core.errors import InputError
     from sgjepa.report.claims import TITLE, as_markdown, tally
-    from sgjepa.results.verdicts import best, read_claims
+    from sgjepa.results.claims import best, read_claims
 
     if options.out.exists() and not options.out.read_bytes().startswith(TITLE.encode()):
         raise InputError(f"{options.out} was not written by `sgjepa claims`; choose another --out or move it away")
@@ -39,6 +39,6 @@ def run(options: Namespace) -> None:
         where = ", ".join(map(str, folders))
         raise InputError(f"no study's claims lie in {where} (STUDY-SIZE/report/claims.json); nothing was written")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    files.write_bytes(options.out, as_markdown(found).encode())
+    artifact.write_bytes(options.out, as_markdown(found).encode())
     print(tally(found))
     print(options.out)

@@ -58,15 +58,15 @@ def run(options: Namespace) -> None:
     """Every policy with every sampling seed, then the page."""
     options.policies = [str(zoo.resolve(name, policies=True)) for name in options.policies]
     check(options, options.policies)
-    from sgjepa.control.simple import SIMPLE
-    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
-    from sgjepa.core import output
+    from sgjepa.core import artifact
+    from sgjepa.policies.evaluate import MADE_BY, REFERENCES, beginnings
+    from sgjepa.policies.scripted import SIMPLE
 
     if any(name not in SIMPLE for name in options.policies):
         shared.prepare_for_torch()
     elif options.execute is not None:
         raise InputError(f"--execute is for policies that plan, not for {', '.join(options.policies)}")
-    output.check(options.out, MADE_BY, (REFERENCES,))  # before the work
+    artifact.check_output(options.out, MADE_BY, (REFERENCES,))  # before the work
     dataset = _dataset(options)
     subjects = [_subject(name, dataset, options) for name in options.policies]
     try_all(subjects, dataset, options, beginnings(dataset, options.episodes, held_out=options.held_out))
@@ -97,13 +97,13 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
 
     latents: of runs, their errors on held-out clips, for the page.
     """
-    from sgjepa.control.trial import MADE_BY, REFERENCES, trial
-    from sgjepa.core import machine
+    from sgjepa.core import threads
+    from sgjepa.policies.evaluate import MADE_BY, REFERENCES, trial
     from sgjepa.report.control import sentences, write_control
     from sgjepa.results.control import gather_trials
 
     places = [
-        trial(subject, dataset, seed, begun, options.workers or machine.cores())
+        trial(subject, dataset, seed, begun, options.workers or threads.cores())
         for subject in subjects
         for seed in range(options.seeds if subject.policy.by_chance else 1)
     ]
@@ -120,11 +120,11 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
 
 def _dataset(options: Namespace) -> Any:
     """The one that was named, or the first trained policy's own."""
-    from sgjepa.control.policy_record import read_policy
-    from sgjepa.control.simple import SIMPLE
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.envs import find
+    from sgjepa.policies.files import read_policy
+    from sgjepa.policies.scripted import SIMPLE
 
     if options.dataset is not None:
         return open_dataset(options.dataset)
@@ -135,7 +135,7 @@ def _dataset(options: Namespace) -> Any:
     if not _is_run(folders[0]):
         data = read_policy(folders[0]).settings.data
     else:
-        from sgjepa.control.planned import usual
+        from sgjepa.planning.load import usual
 
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before anybody makes a dataset in vain
@@ -145,13 +145,13 @@ def _dataset(options: Namespace) -> Any:
 
 
 def _subject(name: str, dataset: Any, options: Namespace) -> Any:
-    from sgjepa.control.simple import SIMPLE
-    from sgjepa.control.trial import untrained
+    from sgjepa.policies.evaluate import untrained
+    from sgjepa.policies.scripted import SIMPLE
 
     if name in SIMPLE:
         return untrained(name, dataset, options.out)
-    from sgjepa.control.planned import planned
-    from sgjepa.control.trained import trained
+    from sgjepa.planning.load import planned
+    from sgjepa.policies.evaluate import trained
 
     _require_folder(Path(name))
     if not _is_run(Path(name)):
@@ -169,7 +169,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _require_folder(folder: Path) -> None:
-    from sgjepa.control.simple import SIMPLE
+    from sgjepa.policies.scripted import SIMPLE
 
     if not folder.is_dir():
         raise InputError(

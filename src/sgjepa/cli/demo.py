@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from sgjepa.cli import data, shared
-from sgjepa.core import machine
+from sgjepa.core import threads
 
 ABOUT = "SG-JEPA against its baselines under gravities that training never had: data, trainings, evaluation, a page to read"
 EXAMPLE = "sgjepa demo --quick"
@@ -39,10 +39,10 @@ def run(options: Namespace) -> None:
     """Three numbered steps; what there is already is kept."""
     shared.prepare_for_torch()
     shared.need_matplotlib()
-    from sgjepa.studies import demo
-    from sgjepa.studies.asked import Asked
-    from sgjepa.studies.remaining import exact
-    from sgjepa.studies.study import run_study
+    from sgjepa.experiments import demo
+    from sgjepa.experiments.asked import Asked
+    from sgjepa.experiments.remaining import exact
+    from sgjepa.experiments.study import run_study
 
     began = time.monotonic()
     shared.need_seeds(options)
@@ -58,7 +58,7 @@ def run(options: Namespace) -> None:
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
         methods = tuple(method for method in methods if method != "dino")
-    several = machine.counted(len(methods) * options.seeds, "training")
+    several = threads.counted(len(methods) * options.seeds, "training")
     print(f"2. {several} ({', '.join(methods)}) with the same data and as many updates, each probed and evaluated.")
     print("   How long they take is said once the first updates have been measured.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)

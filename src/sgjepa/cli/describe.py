@@ -23,7 +23,7 @@ def run(options: Namespace) -> None:
     shared.prepare_for_torch()
     from sgjepa.recipes.datasets import named
     from sgjepa.recipes.training import recipe
-    from sgjepa.training.describe import as_text, describe
+    from sgjepa.training.profile import as_text, describe
 
     chosen = recipe(options.recipe, options.size)
     found = describe(chosen, named(chosen.data))

@@ -16,11 +16,11 @@ from typing import Any
 import psutil
 
 from sgjepa import __version__
-from sgjepa.core import machine
+from sgjepa.core import threads
 from sgjepa.core.errors import one_line
 from sgjepa.envs import ENVS
-from sgjepa.envs.arms.base import ArmWorld
-from sgjepa.envs.render import gl
+from sgjepa.envs.arm_world import ArmWorld
+from sgjepa.envs.render import opengl
 from sgjepa.envs.robots.robot import MENAGERIE
 
 
@@ -29,8 +29,8 @@ def examine() -> dict[str, Any]:
     drawing = drawing_backends()
     missing = []
     working = [name for name, state in drawing.items() if state == "works"]
-    if working and gl.asked and gl.asked not in working:
-        missing.append(f"nothing, but MUJOCO_GL={gl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
+    if working and opengl.asked and opengl.asked not in working:
+        missing.append(f"nothing, but MUJOCO_GL={opengl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
     elif not working:
         missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
     packages, extras = installed()
@@ -46,14 +46,14 @@ def examine() -> dict[str, Any]:
         "sgjepa": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "cores": machine.cores(),
-        "compute": machine.prepare(),
+        "cores": threads.cores(),
+        "compute": threads.prepare(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "disk_free_gib": round(shutil.disk_usage(".").free / 2**30, 1),  # "." also where the folder was deleted
         "packages": packages,
         "extras": extras,
         "opengl": drawing,
-        "opengl_chosen": "none" if not gl.known() else gl.asked or (working[0] if working else "none"),
+        "opengl_chosen": "none" if not opengl.known() else opengl.asked or (working[0] if working else "none"),
         **({"triton": triton} if triton else {}),
         "missing": missing,
         **({"meshes": meshes()} if os.environ.get(MENAGERIE) else {}),
@@ -81,9 +81,9 @@ def drawing_backends() -> dict[str, str]:
     report = {}
     # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
     clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
-    gl.load_triton()
-    for name in dict.fromkeys([*([gl.asked] if gl.asked else []), *gl.PROBES]):
-        if name in gl.PROBES and not gl.PROBES[name]():
+    opengl.load_triton()
+    for name in dict.fromkeys([*([opengl.asked] if opengl.asked else []), *opengl.PROBES]):
+        if name in opengl.PROBES and not opengl.PROBES[name]():
             report[name] = "library not found or no device"
             continue
         code = "from sgjepa.envs.render import gl; print(gl.prove())"
@@ -113,7 +113,7 @@ def after_drawing() -> str:
 
 def install_line() -> str:
     """The exact line that installs OpenGL on Debian and Ubuntu."""
-    return apt_line(gl.PACKAGES) + "   (or libosmesa6)"
+    return apt_line(opengl.PACKAGES) + "   (or libosmesa6)"
 
 
 def apt_line(packages: Sequence[str]) -> str:
@@ -154,11 +154,11 @@ def _with_versions(packages: dict[str, str | None]) -> str:
 
 def as_text(found: dict[str, Any]) -> str:
     """The report for a person."""
-    cores = machine.counted(found["cores"], "core")
+    cores = threads.counted(found["cores"], "core")
     lines = [
         f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
         f"{cores}, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
-        "compute:  " + machine.as_text(found["compute"]),
+        "compute:  " + threads.as_text(found["compute"]),
         "packages: " + _with_versions(found["packages"]),
         *(f"  {extra + ':':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),

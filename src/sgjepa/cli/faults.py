@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sgjepa import __version__
 from sgjepa.cli import terminal
-from sgjepa.core import faults, interrupts, run_folder
+from sgjepa.core import errors, interrupts, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
 
 BUG, USAGE, INPUT, MACHINE = 1, 2, 3, 4  # and 130, when interrupted
@@ -33,7 +33,7 @@ def answer(error: BaseException, options: Namespace | None) -> int:
     if isinstance(error, BrokenPipeError) and not terminal.has_reader():  # they have seen enough
         terminal.abandon(1, 2)
         return 0
-    known = faults.expected(error)
+    known = errors.expected(error)
     if known is error:
         terminal.say(f"sgjepa: error: {_by_flag(' '.join(str(error).splitlines()), options)}")
     else:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from sgjepa.cli import examination
-from sgjepa.envs.render import gl
+from sgjepa.envs.render import opengl
 
 CHROMIUM = ("chromium",)
 
@@ -25,7 +25,7 @@ def browser() -> str | None:
 def install_opengl() -> None:
     """The library with which MuJoCo draws."""
     if not any(state == "works" for state in examination.drawing_backends().values()):
-        _install("OpenGL for MuJoCo's renderer", gl.PACKAGES, examination.install_line())
+        _install("OpenGL for MuJoCo's renderer", opengl.PACKAGES, examination.install_line())
 
 
 def install_browser() -> None:

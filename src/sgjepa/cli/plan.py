@@ -68,10 +68,10 @@ def run(options: Namespace) -> None:
     """Every run and the references, then the page."""
     control.check(options, options.runs)
     shared.prepare_for_torch()
-    from sgjepa.control.planned import planned, usual
-    from sgjepa.control.trial import MADE_BY, REFERENCES, beginnings
-    from sgjepa.core import output
+    from sgjepa.core import artifact
     from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.planning.load import planned, usual
+    from sgjepa.policies.evaluate import MADE_BY, REFERENCES, beginnings
 
     first, *others = options.runs
     dataset = shared.dataset_of(_alone(options, first))
@@ -85,7 +85,7 @@ def run(options: Namespace) -> None:
     cases = _cases(options) if world.goal else None
     episodes = None if world.goal else options.cases
     begun = beginnings(dataset, episodes, cases, options.held_out)  # before the work
-    output.check(options.out, MADE_BY, (REFERENCES,))
+    artifact.check_output(options.out, MADE_BY, (REFERENCES,))
     subjects = [planned(folder, dataset, cfg, cases, options.held_out) for folder in options.runs]
     astray = [latent_errors(folder, dataset, held_out=options.held_out) for folder in options.runs] if world.goal else []
     latents = {subject.driver.weights: found for subject, found in zip(subjects, astray, strict=False)}
@@ -104,7 +104,7 @@ def _refuse_goals(options: Namespace, world: str) -> None:
 
 def _say_latents(options: Namespace, astray: Sequence[Any]) -> None:
     """How far imagined latents go astray on held-out clips: the paper's other columns, beside success."""
-    from sgjepa.core import output
+    from sgjepa.core import artifact
     from sgjepa.core.tables import to_csv
 
     rows = []
@@ -115,7 +115,7 @@ def _say_latents(options: Namespace, astray: Sequence[Any]) -> None:
         print(f"{folder.name}: latent error after {found.steps} predictions {last.mean:.3g}", end=" ")
         print(f"({last.low:.3g} to {last.high:.3g}), {shares[0]:.3g} % of the variance;")
         print(f"   if nothing changed {shares[1]:.3g} %; mean of 1 to {found.steps} {mean.mean:.3g}, {found.clips} clips")
-    output.add(options.out, LATENTS, to_csv(rows).encode())
+    artifact.add_output(options.out, LATENTS, to_csv(rows).encode())
     print(options.out / LATENTS)
 
 
@@ -136,7 +136,7 @@ def _planner(options: Namespace, ordinary: Any) -> Any:
 
 
 def _cases(options: Namespace) -> Any:
-    from sgjepa.control.cases import Cases
+    from sgjepa.policies.goal_tasks import Cases
 
     offset = Cases().offset if options.offset is None else options.offset
     return Cases(options.cases, offset, 2 * offset if options.budget is None else options.budget)
@@ -144,8 +144,8 @@ def _cases(options: Namespace) -> Any:
 
 def _references(options: Namespace, dataset: Any, cfg: Any) -> list[Any]:
     """The floor, and the ceiling: a planner with the true simulator where there is a goal, else the demonstrator."""
-    from sgjepa.control.planned import simulated
-    from sgjepa.control.trial import untrained
+    from sgjepa.planning.load import simulated
+    from sgjepa.policies.evaluate import untrained
 
     if not dataset.settings.spec.goal:
         return [untrained(name, dataset, options.out) for name in ("random", "still", "expert")]

@@ -53,9 +53,9 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Trains it, or goes on; prints where it is and how well it fits what was held out."""
     shared.prepare_for_torch()
-    from sgjepa.control.features import open_features
-    from sgjepa.control.learn import train_policy
-    from sgjepa.control.tasks import task_of
+    from sgjepa.policies.features import open_features
+    from sgjepa.policies.tasks import task_of
+    from sgjepa.policies.train_diffusion import train_policy
     from sgjepa.recipes.policies import policy
 
     given = {"updates": options.updates, "save_every": options.save_every}
@@ -109,8 +109,8 @@ def _place(options: Namespace, dataset: Any) -> Path:
 
 
 def _say_trained(folder: Path) -> None:
-    from sgjepa.control.policy_record import WEIGHTS, read_policy
     from sgjepa.core.run_folder import ROWS
+    from sgjepa.policies.files import WEIGHTS, read_policy
     from sgjepa.report.words import count
 
     there = read_policy(folder)

@@ -18,7 +18,7 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Fits it, or finds the one that was fitted; prints its errors."""
     shared.prepare_for_torch()
-    from sgjepa.evaluation.fitted_probes import fit_probe, probe_folder
+    from sgjepa.evaluation.probes import fit_probe, probe_folder
 
     dataset = shared.dataset_of(options)
     settings = shared.probe_config(options, dataset)

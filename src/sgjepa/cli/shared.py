@@ -10,7 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, MachineError
 
 DATASETS = Path("datasets")
@@ -117,7 +117,7 @@ def check_json(place: Path | None) -> None:
         raise InputError(f"--json {place} is a folder; name a file in it")
     if not place.parent.is_dir():
         raise InputError(f"--json {place}: the folder {place.parent} does not exist")
-    trial = files.temporary(place)
+    trial = artifact.temporary(place)
     trial.touch()
     trial.unlink()
 
@@ -125,15 +125,15 @@ def check_json(place: Path | None) -> None:
 def print_or_write(place: Path | None, found: Any, text: str) -> None:
     """The text for a person, with the JSON in its file if one is named; or the JSON alone, for a pipe."""
     if place == STDOUT:
-        sys.stdout.write(files.to_json(found))
+        sys.stdout.write(artifact.to_json(found))
         return
     if place is not None and place.exists() and not _is_device(place):
         _require_ours(place, found)
     print(text)
     if place is not None and _is_device(place):
-        place.write_text(files.to_json(found), encoding="utf-8")
+        place.write_text(artifact.to_json(found), encoding="utf-8")
     elif place is not None:
-        files.write_json(place, found)
+        artifact.write_json(place, found)
 
 
 def _is_device(place: Path) -> bool:
@@ -143,7 +143,7 @@ def _is_device(place: Path) -> bool:
 
 def _require_ours(place: Path, found: Any) -> None:
     """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
-    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
+    there = artifact.read_json(place) if place.is_file() and place.suffix == ".json" else None
     if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
         raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
@@ -226,8 +226,8 @@ def say_next(*command: object) -> None:
 
 def probe_config(options: Namespace, dataset: Any) -> Any:
     """The probe of `evaluation_flags`."""
-    from sgjepa.data.readable import usual_window
-    from sgjepa.evaluation.probe import ProbeConfig
+    from sgjepa.data.probe_targets import usual_window
+    from sgjepa.evaluation.probes import ProbeConfig
 
     settings = dataset.settings
     window = usual_window(settings.spec, settings.image_size) if options.window is None else options.window
@@ -236,11 +236,11 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
 
 def prepare_for_torch() -> None:
     """Settings that torch reads when it starts, and one line if it is not installed."""
-    from sgjepa.core import machine
+    from sgjepa.core import threads
 
     if importlib.util.find_spec("torch") is None:
         raise MachineError("world models need torch: pip install 'sgjepa[train]'")
-    machine.prepare()
+    threads.prepare()
 
 
 def need_matplotlib() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sgjepa.cli import shared
-from sgjepa.core import faults
+from sgjepa.core import errors
 from sgjepa.core.errors import InputError, one_line, unknown
 
 ABOUT = "answer one question of the paper: train and evaluate what it compares, then a report"
@@ -43,19 +43,19 @@ def flags(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """The study of that name, all of them, or the list."""
     shared.prepare_for_torch()
-    from sgjepa import studies
+    from sgjepa import experiments
     from sgjepa.recipes.datasets import SIZES
 
     if options.study is None:
-        print(studies.listing())
+        print(experiments.listing())
         return
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
     shared.need_matplotlib()
-    if options.study == studies.EVERYTHING:
+    if options.study == experiments.EVERYTHING:
         _run_all(options)
     else:
-        studies.find(options.study)
+        experiments.find(options.study)
         _run(options, options.study, options.out or Path("studies") / _folder(options, options.study), options.only)
 
 
@@ -73,11 +73,11 @@ def _settings(options: Namespace) -> dict[str, str]:
 
 
 def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
-    from sgjepa import studies
-    from sgjepa.studies.asked import Asked
+    from sgjepa import experiments
+    from sgjepa.experiments.asked import Asked
 
     given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
-    page = studies.find(name).run(
+    page = experiments.find(name).run(
         Asked(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
     )
     print(page)
@@ -86,14 +86,14 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
 
 def _run_all(options: Namespace) -> None:
     """One after the other; one that fails says so in a line, and the others go on. At the end, the first failure's code."""
-    from sgjepa import studies
+    from sgjepa import experiments
 
     if options.only:
         raise InputError("--only is for one study; `all` takes every cell of each")
-    asked = {name: only for name, only in studies.ORDER.items() if name in studies.STUDIES}
+    asked = {name: only for name, only in experiments.ORDER.items() if name in experiments.STUDIES}
     failed: dict[str, Exception] = {}
     for number, (name, only) in enumerate(asked.items(), start=1):
-        print(f"{number} of {len(asked)}: {studies.find(name).question}", flush=True)
+        print(f"{number} of {len(asked)}: {experiments.find(name).question}", flush=True)
         try:
             _run(options, name, (options.out or Path("studies")) / _folder(options, name), only)
         except Exception as error:
@@ -101,6 +101,6 @@ def _run_all(options: Namespace) -> None:
             print(f"sgjepa: study {name} failed: {one_line(error)}", file=sys.stderr, flush=True)
     if failed:
         first = next(iter(failed.values()))
-        known = faults.expected(first)
+        known = errors.expected(first)
         said = f"{len(failed)} of {len(asked)} studies failed: {', '.join(failed)}; run the same command again to go on"
         raise (RuntimeError if known is None else type(known))(said) from first

@@ -63,9 +63,8 @@ def run(options: Namespace) -> None:
     shared.prepare_for_torch()
     from sgjepa.core import config
     from sgjepa.recipes.training import recipe
-    from sgjepa.training import parallel
-    from sgjepa.training.budget import with_updates
-    from sgjepa.training.data import with_laws
+    from sgjepa.training import distributed
+    from sgjepa.training.data import with_laws, with_updates
     from sgjepa.training.loop import train
 
     init = None if options.init is None else str(options.init)
@@ -84,9 +83,9 @@ def run(options: Namespace) -> None:
     out = options.out or RUNS / f"{options.recipe}-{options.size}{ways}-seed{options.seed}"
     try:
         folder = train(chosen, out, options.datasets)
-        first = parallel.rank(parallel.start()) == 0
+        first = distributed.rank(distributed.start()) == 0
     finally:
-        parallel.stop()
+        distributed.stop()
     if first:
         _say_trained(folder)
         place = options.datasets / chosen.data[0]
@@ -116,10 +115,10 @@ def _check_different(datasets: Path, names: list[str]) -> None:
 
 
 def _say_trained(folder: Path) -> None:
-    from sgjepa.core import files, run_folder
+    from sgjepa.core import artifact, run_folder
 
     print(f"{folder}: the model is model.safetensors, every measurement a line of {run_folder.ROWS}")
-    if frozen := files.read_json(folder / run_folder.CONFIG).get("frozen_encoder"):
+    if frozen := artifact.read_json(folder / run_folder.CONFIG).get("frozen_encoder"):
         print(f"  frozen encoder: {frozen}")
     measured = [row for row in run_folder.read(folder) if row.get("split") == "validation"]
     for row in measured[-1:]:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from sgjepa import zoo
 from sgjepa.cli import shared
 from sgjepa.core import config
-from sgjepa.zoo import Card, PolicyCard
+from sgjepa.zoo.cards import Card, PolicyCard
 
 ABOUT = "list the trained models and policies that come with the package, or show the card of one"
 EXAMPLE = "sgjepa zoo approach_ball_sg_jepa"

@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from sgjepa.core.colours import GREY, styles
+from sgjepa.core.methods import GREY, styles
 from sgjepa.core.stats import Interval
 
 INK, TRAINING = "#22252a", "#F0E442"

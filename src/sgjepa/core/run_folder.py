@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import config, files, records
+from sgjepa.core import artifact, config
+from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError, one_line
-from sgjepa.core.records import RunRecord
 
 CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
@@ -68,7 +68,7 @@ def about(folder: Path) -> RunRecord:
     """What run.json says."""
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not a run (no {CONFIG}); make one with `sgjepa train`, or see `sgjepa zoo`")
-    return records.read(
+    return artifact.read_record(
         RunRecord, folder / CONFIG, f"put back what `sgjepa train` wrote, or train in another --out than {folder}"
     )
 
@@ -102,7 +102,7 @@ def swapped(who: str, name: str, used: str, digest: str) -> InputError:
 
 def require_free(path: Path, settings: Any, cure: str) -> None:
     """Refuse to put another result in the place of one that is there; what an earlier version measured is measured anew."""
-    there = files.read_json(path).get("settings", {}) if path.is_file() else {}
+    there = artifact.read_json(path).get("settings", {}) if path.is_file() else {}
     same_meaning = there.get("meaning") == settings.get("meaning")
     if there and same_meaning and (found := config.difference(_where_both(there, settings), _where_both(settings, there))):
         key, old, new = found
@@ -120,7 +120,7 @@ def create(folder: Path, record: RunRecord) -> None:
     """Make the directory of a run and write run.json, unless it has one already."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        records.write(folder / CONFIG, record)
+        artifact.write_record(folder / CONFIG, record)
 
 
 def append(folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -154,4 +154,4 @@ def keep(folder: Path, up_to_step: int) -> None:
     """Forget records after a step: training that goes on from there will write them again."""
     kept = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
     text = "".join(json.dumps(record) + "\n" for record in kept)
-    files.write_bytes(folder / ROWS, text.encode("utf-8"))
+    artifact.write_bytes(folder / ROWS, text.encode("utf-8"))

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import config, files, lock
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.data import codec as codecs
 from sgjepa.data import episode
-from sgjepa.data.assemble import assemble, schema_of
+from sgjepa.data.collect import assemble, schema_of
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.episode import Episode
 from sgjepa.data.manifest import MANIFEST
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.world import Probed, Quantity, Size, Usual, World
+from sgjepa.envs.spec import Probed, Quantity, Size, Usual, World
 from sgjepa.laws import Grid, Observed, Sampler
 
 _CHUNK = 25  # episodes encoded at a time
@@ -288,17 +288,17 @@ def _write(out: Path, settings: DatasetConfig, given: _Recording, numbers: Mappi
                 if not np.array_equal(split.pixels(np.array([row]))[0], given.frames[number]):
                     raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
         return there
-    if partial.exists() and not (partial / lock.LOCK).exists() and any(partial.iterdir()):
+    if partial.exists() and not (partial / artifact.LOCK).exists() and any(partial.iterdir()):
         raise InputError(f"{partial} is in the way; move it away or choose another folder")
     partial.mkdir(parents=True, exist_ok=True)
-    with lock.alone(partial):
-        files.sweep(partial, mine=True)
+    with artifact.locked(partial):
+        artifact.sweep(partial, mine=True)
         chunks = {split: list(_chunks(partial, settings, given, split, numbers[split])) for split in episode.SPLITS}
         assemble(settings, partial, chunks, None)
         for leftover in partial.glob("*.arrow"):
             leftover.unlink()
         partial.rename(out)
-        (out / lock.LOCK).unlink()
+        (out / artifact.LOCK).unlink()
     return open_dataset(out)
 
 
@@ -314,7 +314,7 @@ def _chunks(partial: Path, settings: DatasetConfig, given: _Recording, split: st
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
                 writer.write_batch(batch)
-            files.write_bytes(path, memoryview(sink.getvalue()))
+            artifact.write_bytes(path, memoryview(sink.getvalue()))
             bar.update(len(some))
             yield path
 

@@ -1,29 +1,92 @@
-"""Seeds x laws -> episodes -> Lance: in parallel, the same bytes for any number of workers, and safe to kill.
-
-Work goes to `<name>.partial/` in chunks of episodes, each a file that is whole or not there. When all chunks exist they
-become `train.lance` and `test.lance`, then `manifest.json`, and only then does the folder get its final name.
-"""
+"""The last step of a dataset: chunk files become Lance, and the manifest says what was made."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import lance
+import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import config, files, lock, machine, workers
-from sgjepa.core.errors import InputError
+from sgjepa.core import artifact, config, threads
+from sgjepa.core import processes as workers
+from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
-from sgjepa.data.assemble import assemble, schema_of
-from sgjepa.data.config import DatasetConfig, check, make_env, make_episode, with_meshes
-from sgjepa.data.manifest import MANIFEST, read_manifest
+from sgjepa.data.config import DatasetConfig, Part, check, make_env, make_episode, with_meshes
+from sgjepa.data.manifest import MANIFEST, LawSummary, Manifest, PartSummary, read_manifest, write_manifest
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.laws import Grid
+
+
+def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
+    """The schema of a split's rows, with every option of the world spelled out."""
+    world = settings.spec
+    names = list({**world.nominal_law, **settings.part(split).laws})
+    env = {**{key: choices[0] for key, choices in world.options.items()}, **settings.env}
+    return episode.schema(world, names, settings.image_size, codec.find(settings.codec), env, settings.seed)
+
+
+def assemble(settings: DatasetConfig, partial: Path, chunks: dict[str, list[Path]], speed: float | None) -> None:
+    """Chunks to Lance, then the manifest: the folder is a dataset from that moment on."""
+    parts = {}
+    for split, paths in chunks.items():
+        target = partial / f"{split}.lance"
+        shutil.rmtree(target, ignore_errors=True)
+        schema = schema_of(settings, split)
+        try:
+            lance.write_dataset(pa.RecordBatchReader.from_batches(schema, _batches(paths)), target, schema=schema)
+        except (OSError, RuntimeError) as error:
+            shutil.rmtree(target, ignore_errors=True)
+            reason = "No space left on device" if "No space left" in str(error) else one_line(error)
+            raise OSError(f"{reason}: {target}") from error
+        parts[split] = _summary(target, settings, split)
+    write_manifest(partial, Manifest(episode.FORMAT, settings, parts, speed, artifact.provenance()))
+
+
+def _batches(paths: list[Path]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pa.ipc.open_stream(path.read_bytes()) as stream:
+            yield from stream
+
+
+def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
+    part: Part = settings.part(split)
+    first = lance.dataset(target).to_table(columns=["episode_metadata"], filter="step_idx = 0")
+    notes = [json.loads(note) for note in first["episode_metadata"].to_pylist()]
+    words = {name: Counter(note["labels"][name] for note in notes) for name in settings.spec.labels}
+    return PartSummary(
+        episodes=part.episodes,
+        frames=part.episodes * settings.spec.frames,
+        bytes=sum(p.stat().st_size for p in target.rglob("*") if p.is_file()),
+        laws={
+            name: _describe([note["law"][name] for note in notes], isinstance(part.laws[name], Grid)) for name in part.laws
+        },
+        sha256=artifact.digests(target),
+        successes=sum(note["success"] for note in notes),
+        labels={name: dict(counts.most_common()) for name, counts in words.items()},
+    )
+
+
+def _describe(values: list[float], grid: bool) -> LawSummary:
+    different = sorted(set(values))
+    if grid and len(different) <= 32:  # count each value: bins would hold one here and two there
+        counts, places = [values.count(value) for value in different], different
+    else:
+        bins, edges = np.histogram(values, bins=16)
+        counts, places = bins.tolist(), ((edges[:-1] + edges[1:]) / 2).tolist()
+    middles = tuple(round(place, 6) for place in places)
+    return LawSummary(float(np.mean(values)), float(np.std(values)), min(values), max(values), middles, tuple(counts))
+
 
 CHUNK = 25  # episodes per file; fixed, so that the bytes do not depend on it
 
@@ -53,23 +116,23 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
     if partial.exists() and not partial.is_dir():
         raise InputError(f"{partial} is in the way; move it away or choose another --out")
     partial.mkdir(parents=True, exist_ok=True)
-    with lock.alone(partial):
-        files.sweep(partial, mine=True)
+    with artifact.locked(partial):
+        artifact.sweep(partial, mine=True)
         begun = partial / "config.json"
         if (partial / MANIFEST).exists():  # killed after the last step but one
             _require_same(config.to_dict(read_manifest(partial).config), settings, f"{partial} is finished")
         else:
             if begun.exists():
-                _require_same(files.read_json(begun), settings, f"{partial} was begun")
-            files.write_json(begun, config.to_dict(settings))
+                _require_same(artifact.read_json(begun), settings, f"{partial} was begun")
+            artifact.write_json(begun, config.to_dict(settings))
             chunks = _plan(settings, partial)
-            speed = _make(chunks, workers or machine.cores())
+            speed = _make(chunks, workers or threads.cores())
             by_split = {split: [c.path for c in chunks if c.split == split] for split in episode.SPLITS}
             assemble(settings, partial, by_split, speed)
         for leftover in [*partial.glob("*.arrow"), begun]:
             leftover.unlink(missing_ok=True)
         partial.rename(out)
-        (out / lock.LOCK).unlink()
+        (out / artifact.LOCK).unlink()
     return out
 
 
@@ -156,4 +219,4 @@ def _make_chunk(chunk: _Chunk) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
-    files.write_bytes(chunk.path, memoryview(sink.getvalue()))
+    artifact.write_bytes(chunk.path, memoryview(sink.getvalue()))

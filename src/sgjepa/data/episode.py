@@ -21,7 +21,7 @@ from sgjepa import laws
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
 from sgjepa.envs.base import Env
-from sgjepa.envs.world import Quantity, World
+from sgjepa.envs.spec import Quantity, World
 
 FORMAT = "sgjepa-1"
 SPLITS = {"train": 0, "test": 1}

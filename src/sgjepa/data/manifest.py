@@ -1,17 +1,73 @@
-"""The manifest: what a finished dataset says of itself. Its presence is what makes a folder a dataset."""
+"""The manifest and the data must tell the same story: what it says is held against what Lance itself has written down."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sgjepa.core import files, records
+import numpy as np
+
+from sgjepa.core import artifact
 from sgjepa.core.config import check_bounds
-from sgjepa.core.errors import InputError
+from sgjepa.core.errors import InputError, one_line
 from sgjepa.data import episode
 from sgjepa.data.config import MOST_EPISODES, DatasetConfig
+from sgjepa.laws import Observed, Sampler
+
+if TYPE_CHECKING:
+    from sgjepa.data.store import Split
+
+
+_FAR = 8.0  # standard deviations that no drawn law lies from its mean
+
+
+def check_bound(path: Path, manifest: Manifest, split: Split) -> None:
+    """Refuse a manifest that disagrees with the schema, the laws or the sizes of a split. path: the manifest's."""
+    settings, part, about = manifest.config, manifest.parts[split.name], split.about
+    world = settings.spec
+    drawn, env = settings.part(split.name), about.get("env", {})
+    options = {key: settings.env.get(key, (world.options.get(key) or (None,))[0]) for key in {*env, *settings.env}}
+    told: dict[str, tuple[Any, Any]] = {
+        "format": (manifest.format, about.get("format")),
+        "config.world": (settings.world, about.get("task")),
+        "config.image_size": (settings.image_size, split.picture[0]),
+        "config.codec": (settings.codec, about.get("codec")),
+        "config.seed": (settings.seed, about.get("seed")),
+        "config.env": (options, env),
+        f"config.{split.name}.laws": (list({**world.nominal_law, **drawn.laws}), list(split.laws)),
+        f"config.{split.name}.episodes": (drawn.episodes, split.episodes),
+        f"parts.{split.name}.laws": (sorted(part.laws), sorted(drawn.laws)),
+        f"parts.{split.name}.frames": (part.frames, split.episodes * split.frames),
+        f"parts.{split.name}.sha256": (any(name.startswith("data/") for name in part.sha256), True),
+    }
+    for key, (here, there) in told.items():
+        if here != there:
+            _refuse(path, key, one_line(here, 60), one_line(there, 60))
+    for column, name in enumerate(split.laws):
+        if name in drawn.laws and not _possible(drawn.laws[name], split.law[:, column].astype(float)):
+            values = split.law[:, column]
+            _refuse(path, f"config.{split.name}.laws.{name}", drawn.laws[name], f"{values.min():g} to {values.max():g}")
+
+
+def _refuse(path: Path, key: str, here: object, there: object) -> None:
+    raise InputError(
+        f"{path} was edited: {key} = {here}, but the data beside it has {there}; "
+        "put back what `sgjepa data` wrote, or make the dataset again"
+    )
+
+
+def _possible(sampler: Sampler, values: np.ndarray) -> bool:
+    """Whether a sampler can have drawn the values. The very draws are not repeated: NumPy may change its normal numbers."""
+    if sampler.choices > 1:
+        return bool(np.isclose(values[:, None], np.array(sampler.numbers)[None], rtol=1e-6, atol=1e-6).any(axis=1).all())
+    if isinstance(sampler, Observed):
+        return bool(((values >= sampler.low - 1e-6) & (values <= sampler.high + 1e-6)).all())
+    reach = _FAR * sampler.std + 1e-6 * max(1.0, abs(sampler.mean))
+    middle = max(sampler.mean, getattr(sampler, "floor", -np.inf))  # of a normal that is cut off below
+    return bool((np.abs(values - middle) <= reach + middle - sampler.mean).all())
+
 
 MANIFEST = "manifest.json"
 _CURE = "put back what `sgjepa data` wrote, or make the dataset again"
@@ -80,15 +136,15 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make the folder a dataset."""
-    records.write(folder / MANIFEST, manifest)
+    artifact.write_record(folder / MANIFEST, manifest)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a dataset, strictly: an edited one is an InputError that names the place."""
     path = folder / MANIFEST
-    found = files.read_json(path, _CURE)
+    found = artifact.read_json(path, _CURE)
     if not isinstance(found, dict) or found.get("format") != episode.FORMAT:
         raise InputError(f"{path} is not of format {episode.FORMAT}; it was made by another program or version")
     if isinstance(parts := found.get("parts"), dict) and (missing := set(episode.SPLITS) - set(parts)):
         raise InputError(f"{path} was edited: it lacks the part {', '.join(sorted(missing))}; {_CURE}")
-    return records.build(Manifest, found, path, _CURE)
+    return artifact.build_record(Manifest, found, path, _CURE)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sgjepa.core import files, output
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
 from sgjepa.laws import find
@@ -30,14 +30,14 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:
         raise InputError(f"a preview shows 1 to {MOST_ROWS} laws, got {rows}")
-    output.check(out, MADE_BY, FILES)
+    artifact.check_output(out, MADE_BY, FILES)
     numbers = spread(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
     part = dataset.test
     labels = [law_text(part.laws, part.law[n].tolist(), part.about["laws"]) or f"episode {n}" for n in numbers.tolist()]
     pictures = film_of(frames, labels, part.about["fps"])
     film = f"preview.{video}"
-    with output.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
+    with artifact.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
         _save(contact_sheet(frames, labels, dataset.settings.world), staged / _SHEET, "PNG", optimize=True)
         save_film(pictures, staged / film, dataset.test.about["fps"])
     return [out / _SHEET, out / film]
@@ -53,7 +53,7 @@ def save_film(pictures: list[Image.Image], path: Path, fps: float) -> None:
     if path.suffix == ".mp4":
         _write_mp4(pictures, path, fps)
         return
-    files.write_bytes(path, webp_of(pictures, fps))
+    artifact.write_bytes(path, webp_of(pictures, fps))
 
 
 def webp_of(pictures: list[Image.Image], fps: float) -> bytes:
@@ -125,7 +125,7 @@ def _side_by_side(frames: np.ndarray, labels: list[str], seconds: float) -> Imag
 def _save(picture: Image.Image, path: Path, kind: str, **options: Any) -> None:
     buffer = io.BytesIO()
     picture.save(buffer, format=kind, **options)
-    files.write_bytes(path, buffer.getvalue())
+    artifact.write_bytes(path, buffer.getvalue())
 
 
 def _write_mp4(pictures: list[Image.Image], path: Path, fps: float) -> None:
@@ -133,7 +133,7 @@ def _write_mp4(pictures: list[Image.Image], path: Path, fps: float) -> None:
         import imageio_ffmpeg
     except ImportError as error:
         raise MachineError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
-    temporary = files.temporary(path)
+    temporary = artifact.temporary(path)
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
     quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]
     try:

@@ -17,15 +17,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
-from sgjepa.data.bound import check_bound
-from sgjepa.data.config import DatasetConfig
-from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
-from sgjepa.data.seeds import SPLIT_SEED
-from sgjepa.envs.world import World
+from sgjepa.data.config import SPLIT_SEED, DatasetConfig
+from sgjepa.data.manifest import MANIFEST, Manifest, check_bound, read_manifest
+from sgjepa.envs.spec import World
 from sgjepa.laws import Grid, Sampler
 
 
@@ -104,7 +102,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
 
 
 def _verify(folder: Path, written: dict[str, str]) -> None:
-    found = files.digests(folder)
+    found = artifact.digests(folder)
     for name, digest in written.items():
         if name not in found:
             raise InputError(f"{folder / name} is missing; the dataset is damaged, delete it and make it again")

@@ -17,7 +17,7 @@ import psutil
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
-from sgjepa.data import cache
+from sgjepa.data import memmap
 from sgjepa.data.store import Split
 
 KEEP = ("auto", "ram", "disk")
@@ -153,4 +153,4 @@ def _memory_map(split: Split) -> np.ndarray:
     shape = (split.episodes, split.frames, *split.picture)
     path = split.folder.with_name(f"{split.name}.frames-{split.digest}.npy")
     fill = partial(_fill, split, np.arange(split.episodes))
-    return cache.memory_map(path, shape, np.uint8, fill, sampled=True)
+    return memmap.memory_map(path, shape, np.uint8, fill, sampled=True)

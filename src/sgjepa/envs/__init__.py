@@ -16,11 +16,11 @@ _WORLDS = {
     "pentagon": ("sgjepa.envs.planar:Pentagon", "sgjepa/Pentagon-v0"),
     "house": ("sgjepa.envs.planar:House", "sgjepa/House-v0"),
     "approach_ball": ("sgjepa.envs.approach_ball:ApproachBall", "sgjepa/ApproachBall-v0"),
-    "arm_catcher_ball": ("sgjepa.envs.arms.catcher:ArmCatcherBall", "sgjepa/ArmCatcherBall-v0"),
-    "arm_paddle_ball": ("sgjepa.envs.arms.paddle:ArmPaddleBall", "sgjepa/ArmPaddleBall-v0"),
-    "franka_basket": ("sgjepa.envs.arms.basket:FrankaPaddleToBasket", "sgjepa/FrankaPaddleToBasket-v0"),
-    "reacher": ("sgjepa.envs.conventional.reacher:Reacher", "sgjepa/Reacher-v0"),
-    "cube": ("sgjepa.envs.conventional.cube:Cube", "sgjepa/Cube-v0"),
+    "arm_catcher_ball": ("sgjepa.envs.arm_catcher:ArmCatcherBall", "sgjepa/ArmCatcherBall-v0"),
+    "arm_paddle_ball": ("sgjepa.envs.arm_paddle:ArmPaddleBall", "sgjepa/ArmPaddleBall-v0"),
+    "franka_basket": ("sgjepa.envs.franka_basket:FrankaPaddleToBasket", "sgjepa/FrankaPaddleToBasket-v0"),
+    "reacher": ("sgjepa.envs.reacher:Reacher", "sgjepa/Reacher-v0"),
+    "cube": ("sgjepa.envs.cube:Cube", "sgjepa/Cube-v0"),
 }
 _STEPS = 63  # of an episode of ours, for wrappers that know the time; the environment ends there itself
 

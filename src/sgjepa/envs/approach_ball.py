@@ -2,7 +2,7 @@
 
 Nobody acts: the control is 0 wide, and the paper's action is the gravity alone. The ball does not turn and feels no
 friction, so all that gravity changes is the vertical motion. Between bounces it flies an exact parabola; a bounce is a stiff
-spring (envs/contact.py) that gives back the speed it took.
+spring (envs/planar_contact.py) that gives back the speed it took.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.envs import spatial
-from sgjepa.envs.contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs import world3d
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.spatial import Arena, Look, Spatial
-from sgjepa.envs.usual import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW
-from sgjepa.envs.world import Size, Usual, World
+from sgjepa.envs.planar_contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW, Size, Usual, World
+from sgjepa.envs.world3d import Arena, Look, Spatial
 
 RADIUS = 0.06
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)
@@ -45,19 +44,19 @@ _SIZES = {
 
 
 class ApproachBall(Spatial):
-    """`contact` is "elastic" or "reference", the authors' 320 Hz steps (envs/contact.py)."""
+    """`contact` is "elastic" or "reference", the authors' 320 Hz steps (envs/planar_contact.py)."""
 
     arena = ARENA
     radius = RADIUS
     world: ClassVar[World] = World(
         name="approach_ball",
         gym_id="sgjepa/ApproachBall-v0",
-        state=spatial.BALL,
+        state=world3d.BALL,
         control=(),
         control_limit=1.0,
-        phys=spatial.phys("box"),
+        phys=world3d.phys("box"),
         nominal_law={"gravity": 9.8},
-        probed=spatial.FLYING,
+        probed=world3d.FLYING,
         usual=Usual(EARTH, PLANETS, _SIZES, patch=16, sigreg=0.18),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
@@ -170,8 +169,8 @@ def _model(contact: Contact) -> Any:
     spec.option.timestep = contact.timestep
     spec.option.integrator = INTEGRATORS[contact.integrator]
     spec.option.gravity = [0, 0, 0]
-    spatial.set_looks(spec, LOOK)
-    spatial.add_arena(spec, ARENA)
+    world3d.set_looks(spec, LOOK)
+    world3d.add_arena(spec, ARENA)
     ball = spec.worldbody.add_body(name="ball")
     for axis in np.eye(3):  # it cannot turn
         ball.add_joint(type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
@@ -182,7 +181,7 @@ def _model(contact: Contact) -> Any:
         quat = np.zeros(4)
         mujoco.mju_quatZ2Vec(quat, np.array(inward, float))
         place = [-inward[0] * _HALF_X, -inward[1] * _HALF_Y, 0]
-        kind = {"type": mujoco.mjtGeom.mjGEOM_PLANE, "size": [0, 0, 1], "group": spatial.HIDDEN}
+        kind = {"type": mujoco.mjtGeom.mjGEOM_PLANE, "size": [0, 0, 1], "group": world3d.HIDDEN}
         spec.worldbody.add_geom(name=name, pos=place, quat=quat, **kind, **off)
         spec.add_pair(geomname1="ball", geomname2=name, condim=1, **contact.softness)
     return spec.compile()

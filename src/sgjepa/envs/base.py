@@ -18,7 +18,7 @@ import numpy as np
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.envs import headless  # noqa: F401  # MuJoCo's own Renderer, too, then draws without a screen
-from sgjepa.envs.world import World
+from sgjepa.envs.spec import World
 
 
 class Closes(Protocol):

@@ -1,8 +1,8 @@
 """MuJoCo, for every module of this room: imported without touching an OpenGL library (render/gl.py)."""
 
-from sgjepa.envs.render import gl
+from sgjepa.envs.render import opengl
 
-gl.load_mujoco()
+opengl.load_mujoco()
 
 import mujoco  # noqa: E402
 

@@ -23,7 +23,7 @@ from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import unroll
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
+from sgjepa.training.latent_cache import latents_of
 
 
 def latent_errors(folder: Path, dataset: Dataset, steps: int = 5, held_out: bool = False) -> LatentErrors:

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, lock, output, records, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, training_samplers
 from sgjepa.evaluation.evaluate import MADE_BY, ForecastConfig, named, not_usual
-from sgjepa.evaluation.fitted_probes import fit_to
 from sgjepa.evaluation.forecast import blocks, imagine
+from sgjepa.evaluation.probes import fit_to
 from sgjepa.evaluation.records import CounterfactualRecord, cure
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import latents_of
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
+from sgjepa.training.latent_cache import latents_of
 
 FILES = (run_folder.COUNTERFACTUAL, run_folder.COUNTERFACTUAL_ROWS)
 PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
@@ -53,12 +53,12 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     place = folder / run_folder.COUNTERFACTUALS / named(dataset.path.name, differs)
     settings = {
         "config": config.to_dict(cfg),
-        "model": files.digest(folder / run_folder.MODEL),
+        "model": artifact.file_digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
     if _kept(folder, place, settings):
         return place
-    with lock.alone(folder):
+    with artifact.locked(folder):
         if not _kept(folder, place, settings):  # perhaps since we looked
             _counterfactual(folder, place, run, model, dataset, cfg, settings)
     return place
@@ -67,9 +67,9 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
 def _kept(folder: Path, place: Path, settings: dict[str, Any]) -> bool:
     """Done before, with these settings; its table is the one that was written."""
     remedy = cure(folder, place) + " --counterfactual"
-    there = records.kept(place / run_folder.COUNTERFACTUAL, settings, CounterfactualRecord, remedy)
+    there = artifact.kept_record(place / run_folder.COUNTERFACTUAL, settings, CounterfactualRecord, remedy)
     if there is not None:
-        files.verify(place / run_folder.COUNTERFACTUAL_ROWS, there.files, remedy)
+        artifact.verify(place / run_folder.COUNTERFACTUAL_ROWS, there.files, remedy)
     return there is not None
 
 
@@ -84,7 +84,7 @@ def _counterfactual(
 ) -> None:
     about = place / run_folder.COUNTERFACTUAL
     run_folder.require_free(about, settings, "move it away to do it anew")
-    output.check(place, MADE_BY, FILES)
+    artifact.check_output(place, MADE_BY, FILES)
     part, names = dataset.test, varying(dataset.test)
     if not names:
         raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
@@ -119,11 +119,13 @@ def _counterfactual(
                 }
             )
             bar.update(1)
-    with output.output_folder(place, MADE_BY, about.name, FILES) as staged:
+    with artifact.output_folder(place, MADE_BY, about.name, FILES) as staged:
         table = staged / run_folder.COUNTERFACTUAL_ROWS
         write_table(table, join(tables))
-        said = CounterfactualRecord(settings, names, provenance=files.provenance(), files={table.name: files.digest(table)})
-        records.write(staged / about.name, said)
+        said = CounterfactualRecord(
+            settings, names, provenance=artifact.provenance(), files={table.name: artifact.file_digest(table)}
+        )
+        artifact.write_record(staged / about.name, said)
 
 
 def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa import laws
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.theory import coverage as theory
@@ -102,7 +102,7 @@ def examine(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None = None
         "mean_L_law_of_training": size,
         "training": {"episodes": len(training), **spread},
         "laws": found,
-        "provenance": files.provenance(),
+        "provenance": artifact.provenance(),
     }
 
 

@@ -18,27 +18,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sgjepa.core import config, files, lock, output, records, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
-from sgjepa.data.config import DatasetConfig
-from sgjepa.data.readable import targets_in, usual_window
-from sgjepa.data.seeds import SPLIT_SEED
+from sgjepa.data.config import SPLIT_SEED, DatasetConfig
+from sgjepa.data.probe_targets import Targets, targets_in, usual_window
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
-from sgjepa.data.targets import Targets
+from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.coverage import coverage_of
-from sgjepa.evaluation.fitted_probes import fit_on, fit_to
+from sgjepa.evaluation.decoded_strips import STRIPS, load_decoder, write_strips
 from sgjepa.evaluation.forecast import blocks, forecast
-from sgjepa.evaluation.probe import Fitted, Kind, ProbeConfig
+from sgjepa.evaluation.probes import Fitted, Kind, ProbeConfig, fit_on, fit_to
 from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
-from sgjepa.evaluation.references import references, simulate
-from sgjepa.evaluation.strips import STRIPS, load_decoder, write_strips
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
-from sgjepa.training.latents import encode_split, latents_of
-from sgjepa.training.monitor import effective_rank
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
+from sgjepa.training.latent_cache import encode_split, latents_of
+from sgjepa.training.validation import effective_rank
 
 MADE_BY = "sgjepa predict"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
@@ -95,14 +92,14 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
     place = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
     settings = Settings(
         config=config.to_dict(cfg),
-        model=files.digest(folder / run_folder.MODEL),
+        model=artifact.file_digest(folder / run_folder.MODEL),
         data=(dataset.test if split == "test" else dataset.train).digest,
         split=split,
         meaning=_MEANING,
     )
     if _kept(folder, place, settings):
         return place
-    with lock.alone(folder):
+    with artifact.locked(folder):
         if not _kept(folder, place, settings):  # perhaps since we looked
             _evaluate(folder, place, run, model, dataset, cfg, settings, differs)
     return place
@@ -111,11 +108,11 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
 def _kept(folder: Path, place: Path, settings: Settings) -> bool:
     """Done before, with these settings; its files are the ones that were written."""
     asked, remedy = config.told(settings), cure(folder, place)
-    there = records.kept(place / run_folder.EVALUATION, asked, EvaluationRecord, remedy)
+    there = artifact.kept_record(place / run_folder.EVALUATION, asked, EvaluationRecord, remedy)
     if there is None:
         return False
     for name in there.files:
-        files.verify(place / name, there.files, remedy)
+        artifact.verify(place / name, there.files, remedy)
     return True
 
 
@@ -133,7 +130,7 @@ def _evaluate(
     split = settings.split
     load_decoder(folder, run, model)  # a damaged one is found before the work
     run_folder.require_free(place / run_folder.EVALUATION, config.told(settings), "move it away to evaluate anew")
-    output.check(place, MADE_BY, FILES)
+    artifact.check_output(place, MADE_BY, FILES)
     found = measure(folder, run, model, dataset, cfg, split)
     coverage = coverage_of(dataset)
     about = EvaluationRecord(
@@ -154,15 +151,15 @@ def _evaluate(
         target_std=found.std,
         settings=settings,
         scores=found.scores,
-        provenance=files.provenance(),
+        provenance=artifact.provenance(),
     )
-    with output.output_folder(place, MADE_BY, run_folder.EVALUATION, FILES) as staged:
+    with artifact.output_folder(place, MADE_BY, run_folder.EVALUATION, FILES) as staged:
         write_table(staged / run_folder.EPISODES, found.errors)
         write_table(staged / run_folder.STATES, found.states)
         if split == "test":
             write_strips(folder, staged, run, model, dataset, cfg.context)
-        digests = {name: files.digest(staged / name) for name in _CHECKED if (staged / name).is_file()}
-        records.write(staged / run_folder.EVALUATION, replace(about, files=digests))
+        digests = {name: artifact.file_digest(staged / name) for name in _CHECKED if (staged / name).is_file()}
+        artifact.write_record(staged / run_folder.EVALUATION, replace(about, files=digests))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgjepa.evaluation.probe import Fitted
+from sgjepa.evaluation.probes import Fitted
 from sgjepa.models.base import FourMethods
 from sgjepa.models.rollout import one_step, rollout
 

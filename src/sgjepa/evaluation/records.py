@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import config, files, records
+from sgjepa.core import artifact, config
+from sgjepa.core.artifact import Digests
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import Digests
 from sgjepa.core.run_folder import EVALUATION
 from sgjepa.core.tables import Table, read_table
-from sgjepa.data.targets import Targets
+from sgjepa.data.probe_targets import Targets
 from sgjepa.laws import Sampler
 
 
@@ -107,7 +107,7 @@ class EvaluationRecord:
     def __post_init__(self) -> None:
         if self.target_names != self.targets.names or len(self.target_std) != len(self.target_names):
             raise InputError("EvaluationRecord.target_names and target_std do not fit its targets")
-        records.check_provenance(self.provenance)
+        artifact.check_provenance(self.provenance)
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,16 @@ def cure(run: Path, place: Path) -> str:
 def read_evaluation(place: Path) -> EvaluationRecord:
     """What `sgjepa predict` wrote about an evaluation."""
     run, path = place.parents[1], place / EVALUATION
-    found = files.read_json(path, cure(run, place))
-    if isinstance(found, dict) and files.SEAL not in found and "laws" not in found:
+    found = artifact.read_json(path, cure(run, place))
+    if isinstance(found, dict) and artifact.SEAL not in found and "laws" not in found:
         raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa predict {run}")
-    return records.build(EvaluationRecord, found, path, cure(run, place))
+    return artifact.build_record(EvaluationRecord, found, path, cure(run, place))
 
 
 def read_checked(path: Path, written: Digests, needed: tuple[str, ...]) -> Table:
     """A table of an evaluation, after a look at its digest and its columns."""
     remedy = cure(path.parents[2], path.parent)
-    table = read_table(files.verify(path, written, remedy))
+    table = read_table(artifact.verify(path, written, remedy))
     for name in needed:
         if name not in table:
             raise InputError(f"{path} is damaged: it lacks the column {name}; {remedy}")

@@ -24,13 +24,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import Field
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sgjepa.core.errors import InputError
+from sgjepa.core.registry import Registry
 from sgjepa.core.stats import ZScore
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.encoders.frozen import Foreign
@@ -202,3 +203,24 @@ class WorldModel(nn.Module, ABC):
         if self.frozen_encoder is not None or len(self.latent_shape) != 1 or self.image_size is None:
             raise InputError("the picture decoder needs a model that is trained from pixels, not a frozen encoder")
         return Decoder(self.latent_shape[0], self.image_size, channels)
+
+
+PREDICTORS: Registry[type[PredictorConfig]] = Registry(
+    "predictor",
+    {
+        "GRU": "sgjepa.models.predictors.gru:GRU",
+        "SSM": "sgjepa.models.predictors.ssm:SSM",
+        "Transformer": "sgjepa.models.predictors.transformer:Transformer",
+    },
+)
+MODELS: Registry[type[Config]] = Registry(
+    "world model",
+    {
+        "JEPAConfig": "sgjepa.models.jepa:JEPAConfig",
+        "DinoConfig": "sgjepa.models.dino:DinoConfig",
+        "MeanPatchConfig": "sgjepa.models.mean_patch:MeanPatchConfig",
+    },
+)
+# the types of fields that hold one of them
+Predictor: TypeAlias = Annotated[PredictorConfig, PREDICTORS]
+Model: TypeAlias = Annotated[Config, MODELS]

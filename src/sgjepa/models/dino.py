@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from sgjepa.core import config as configs
 from sgjepa.models.base import WorldModel
-from sgjepa.models.blocks import Block
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
+from sgjepa.models.layers import Block
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from torch.utils.checkpoint import checkpoint
 
 from sgjepa.core import config as configs
 from sgjepa.core.errors import InputError
-from sgjepa.models.base import WorldModel
-from sgjepa.models.blocks import ConditionEncoder, Pixels, Projector
-from sgjepa.models.encoders.convolutions import Convolutions
+from sgjepa.models.base import Predictor, WorldModel
+from sgjepa.models.candidate_rollouts import Imagined
+from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.models.imagine import Imagined
-from sgjepa.models.predictors import futures, waves
+from sgjepa.models.layers import ConditionEncoder, Pixels, Projector
+from sgjepa.models.predictors import candidates, parallel_rollout
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
-from sgjepa.models.registry import Predictor
 from sgjepa.models.rollout import rollout
 
 
@@ -122,8 +121,8 @@ class JEPA(WorldModel):
         On a CPU a recurrent predictor works on all windows side by side, which is faster and the same up to rounding.
         """
         plain = z.device.type != "cpu" or torch.is_autocast_enabled("cpu")  # the scan by hand knows one precision
-        if not plain and isinstance(self.predictor, RecurrentPredictor) and waves.can_advance(self.predictor):
-            return waves.unroll(self.predictor, self.pred_proj, z, c, steps, residual=self.config.residual)
+        if not plain and isinstance(self.predictor, RecurrentPredictor) and parallel_rollout.can_advance(self.predictor):
+            return parallel_rollout.unroll(self.predictor, self.pred_proj, z, c, steps, residual=self.config.residual)
         return rollout(self, z, c, steps, z.shape[1])[:, z.shape[1] :]
 
     def imagination(self, z: Tensor, past: Tensor, steps: int) -> Imagined | None:
@@ -133,9 +132,9 @@ class JEPA(WorldModel):
             change: Tensor = self.pred_proj(answer)
             return latest + change if self.config.residual else change
 
-        if self.training or not futures.known(self.predictor):
+        if self.training or not candidates.known(self.predictor):
             return None
-        return futures.futures(self.predictor, head, z, past, steps, self.config.history)
+        return candidates.futures(self.predictor, head, z, past, steps, self.config.history)
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""

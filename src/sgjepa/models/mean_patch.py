@@ -1,7 +1,7 @@
 """A predictor of the paper's on a foreign encoder: latents are the mean patch of a frozen encoder, one vector a frame.
 
 DINO-WM's patch grids cannot be given to a GRU. Its mean patch can: the vector that probes and policies read of DINO-WM too.
-So predictors of one size can be compared on the features of SG-JEPA, LeWM and DINO (studies/local_gap.py).
+So predictors of one size can be compared on the features of SG-JEPA, LeWM and DINO (experiments/local_gap.py).
 
 z stays as the encoder gives it. Such features differ in scale and hardly change from frame to frame beside their mean, so
 the predictor sees and answers them z-scored, by statistics of the training episodes.
@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from sgjepa.core import config as configs
-from sgjepa.models.base import WorldModel
-from sgjepa.models.blocks import ConditionEncoder, Projector
+from sgjepa.models.base import Predictor, WorldModel
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
-from sgjepa.models.registry import Predictor
+from sgjepa.models.layers import ConditionEncoder, Projector
 
 
 @dataclass(frozen=True)

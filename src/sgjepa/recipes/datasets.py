@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.world import Usual, World
+from sgjepa.envs.spec import Usual, World
 
 SIZES = ("mini", "small", "paper")
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sgjepa.control.config import PolicyConfig
-from sgjepa.control.network import NetworkConfig
-from sgjepa.control.schedule import Diffusion
 from sgjepa.core.errors import unknown
+from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
 
 
 def paper() -> PolicyConfig:

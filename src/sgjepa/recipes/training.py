@@ -17,11 +17,11 @@ from typing import TypeAlias
 from sgjepa.core.errors import InputError
 from sgjepa.core.registry import Registry
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.world import World
+from sgjepa.envs.spec import World
 from sgjepa.models.base import PredictorConfig
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders import vit
-from sgjepa.models.encoders.convolutions import Convolutions
+from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.frozen import DINOv2, MobileNetV2
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.jepa import JEPAConfig
@@ -30,9 +30,9 @@ from sgjepa.models.predictors.gru import GRU
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import VARIANTS, Transformer, variant
 from sgjepa.recipes.datasets import check_size, check_size_of, settings_of
+from sgjepa.training.config import Run, Train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import OptimConfig
-from sgjepa.training.run import Run, Train
 
 # the paper's training sets for the transfer to the house
 _TOGETHER = {

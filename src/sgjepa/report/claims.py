@@ -8,8 +8,7 @@ from html import escape
 
 from sgjepa.report import parts
 from sgjepa.report.words import fixed, join
-from sgjepa.results.claims import CLAIMS
-from sgjepa.results.verdicts import FAILS, HOLDS, MISSING, OPEN, ClaimsRecord, Measured, so_far
+from sgjepa.results.claims import CLAIMS, FAILS, HOLDS, MISSING, OPEN, ClaimsRecord, Measured, so_far
 
 TITLE = "# What holds"
 PLACE, OURS = "where, and what is measured", "ours (95 % interval)"

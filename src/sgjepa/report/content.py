@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from sgjepa.report.panels import Picture
 from sgjepa.report.tables import Comparison, Group
+from sgjepa.results.claims import Measured
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import Results
 from sgjepa.results.training import Cost
-from sgjepa.results.verdicts import Measured
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from sgjepa.control.records import SIMULATOR, SPLIT
-from sgjepa.core import files, output
+from sgjepa.core import artifact
 from sgjepa.core.tables import to_csv
+from sgjepa.policies.files import SIMULATOR, SPLIT
 from sgjepa.report import control_tables as tables
 from sgjepa.report import parts
 from sgjepa.report.control_figures import Film, colours, film, success_by_law
@@ -32,7 +32,7 @@ def write_control(
 
     known: what else of ours may be there. latents: of runs that plan, their errors on held-out clips.
     """
-    output.check(out, made_by, known)
+    artifact.check_output(out, made_by, known)
     # laws of training episodes are all different: nothing to average
     axes = played.axes if played.about.settings.split == SPLIT else ()
     drawn = [picture for axis in axes for picture in success_by_law(played, axis)]
@@ -52,10 +52,10 @@ def write_control(
         **{f"{FIGURES}/{plain(one.name)}.{kind}": getattr(one, kind) for one in drawn for kind in ("svg", "png")},
         **{f"{FILMS}/{plain(one.label)}.webp": one.webp for one in films},
     }
-    with output.output_folder(out, made_by, PAGE, known) as staged:
+    with artifact.output_folder(out, made_by, PAGE, known) as staged:
         for name, content in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
-            files.write_bytes(staged / name, content)
+            artifact.write_bytes(staged / name, content)
     return out / PAGE
 
 
@@ -192,7 +192,7 @@ def _origin(played: Played) -> str:
     titles = ("Policy", "Folder", "Training seed", "Sampling seed", "How", "Took", "Commit", "Command")
     texts = {"Policy", "Folder", "How", "Commit", "Command"}
     head = "".join(f'<th class="text">{t}</th>' if t in texts else f"<th>{t}</th>" for t in titles)
-    made = files.provenance()
+    made = artifact.provenance()
     lines = [
         f"Dataset {played.about.dataset}, {played.about.settings.split} split, digest {played.about.settings.data}.",
         f"This page: {made['command']}, commit {parts.commit(made)}, {made['made']}.",

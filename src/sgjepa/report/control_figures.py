@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.patches import Patch
 
-from sgjepa.control.cases import from_columns, goal_pictures
-from sgjepa.control.records import read_controls
-from sgjepa.control.replay import replay
-from sgjepa.core.colours import GREY, styles
+from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import TRAINING, line
 from sgjepa.data.preview import film_of, law_text, webp_of
 from sgjepa.envs import find
+from sgjepa.policies.evaluate import replay
+from sgjepa.policies.files import read_controls
+from sgjepa.policies.goal_tasks import from_columns, goal_pictures
 from sgjepa.report.law_figures import name_of, shade
 from sgjepa.report.panels import Picture, legend, panel
 from sgjepa.results.control import SUCCESS, Played, Player

@@ -10,7 +10,7 @@ from typing import Any
 
 from sgjepa.core.stats import Interval
 from sgjepa.envs import find
-from sgjepa.envs.world import Measure
+from sgjepa.envs.spec import Measure
 from sgjepa.report import parts
 from sgjepa.report.control_figures import colours
 from sgjepa.report.words import DAGGER, difference_of, fixed

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from sgjepa.core.colours import GREY, styles
+from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import INK, line
-from sgjepa.data.targets import METRICS
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
 from sgjepa.report.words import place, table_number
 from sgjepa.results.compare import Method, ratio

@@ -9,9 +9,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from sgjepa.core.colours import GREY, styles
+from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import TRAINING, line
-from sgjepa.data.targets import METRICS
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, REFERENCES, Axis, Results

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from sgjepa.core import files, output
+from sgjepa.core import artifact
 from sgjepa.core.tables import to_csv
 from sgjepa.report import parts, sections
 from sgjepa.report.content import Finding
@@ -20,7 +20,7 @@ def overview(finding: Finding, question: str, claim: str, reports: Mapping[str, 
         f'<li><a href="{escape(_relative(place, out))}">{escape(world.replace("_", " "))}</a></li>'
         for world, place in reports.items()
     )
-    made = files.provenance()
+    made = artifact.provenance()
     facts = f'<p>{escape(claim)}</p><ul class="facts">{links}</ul>'
     foot = f"<h2>Where this comes from</h2><p>{escape(str(made['command']))}, commit {escape(parts.commit(made))}.</p>"
     shown = [sections.Section("finding", finding.title, sections.finding(finding))]
@@ -31,10 +31,10 @@ def overview(finding: Finding, question: str, claim: str, reports: Mapping[str, 
         **finding.more,
     }
     written = {name: text.encode() for name, text in texts.items()} | picture_files(finding.pictures)
-    with output.output_folder(out, made_by, PAGE) as staged:
+    with artifact.output_folder(out, made_by, PAGE) as staged:
         for name, content in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
-            files.write_bytes(staged / name, content)
+            artifact.write_bytes(staged / name, content)
     return out / PAGE
 
 

@@ -14,7 +14,7 @@ from sgjepa.report import control_tables as tables
 from sgjepa.report import parts
 from sgjepa.report.words import fixed
 from sgjepa.results.control import Played, Player
-from sgjepa.results.published import PublishedPlans, published_plans
+from sgjepa.results.paper_numbers import PublishedPlans, published_plans
 
 Latents = Mapping[str, LatentErrors]  # by the digest of a run's weights
 

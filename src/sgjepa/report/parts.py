@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from sgjepa.core.colours import styles
+from sgjepa.core.methods import styles
 from sgjepa.core.stats import Interval
 from sgjepa.report.panels import Picture
 from sgjepa.report.tables import TITLES, Cell

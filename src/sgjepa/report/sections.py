@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from sgjepa.core.colours import styles
+from sgjepa.core.methods import styles
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
-from sgjepa.data.targets import METRICS
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.report import claims, parts, words
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.panels import Picture

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from sgjepa.core.colours import styles
+from sgjepa.core.methods import styles
 from sgjepa.core.plotting import INK, line
 from sgjepa.core.stats import Interval
-from sgjepa.data.targets import METRICS
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.report.law_figures import name_of, shade
 from sgjepa.report.panels import Picture, axis_name, capital, legend, panel
 from sgjepa.results.compare import Method

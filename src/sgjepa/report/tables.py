@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.targets import METRICS
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.results.compare import MEAN, Horizon, Method, decides, marks, paired, ratio, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import REFERENCES, Results

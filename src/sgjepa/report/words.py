@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
 from sgjepa.laws import find
+from sgjepa.results.claims import LEAST
 from sgjepa.results.compare import Method, against, decides, paired, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, Axis, Results, unit
-from sgjepa.results.verdicts import LEAST
 
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import files, output
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
@@ -28,7 +28,7 @@ MADE_BY = "sgjepa report"
 
 def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
     """Write the report of these runs to the folder `out`; returns the page."""
-    output.check(out, MADE_BY)
+    artifact.check_output(out, MADE_BY)
     return write_report(gather(runs, baseline, data), out)
 
 
@@ -45,13 +45,13 @@ def write_report(
     note: what a reader must know about these runs. finding: what a study computed from them; it comes first, below the
     study's question. made_by: the command, for a folder's marker.
     """
-    output.check(out, made_by)
+    artifact.check_output(out, made_by)
     compared = tables.comparisons(results)
     changed = counterfactuals(results)
     shown = {region: tables.groups(results, region) for region in results.regions}
     costs = [cost(one) for method in results.methods for one in method.seeds]
     drawn = _pictures(results, changed)
-    content = Content(results, shown, compared, changed, costs, files.provenance(), drawn, note, finding, question)
+    content = Content(results, shown, compared, changed, costs, artifact.provenance(), drawn, note, finding, question)
     records = {
         "errors": tables.table_records([group for groups in shown.values() for group in groups]),
         "by_horizon": tables.by_horizon(results),
@@ -70,10 +70,10 @@ def write_report(
     }
     for pictures in (*drawn.values(), finding.pictures if finding else ()):
         written |= picture_files(pictures)
-    with output.output_folder(out, made_by, PAGE) as staged:
+    with artifact.output_folder(out, made_by, PAGE) as staged:
         for name, data_ in written.items():
             (staged / name).parent.mkdir(exist_ok=True)
-            files.write_bytes(staged / name, data_)
+            artifact.write_bytes(staged / name, data_)
     return out / PAGE
 
 

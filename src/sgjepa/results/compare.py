@@ -14,8 +14,8 @@ import numpy as np
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
+from sgjepa.results.claims import LEAST
 from sgjepa.results.load import Evaluation
-from sgjepa.results.verdicts import LEAST
 
 MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
 Horizon: TypeAlias = int | str

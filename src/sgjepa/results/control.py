@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.control.cases import PLAN
-from sgjepa.control.policy_record import POSE, STATE
-from sgjepa.control.records import SECONDS, SIMULATOR, ControlRecord, Driver, read_controls, read_trial
 from sgjepa.core.errors import InputError
-from sgjepa.core.labels import LABELS
+from sgjepa.core.methods import LABELS
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, newcombe, wilson
 from sgjepa.core.tables import Table
-from sgjepa.envs.world import Measure
+from sgjepa.envs.spec import Measure
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
+from sgjepa.policies.files import POSE, SECONDS, SIMULATOR, STATE, ControlRecord, Driver, read_controls, read_trial
+from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results.gather import Axis
 from sgjepa.results.load import REGIONS
 

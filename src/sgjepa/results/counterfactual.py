@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import records
+from sgjepa.core import artifact
 from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, select
@@ -119,7 +119,7 @@ def _same(one: Evaluation, path: Path) -> bool:
 
 def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
     remedy = f"{cure(one.run, path.parent)} --counterfactual"
-    return records.read(CounterfactualRecord, path.with_name(COUNTERFACTUAL), remedy)
+    return artifact.read_record(CounterfactualRecord, path.with_name(COUNTERFACTUAL), remedy)
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

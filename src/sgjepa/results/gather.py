@@ -12,12 +12,12 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.run_folder import EVALUATIONS
 from sgjepa.core.stats import spearman
-from sgjepa.data.targets import METRICS, UNITS
+from sgjepa.data.probe_targets import METRICS, UNITS
 from sgjepa.evaluation.records import EvaluationRecord, read_evaluation
 from sgjepa.laws import Sampler, find
 from sgjepa.results.compare import MEAN, Horizon, Method, decides, methods
 from sgjepa.results.load import REGIONS, Evaluation, evaluated, load_evaluations
-from sgjepa.results.published import Published, published
+from sgjepa.results.paper_numbers import Published, published
 
 HORIZONS = (1, 5, 16, 32, 44)  # of the tables
 MAIN = "position_l2"

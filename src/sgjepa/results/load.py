@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import files
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.core.labels import label_of
+from sgjepa.core.methods import label_of
 from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
-from sgjepa.data.targets import Targets
+from sgjepa.data.probe_targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
@@ -103,7 +103,7 @@ class Evaluation:
 
     def checked(self, name: str) -> Path:
         """One of its files, after a look at its digest."""
-        return files.verify(self.folder / name, self.about.files, cure(self.run, self.folder))
+        return artifact.verify(self.folder / name, self.about.files, cure(self.run, self.folder))
 
     @property
     def targets(self) -> Targets:

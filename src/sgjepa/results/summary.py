@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import output
+from sgjepa.core import artifact
 from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
-from sgjepa.data.targets import UNITS
+from sgjepa.data.probe_targets import UNITS
 from sgjepa.results.compare import Method
 from sgjepa.results.load import REGIONS
 
@@ -29,7 +29,7 @@ def write_summary(method: Method, place: Path) -> list[str]:
                 if np.isfinite(found[-1].mean):
                     head = {"source": source, "metric": metric, "unit": UNITS[metric], "region": region}
                     records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(found, start=1)]
-    output.add(place, SUMMARY, to_csv(records).encode())
+    artifact.add_output(place, SUMMARY, to_csv(records).encode())
     shown = [h for h in HORIZONS if h <= method.first.horizons]
     lines = [f"{method.label}: error at horizon {' / '.join(map(str, shown))}, mean and 95 % interval at the last"]
     for metric in metrics:

@@ -21,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sgjepa.core import files
-from sgjepa.core.errors import InputError, MachineError, one_line, unknown
-from sgjepa.core.extras import need_matplotlib
+from sgjepa.core import artifact
+from sgjepa.core.errors import InputError, MachineError, need_matplotlib, one_line, unknown
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
 from sgjepa.core.tables import Table
-from sgjepa.data.targets import METRICS, UNITS
+from sgjepa.data.probe_targets import METRICS, UNITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,7 +177,7 @@ class Results:
         """
         path, buffer = Path(path), io.BytesIO()
         pq.write_table(self.to_arrow(), buffer, compression="zstd")
-        files.write_bytes(path, buffer.getbuffer())
+        artifact.write_bytes(path, buffer.getbuffer())
         return path
 
     def __add__(self, other: Results) -> Results:

@@ -1,22 +1,34 @@
-"""Law coverage: how far a test law lies outside the training laws (paper, app. "How gravity coverage controls test error").
-
-If truth and predictor depend on gravity through the same basis, T(g) = Σ_k ψ_k(g) T_k and so on (eq. shared-law-basis),
-then the error at an unseen g is at most √L_law(g) times its training average, L_law(g) = ψ(g)' M_ψ⁻¹ ψ(g). Averaged
-over the training laws themselves, L_law is the number of basis functions m, whatever their distribution: a value near m
-is home, a large one is far away.
-
-Shapes: g any; psi (..., m); M (m, m); coefficients E_k (..., m, r, c), the k-th matrix at [..., k, :, :].
-"""
+"""Free flight is affine in gravity at every horizon (paper, prop. ballistic-affine)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
 
-from sgjepa.theory.algebra import transpose
+from sgjepa.theory.linear import transpose
+
+# T_g = T_1 + g T_2 on the state (p, v, 1): height, upward speed, and the constant
+
+
+def T_ballistic(g: np.ndarray, dt: float) -> np.ndarray:
+    """One step of length dt under gravity g on (p, v, 1). (...) -> (..., 3, 3)"""
+    return T_ballistic_power(g, dt, 1)
+
+
+def T_ballistic_power(g: np.ndarray, dt: float, h: int) -> np.ndarray:
+    """T_g^h in closed form (eq. ballistic-h-step): one step of length h·dt. (...) -> (..., 3, 3)"""
+    g = np.asarray(g, float)
+    still, pull = ballistic_family(h * dt)
+    return still + g[..., None, None] * pull
+
+
+def ballistic_family(dt: float) -> np.ndarray:
+    """The coefficients T_k of T_g = Σ_k ψ_k(g) T_k with ψ = (1, g). (2, 3, 3)"""
+    return np.array([[[1, dt, 0], [0, 1, 0], [0, 0, 1]], [[0, 0, -(dt**2) / 2], [0, 0, -dt], [0, 0, 0]]], float)
 
 
 @dataclass(frozen=True)
@@ -173,3 +185,50 @@ def clipped_normal(mean: float, std: float, floor: float, order: int = 4) -> Mom
     y = [a**k * below + above[k] for k in range(len(above))]
     raw = [sum(math.comb(k, i) * mean ** (k - i) * std**i * y[i] for i in range(k + 1)) for k in range(order + 1)]
     return Moments(np.array(raw), mean + std * y[1], std * math.sqrt(y[2] - y[1] ** 2))
+
+
+def missing_directions(M: np.ndarray, tolerance: float = 1e-12) -> np.ndarray:
+    """An orthonormal basis of ker(M_ψ), the combinations of ψ that training never sees. (m, m) -> (missing, m)"""
+    values, vectors = np.linalg.eigh(M)
+    return vectors[:, values <= tolerance * max(values[-1], 0)].T
+
+
+def invisible_family(a: np.ndarray, E_0: np.ndarray) -> np.ndarray:
+    """E(g) = (a'ψ(g)) E_0: no training error when a is a missing direction (prop. no-coverage). -> E_k (m, r, c)"""
+    return a[:, None, None] * E_0
+
+
+def interpolant(observed: Sequence[float], g_star: float) -> Callable[[float], float]:
+    """q(g) = Π(g - g_i) / Π(g* - g_i): zero at every observed law, one at g*, analytic."""
+
+    def q(g: float) -> float:
+        return float(np.prod([(g - g_i) / (g_star - g_i) for g_i in observed]))
+
+    return q
+
+
+def another_predictor(
+    A_0: Callable[[float], np.ndarray], Q: np.ndarray, observed: Sequence[float], g_star: float
+) -> Callable[[float], np.ndarray]:
+    """An analytic predictor equal to A_0 at every observed law and to A_0 + Q at g* (thm. conditioning-limit)."""
+    q = interpolant(observed, g_star)
+    return lambda g: A_0(g) + q(g) * Q
+
+
+def approximate_basis_bound(L: np.ndarray, eps_basis: np.ndarray, remainder: np.ndarray) -> np.ndarray:
+    """√L_law ε_basis + ‖ρ_E(g*)‖_F, which ‖E(g*)‖_F does not exceed (eq. approximate-basis-bound).
+
+    eps_basis is the training error of the basis part alone; the observed one may be smaller, for the two parts may
+    cancel there.
+    """
+    return np.sqrt(L) * eps_basis + remainder
+
+
+def approximate_local_bound(
+    local: np.ndarray, B_z: np.ndarray, rho_op: np.ndarray, B_phi: np.ndarray, rho_cl: np.ndarray
+) -> np.ndarray:
+    """The local bound plus B_z ‖ρ_op(g*)‖_F + B_φ ‖ρ_cl(g*)‖_F, for operators that follow the basis only nearly.
+
+    local: from `coverage.local_bound`, with the training errors of the basis parts
+    """
+    return local + B_z * rho_op + B_phi * rho_cl

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.theory.algebra import act
+from sgjepa.theory.linear import act
 
 
 def branch_defect(W: np.ndarray, Ts: Sequence[np.ndarray], As: Sequence[np.ndarray]) -> np.ndarray:

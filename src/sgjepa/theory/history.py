@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.theory.algebra import act, power, transpose
 from sgjepa.theory.horizon import G
+from sgjepa.theory.linear import act, power, transpose
 
 
 def companion(row: np.ndarray) -> np.ndarray:

@@ -1,13 +1,4 @@
-"""The linear feature model and its one-step error (paper, app. "Setup" and "Local prediction error under a fixed gravity").
-
-    φ_{t+1} = T(g) φ_t + ξ_{t+1}     features and a residual whose mean is zero given φ_t and g
-    z_t = W φ_t,  W W' = I           the latent keeps some directions of φ
-    ẑ_{t+1} = Â(g) z_t               the predictor, from the true latent (teacher forcing)
-    s_t = C_phys φ_t,  ŝ = R ẑ       the physical state and a linear probe
-
-Shapes: phi, xi (..., F); z (..., Z), Z <= F; W (..., Z, F); T (..., F, F); A_hat (..., Z, Z); R (..., S, Z); C_phys
-(..., S, F).
-"""
+"""Matrix algebra in the paper's notation, for stacks of matrices. Leading axes "..." broadcast."""
 
 from __future__ import annotations
 
@@ -15,7 +6,60 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.theory.algebra import act, transpose
+
+def transpose(M: np.ndarray) -> np.ndarray:
+    """Of the last two axes."""
+    return np.swapaxes(M, -1, -2)
+
+
+def act(M: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """M x for M (..., m, n) and x (..., n)."""
+    return np.einsum("...mn,...n->...m", M, x)
+
+
+def power(M: np.ndarray, h: int) -> np.ndarray:
+    """M^h, with M^0 = I: the discrete semigroup S_g(h) of eq. semigroup-family."""
+    return np.linalg.matrix_power(M, h)
+
+
+def powers(M: np.ndarray, h: int) -> list[np.ndarray]:
+    """I, M, ..., M^(h-1), each from the one before."""
+    found = [np.broadcast_to(np.eye(M.shape[-1]), M.shape)]
+    for _ in range(h - 1):
+        found.append(found[-1] @ M)
+    return found
+
+
+def vec(X: np.ndarray) -> np.ndarray:
+    """Columns on top of each other, (..., m, n) -> (..., n·m), so that vec(L X R) = (R' ⊗ L) vec(X)."""
+    return transpose(X).reshape(*X.shape[:-2], -1)
+
+
+def kron(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A ⊗ B of stacks, (..., m, n), (..., p, q) -> (..., m·p, n·q)."""
+    product = np.einsum("...mn,...pq->...mpnq", A, B)
+    return product.reshape(*product.shape[:-4], A.shape[-2] * B.shape[-2], A.shape[-1] * B.shape[-1])
+
+
+def norm(x: np.ndarray) -> np.ndarray:
+    """Euclidean, of vectors (..., n)."""
+    return np.linalg.norm(x, axis=-1)
+
+
+def frobenius(M: np.ndarray) -> np.ndarray:
+    """Of matrices (..., m, n)."""
+    return np.linalg.norm(M, axis=(-2, -1))
+
+
+def spectral(M: np.ndarray) -> np.ndarray:
+    """The largest singular value, ‖M‖_2, of matrices (..., m, n)."""
+    return np.linalg.svd(M, compute_uv=False)[..., 0]
+
+
+def root(M: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a positive semidefinite matrix (..., m, m)."""
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.sqrt(np.maximum(values, 0))[..., None, :]) @ transpose(vectors)
 
 
 def P_W(W: np.ndarray) -> np.ndarray:

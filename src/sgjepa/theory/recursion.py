@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgjepa.theory.algebra import act, norm, powers, spectral, transpose
-from sgjepa.theory.linear import delta
+from sgjepa.theory.linear import act, delta, norm, powers, spectral, transpose
 
 
 @dataclass(frozen=True)

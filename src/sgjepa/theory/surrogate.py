@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgjepa.core.errors import InputError
-from sgjepa.theory.algebra import frobenius
+from sgjepa.theory.linear import frobenius
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from sgjepa.core import config, files, records, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import Digests, RunRecord
 from sgjepa.core.errors import InputError, one_line
-from sgjepa.core.records import Digests, RunRecord
 from sgjepa.models.base import WorldModel
-from sgjepa.training.run import Run
-from sgjepa.training.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
+from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
+from sgjepa.training.config import Run
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
 LEARNER, OPTIMISER, STATE = "learner.safetensors", "optimiser.safetensors", "state.json"
@@ -58,15 +58,15 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
     place = folder / "checkpoints"
     place.mkdir(exist_ok=True)
     target = place / f"step-{state.step:07d}"
-    temporary = files.temporary(target)
+    temporary = artifact.temporary(target)
     temporary.mkdir()
     try:
         save_weights(temporary / LEARNER, modules)
         tensors, plan = _flatten(optimiser)
         save_tensors(temporary / OPTIMISER, tensors, {"plan": json.dumps(plan)})
-        records.write(temporary / run_folder.CONFIG, about)
-        digests = {name: files.digest(temporary / name) for name in (LEARNER, OPTIMISER)}
-        records.write(temporary / STATE, replace(state, files=digests))
+        artifact.write_record(temporary / run_folder.CONFIG, about)
+        digests = {name: artifact.file_digest(temporary / name) for name in (LEARNER, OPTIMISER)}
+        artifact.write_record(temporary / STATE, replace(state, files=digests))
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
     finally:
@@ -79,7 +79,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
 def remove_leftovers(folder: Path) -> None:
     """Drop what a killed process of this run left half written; for the holder of its lock."""
     for place in (folder, folder / "checkpoints", folder / run_folder.LATENTS):
-        files.sweep(place, mine=True)
+        artifact.sweep(place, mine=True)
 
 
 def newest(folder: Path) -> Path | None:
@@ -96,11 +96,11 @@ def step_of(checkpoint: Path) -> int:
 def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Resumes]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
     cure = f"delete {checkpoint} to use the one before"
-    state = records.read(State, checkpoint / STATE, cure)
+    state = artifact.read_record(State, checkpoint / STATE, cure)
     if checkpoint.name != f"step-{state.step:07d}":
         raise InputError(f"{checkpoint / STATE} was edited: it says step {state.step}; {cure}")
-    load_weights(files.verify(checkpoint / LEARNER, state.files, cure), modules, cure)
-    tensors = load_tensors(files.verify(checkpoint / OPTIMISER, state.files, cure), cure)
+    load_weights(artifact.verify(checkpoint / LEARNER, state.files, cure), modules, cure)
+    tensors = load_tensors(artifact.verify(checkpoint / OPTIMISER, state.files, cure), cure)
     try:
         saved = _unflatten(json.loads(load_metadata(checkpoint / OPTIMISER, cure)["plan"]), tensors)
         for name, optimiser in optimisers.items():
@@ -122,18 +122,18 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
 
     def note(digests: Digests) -> None:
         there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
-        records.write(folder / run_folder.CONFIG, replace(there, files=digests))
+        artifact.write_record(folder / run_folder.CONFIG, replace(there, files=digests))
 
     publish(folder, modules, note)
 
 
 def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Digests], None]) -> None:
     """Write weights by their files' names, the last one last of all. note: writes their digests to the record before."""
-    waiting = {name: files.temporary(folder / name) for name in modules}
+    waiting = {name: artifact.temporary(folder / name) for name in modules}
     try:
         for name, module in modules.items():
             save_weights(waiting[name], module)
-        note({name: files.digest(path) for name, path in waiting.items()})
+        note({name: artifact.file_digest(path) for name, path in waiting.items()})
         for name, path in waiting.items():
             path.replace(folder / name)
     finally:
@@ -147,7 +147,7 @@ def load_run(folder: Path) -> tuple[Run, WorldModel]:
     run = read_config(folder)
     if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
-    path = files.verify(folder / run_folder.MODEL, there.files, cure_of(folder))
+    path = artifact.verify(folder / run_folder.MODEL, there.files, cure_of(folder))
     model = run.model.build()
     load_weights(path, model, cure_of(folder))
     return run, model.eval()

@@ -6,21 +6,25 @@ in the memory of a machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.manifest import MANIFEST, read_manifest
 from sgjepa.data.store import Dataset, Normalisers, fit_normalisers, open_dataset, split_episodes
-from sgjepa.data.windows import Clips, Together, check_alike
+from sgjepa.data.windows import Batch, Clips, Together, check_alike
 from sgjepa.models.base import WorldModel
-from sgjepa.training import parallel
-from sgjepa.training.latents import latents_of
-from sgjepa.training.parallel import Group
-from sgjepa.training.run import Run
+from sgjepa.training import distributed
+from sgjepa.training.config import Run
+from sgjepa.training.distributed import Group
+from sgjepa.training.latent_cache import latents_of
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,10 @@ class Data:
 
 def open_data(run: Run, datasets: Path, group: Group = None) -> Data:
     """Open the run's datasets, and fit the normalisers on training episodes."""
-    first = parallel.rank(group) == 0
-    opened = parallel.first_before_others(lambda: [open_existing(datasets / name, verify=first) for name in run.data], group)
+    first = distributed.rank(group) == 0
+    opened = distributed.first_before_others(
+        lambda: [open_existing(datasets / name, verify=first) for name in run.data], group
+    )
     check_alike([found.train for found in opened])
     controls, laws = [], []
     for found in opened:
@@ -68,7 +74,7 @@ def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group:
     for found, content, split in zip(data.datasets, latents, splits, strict=True):
         for clips, episodes in zip(parts, split, strict=True):
             make = partial(Clips, found.train, episodes, run.train.frames, keep, content)
-            clips.append(parallel.first_before_others(make, group))
+            clips.append(distributed.first_before_others(make, group))
     return Together(parts[0]), Together(parts[1])
 
 
@@ -95,3 +101,112 @@ def open_existing(path: Path, verify: bool) -> Dataset:
         made = f"make it: sgjepa data {world} --size {size}" if dash else "make it with `sgjepa data`, or say where it is"
         raise InputError(f"{path} does not exist; {made}")
     return open_dataset(path, verify)
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """A batch on its device: B stretches of T frames."""
+
+    frames: Tensor  # (B, T, h, w, 3) uint8, or latents of an encoder that does not change, (B, T, ...) float
+    control: Tensor  # (B, T, A)
+    law: Tensor  # (B, L)
+    episode: np.ndarray  # (B,)
+
+
+def to_device(batch: Batch, device: torch.device) -> Tensors:
+    """NumPy to torch."""
+    return _move(_tensors(batch, device), device)
+
+
+def _tensors(batch: Batch, device: torch.device) -> Tensors:
+    """Still in main memory; for a GPU in pages from which it copies while it computes."""
+    found = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
+    frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in found)
+    return Tensors(frames, control, law, batch.episode)
+
+
+def _move(batch: Tensors, device: torch.device) -> Tensors:
+    frames, control, law = (x.to(device, non_blocking=True) for x in (batch.frames, batch.control, batch.law))
+    return Tensors(frames, control, law, batch.episode)
+
+
+def encode(model: WorldModel, batch: Tensors, chunk: int | None) -> tuple[Tensor, Tensor]:
+    """z (B, T, ...) and c (B, T, D). Frames that are not bytes are latents already, of an encoder that stays as it is."""
+    z = model.encode(batch.frames, chunk) if batch.frames.dtype == torch.uint8 else batch.frames.float()
+    return z, model.condition(batch.control, batch.law)
+
+
+def batches(
+    run: Run, data: Together, start: int, total: int, device: torch.device, group: Group
+) -> Iterator[tuple[int, Tensors]]:
+    """Steps start .. total - 1, each with its batch, which a thread makes ready during the step before.
+
+    What is in a batch depends on the step alone, so nothing is lost or doubled when a run stops and goes on.
+    """
+
+    def ready(step: int) -> Tensors:
+        return _tensors(data.batch(stretches_of(run, len(data), step, group)), device)
+
+    with ThreadPoolExecutor(1, "batches") as thread:
+        coming = thread.submit(ready, start)
+        for step in range(start, total):
+            batch = coming.result()
+            if step + 1 < total:
+                coming = thread.submit(ready, step + 1)
+            yield step, _move(batch, device)
+
+
+def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
+    """Which of `count` stretches this process trains on: its share of the batch, in the epoch's own order."""
+    epoch, place = divmod(step, updates_per_epoch(run, count))
+    batch = order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
+    return batch[distributed.rank(group) :: distributed.world_size(group)]
+
+
+@lru_cache(maxsize=2)
+def order(seed: int, epoch: int, count: int) -> np.ndarray:
+    """The epoch's order of all that is trained on; at paper size 288,000 stretches, so not drawn anew at every step."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
+
+
+def windows_of(run: Run, step: int) -> list[int] | None:
+    """First frames of the windows drawn from every stretch of this step; None for all."""
+    if run.train.drawn is None:
+        return all_windows(run)
+    count = run.train.frames - run.train.skip - run.history - run.loss.steps + 1
+    drawn = np.random.default_rng([run.seed, step, 4]).permutation(count)[: run.train.drawn]
+    return [run.train.skip + start for start in sorted(drawn.tolist())]
+
+
+def all_windows(run: Run) -> list[int] | None:
+    """First frames of all windows of a stretch that the run may see; None for all there are."""
+    return list(range(run.train.skip, run.train.frames - run.history - run.loss.steps + 1)) if run.train.skip else None
+
+
+def stretches_in(run: Run, episodes: int, frames: int) -> int:
+    """Stretches that a dataset of so many episodes of so many frames offers to training, without validation episodes."""
+    if run.train.frames > frames:
+        raise InputError(f"{run.name}: a stretch must have 1 to {frames} frames, got {run.train.frames}")
+    kept, _ = split_episodes(episodes, seed=run.split_seed)
+    return len(kept) * (frames - run.train.frames + 1)
+
+
+def updates_per_epoch(run: Run, stretches: int) -> int:
+    """With so many stretches: none twice, and no more than the run wants."""
+    return min(stretches // run.train.batch, run.train.updates or stretches)
+
+
+def updates_there(run: Run, datasets: Path) -> int:
+    """Updates of the whole training, from the datasets' manifests alone."""
+    parts = [open_existing(datasets / name, verify=False).manifest.parts["train"] for name in run.data]
+    stretches = sum(stretches_in(run, part.episodes, part.frames // part.episodes) for part in parts)
+    return updates_per_epoch(run, stretches) * run.train.epochs
+
+
+def with_updates(run: Run, total: int, datasets: Path) -> Run:
+    """The run with so many updates in all, rounded up to equal epochs; more than one epoch holds needs several."""
+    if total < 1:
+        raise InputError(f"a training needs at least one update, got {total}")
+    most = updates_there(replace(run, train=replace(run.train, epochs=1, updates=None)), datasets)
+    epochs = -(-total // most)
+    return replace(run, train=replace(run.train, epochs=epochs, updates=-(-total // epochs)))

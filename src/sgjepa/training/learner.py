@@ -10,9 +10,8 @@ from torch import nn
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint
+from sgjepa.training.config import WEIGHTS, Run, mix
 from sgjepa.training.optim import Hybrid, OptimConfig, schedule
-from sgjepa.training.run import Run
-from sgjepa.training.seeds import WEIGHTS, mix
 
 _DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 

@@ -1,12 +1,13 @@
-"""Train a world model. The loop is `train`, read from top to bottom.
+"""A finished training that goes on: more updates than it was asked for at first, all else as it was.
 
-Everything random is a function of the run's seed and the step: the order of the data, the windows drawn from a stretch,
-SIGReg's directions, dropout. So a checkpoint needs no generator states, and a killed run goes on bitwise as if it had not
-been (on a CPU with the same number of threads).
+It goes on from its last checkpoint, with the optimiser's momenta, and the learning rates of the new length. What had been
+made of the shorter one stays, as a run of its own, in `before/step-N` of the folder. run.json says that it was continued, so
+that it is never taken for a training without a break.
 """
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,26 +18,91 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sgjepa.core import config, files, lock, run_folder
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import Continued, RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.core.records import RunRecord
 from sgjepa.data.config import options
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
-from sgjepa.training import checkpoint, longer, losses, parallel
-from sgjepa.training.batches import Tensors, batches, encode, windows_of
-from sgjepa.training.budget import stretches_in, updates_per_epoch
+from sgjepa.training import checkpoint, distributed, losses
 from sgjepa.training.checkpoint import State
-from sgjepa.training.data import Data, digests_there, open_data, read_stretches
-from sgjepa.training.interrupt import at_the_end_of_an_update
-from sgjepa.training.latents import check_fits
+from sgjepa.training.config import DECODING, DIRECTIONS, DROPOUT, Run, mix
+from sgjepa.training.data import (
+    Data,
+    Tensors,
+    batches,
+    digests_there,
+    encode,
+    open_data,
+    read_stretches,
+    stretches_in,
+    updates_per_epoch,
+    updates_there,
+    windows_of,
+)
+from sgjepa.training.distributed import Group
+from sgjepa.training.latent_cache import check_fits
 from sgjepa.training.learner import Learner, optimisers_of, set_rates, start, training_mode
-from sgjepa.training.log import TrainingLog
+from sgjepa.training.log import TrainingLog, at_the_end_of_an_update
 from sgjepa.training.optim import Hybrid
-from sgjepa.training.parallel import Group
-from sgjepa.training.run import Run
-from sgjepa.training.seeds import DECODING, DIRECTIONS, DROPOUT, mix
 from sgjepa.training.validation import calibrate, health, over_ranks, validate
+
+_STAYS = (run_folder.CONFIG, run_folder.ROWS, "checkpoints", "tensorboard", run_folder.BEFORE)
+
+
+def shorter(run: Run, folder: Path) -> Run | None:
+    """The run in the folder, if it differs from this one in its length alone."""
+    if not (folder / run_folder.CONFIG).is_file():
+        return None
+    try:
+        there = checkpoint.read_config(folder)
+    except InputError:  # who looks closer says why
+        return None
+    as_long = replace(run.train, epochs=there.train.epochs, updates=there.train.updates)
+    return there if there != run and there == replace(run, train=as_long) else None
+
+
+def lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: dict[str, Any]) -> None:
+    """Make the finished training `there` an unfinished one of the run's length. For the holder of the folder's lock.
+
+    Killed at any moment, the same call does the rest.
+    """
+    run_folder.check(folder, there, digests_there(run, datasets))
+    done, asked = updates_there(there, datasets), updates_there(run, datasets)
+    if asked <= done:
+        raise InputError(
+            f"{folder} holds a training of {done} updates, and {asked} are asked for: it goes on to more, never back; "
+            "choose another --out"
+        )
+    newest = checkpoint.newest(folder)
+    step = 0 if newest is None else checkpoint.step_of(newest)
+    place = folder / run_folder.BEFORE / f"step-{step:07d}"
+    if not any((at / run_folder.MODEL).is_file() for at in (folder, place)):
+        raise InputError(
+            f"{folder} is not finished (step {step} of {done}); finish it with its own command, then ask for more"
+        )
+    if step < done:
+        stopped = f"it stopped by itself at step {step} of {done}" if there.train.patience else "its last checkpoint is gone"
+        raise InputError(f"{folder} cannot go on: {stopped}; start from its weights: --init {folder} and another --out")
+    _set_aside(folder, place)
+    about = run_folder.about(folder)
+    legs = (*about.continued, Continued(step, there.train.epochs, there.train.updates))
+    lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
+    artifact.write_record(folder / run_folder.CONFIG, lengthened)
+
+
+def _set_aside(folder: Path, place: Path) -> None:
+    """Move what was made of the finished model, itself last of all; it stays a run that can be evaluated."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (run_folder.CONFIG, run_folder.ROWS):
+        if (folder / name).is_file():
+            artifact.write_bytes(place / name, (folder / name).read_bytes())
+    made = [path for path in folder.iterdir() if path.name not in _STAYS and not path.name.startswith(".")]
+    for path in sorted(made, key=lambda one: one.name == run_folder.MODEL):
+        if (target := place / path.name).is_dir():  # finished and evaluated once more after a kill: the same results
+            shutil.rmtree(target)
+        path.replace(target)
+
 
 _HEALTH = 10  # steps between looks at the latents' spectrum
 _SETTLED = {"cpu": 1, "cuda": _HEALTH}  # steps between looks at the loss: each look waits for the device
@@ -45,24 +111,24 @@ _SETTLED = {"cpu": 1, "cuda": _HEALTH}  # steps between looks at the loss: each 
 def train(run: Run, folder: Path, datasets: Path) -> Path:
     """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
 
-    A finished run that was shorter, and else the same, goes on to this one's length (training/longer.py).
+    A finished run that was shorter, and else the same, goes on to this one's length (training/loop.py).
     datasets: where the run's datasets lie. Of several processes, the first decides and writes.
     """
-    group = parallel.start()
+    group = distributed.start()
     with ExitStack() as held:
-        finished, begun = parallel.decided_by_first(lambda: _look(run, folder, datasets, held, group), group)
+        finished, begun = distributed.decided_by_first(lambda: _look(run, folder, datasets, held, group), group)
         if not finished:
             _train(run, folder, datasets, begun, group)
-    parallel.wait_for_all(group)
+    distributed.wait_for_all(group)
     return folder
 
 
 def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Group) -> None:
     """Everything, from the first update or from the checkpoint `begun` on."""
-    first = parallel.rank(group) == 0
+    first = distributed.rank(group) == 0
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = start(run).to(device)
-    parallel.share_batchnorm(learner, group)
+    distributed.share_batchnorm(learner, group)
     optimisers = optimisers_of(run, learner)
     state = State() if begun is None else checkpoint.load(begun, learner, optimisers)
     data = open_data(run, datasets, group)
@@ -82,11 +148,11 @@ def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Gr
         for step, batch in batches(run, training, state.step, total, device, group):
             if run.train.patience is not None and state.waited >= run.train.patience:
                 break
-            torch.manual_seed(mix(run.seed, step, DROPOUT, parallel.rank(group)))
+            torch.manual_seed(mix(run.seed, step, DROPOUT, distributed.rank(group)))
             set_rates(run, optimisers, step, total)
             log.step(step + 1, _update(run, learner, optimisers, batch, step, group), batch.episode)
             state = replace(state, step=step + 1)
-            stops = parallel.anyone(stop.asked, group)
+            stops = distributed.anyone(stop.asked, group)
             validates = state.step % per_epoch == 0
             saves = state.step % run.train.save_every == 0 or state.step == total or stops
             if validates or saves or step % _SETTLED[device.type] == 0:
@@ -138,7 +204,7 @@ def _update(
     loss.backward()  # type: ignore[no-untyped-call]
     found = over_ranks(parts, group)
     for name, optimiser in optimisers.items():
-        parallel.average_gradients(optimiser.parameters, group)
+        distributed.average_gradients(optimiser.parameters, group)
         found[f"grad_norm_{name}"] = optimiser.clip_gradients()
         optimiser.step()
     if step % _HEALTH == 0:
@@ -162,13 +228,13 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group)
 
     held: takes the run's lock, for as long as it trains. Of several processes the first holds it for all.
     """
-    if longer.shorter(run, folder) is not None:
-        held.enter_context(lock.alone(folder))
-        if (there := longer.shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
-            longer.lengthen(run, there, folder, datasets, _provenance(group))
+    if shorter(run, folder) is not None:
+        held.enter_context(artifact.locked(folder))
+        if (there := shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
+            lengthen(run, there, folder, datasets, _provenance(group))
     run_folder.check(folder, run, digests_there(run, datasets))
     if not (folder / run_folder.MODEL).is_file():
-        held.enter_context(lock.alone(folder))
+        held.enter_context(artifact.locked(folder))
         run_folder.check(folder, run, {})  # somebody may have begun, or even ended, since we looked
     if (folder / run_folder.MODEL).is_file():
         return True, None
@@ -178,7 +244,7 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group)
 
 def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
     stretches = sum(stretches_in(run, found.train.episodes, found.train.frames) for found in data.datasets)
-    count, ranks = updates_per_epoch(run, stretches), parallel.world_size(group)
+    count, ranks = updates_per_epoch(run, stretches), distributed.world_size(group)
     batch = run.train.batch
     if count == 0:
         raise InputError(f"a batch of {batch} stretches must fit into the {stretches} there are")
@@ -189,7 +255,7 @@ def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
 
 
 def _provenance(group: Group) -> dict[str, Any]:
-    return files.provenance() | {"threads": torch.get_num_threads(), "processes": parallel.world_size(group)}
+    return artifact.provenance() | {"threads": torch.get_num_threads(), "processes": distributed.world_size(group)}
 
 
 def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:

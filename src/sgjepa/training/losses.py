@@ -24,7 +24,7 @@ from torch import Tensor
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.models.rollout import Predicts, unroll
-from sgjepa.training.parallel import Group, from_first_rank
+from sgjepa.training.distributed import Group, from_first_rank
 from sgjepa.training.sigreg import draw_directions, sigreg
 
 Windows: TypeAlias = Literal["clip", "dense"]
@@ -79,7 +79,7 @@ def compute(
     generator: SIGReg's directions are drawn from it, on the device of z
     history: H; needed for dense windows, otherwise the window is all of z and H = T - K
     starts: first frames of the windows to train on, instead of all there are
-    group: the ranks that share the batch (see training/parallel.py); this rank's z is its part
+    group: the ranks that share the batch (see training/distributed.py); this rank's z is its part
     """
     if group is None and loss.sigreg and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise RuntimeError("several processes are training: pass their group, or SIGReg would see a part of the batch only")

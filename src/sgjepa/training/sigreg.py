@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sgjepa.training.parallel import Group, all_reduce_mean, world_size
+from sgjepa.training.distributed import Group, all_reduce_mean, world_size
 
 DIRECTIONS = 1024
 KNOTS = 17

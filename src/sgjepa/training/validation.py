@@ -1,21 +1,159 @@
-"""Validation after every epoch, and BatchNorm's statistics taken anew before it."""
+"""Signs of collapse: effective rank and spread of the latents (paper, eq. sigreg-effective-rank), and what leaves them."""
 
 from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.windows import Together
+from sgjepa.data.probe_targets import Targets, readable_in, usual_window
+from sgjepa.data.windows import Batch, Together
 from sgjepa.models.base import WorldModel
-from sgjepa.training import losses, monitor, parallel
-from sgjepa.training.batches import all_windows, encode, to_device, windows_of
+from sgjepa.training import distributed, losses
+from sgjepa.training.config import DIRECTIONS, Run, mix
+from sgjepa.training.data import all_windows, encode, to_device, windows_of
+from sgjepa.training.distributed import Group
 from sgjepa.training.learner import Learner
-from sgjepa.training.parallel import Group
-from sgjepa.training.readable import Reader
-from sgjepa.training.run import Run
-from sgjepa.training.seeds import DIRECTIONS, mix
+
+
+def effective_rank(z: Tensor) -> float:
+    """exp of the entropy of the covariance's normalised eigenvalues; z (N, D). Between 1 and D."""
+    centred = (z - z.mean(dim=0)).double()
+    values = torch.linalg.eigvalsh(centred.T @ centred).clamp(min=0)
+    p = values / values.sum().clamp(min=1e-300)
+    p = p[p > 0]
+    return float(torch.exp(-(p * p.log()).sum())) if len(p) else 0.0
+
+
+def latent_health(z: Tensor) -> dict[str, float]:
+    """z (B, T, ...) -> effective rank, and the smallest and mean standard deviation over dimensions."""
+    flat = z.detach().float().flatten(0, 1).flatten(1)  # (N, D)
+    if not torch.isfinite(flat).all():
+        return dict.fromkeys(("rank", "std_min", "std_mean"), math.nan)
+    std = flat.std(dim=0)
+    return {"rank": effective_rank(flat), "std_min": float(std.min()), "std_mean": float(std.mean())}
+
+
+def warning(health: dict[str, float], dimensions: int) -> str | None:
+    """What a person should know, or None."""
+    if health["std_mean"] < 0.1:
+        return f"latents are collapsing: mean standard deviation {health['std_mean']:.3f}; raise the weight of SIGReg"
+    if health["rank"] < 0.05 * dimensions:
+        return f"latents use few directions: effective rank {health['rank']:.1f} of {dimensions}; raise the weight of SIGReg"
+    if health["std_min"] < 0.05:
+        return f"a latent dimension is dead: its standard deviation is {health['std_min']:.3f}; raise the weight of SIGReg"
+    return None
+
+
+class Watch:
+    """Notices what a probe could once read and cannot any more; says it once per target.
+
+    Not for a target that was never there, nor for one whose error wavers: it must have been below READ and now be above
+    LOST and twice its best.
+    """
+
+    READ, LOST = 0.3, 0.6  # NMSE
+
+    def __init__(self) -> None:
+        self._best: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    def see(self, readable: dict[str, float]) -> list[str]:
+        """Probe errors of one validation by target; returns what a person should know."""
+        words = []
+        for name, error in readable.items():
+            best = self._best[name] = min(error, self._best.get(name, math.inf))
+            if best < self.READ and error > max(self.LOST, 2 * best) and name not in self._said:
+                self._said.add(name)
+                words.append(
+                    f"{name} is leaving the latents: its probe error rose from {best:.2f} to {error:.2f}; "
+                    f"raise the weight of SIGReg"
+                )
+        return words
+
+
+_STRETCHES = 512  # about so many of a validation are looked at; at mini size all 168
+# of the features' mean square. Small ones tell velocities, which are small differences of latents; large ones are for few
+# episodes. Each target is scored with the one that reads it best, so that an error does not rise for want of episodes
+_RIDGES = (1e-4, 1e-2, 1.0)
+_LEAST = 1e-6  # variance of a target that can be scored
+PREFIX = "readable."
+
+
+class Reader:
+    """Takes the stretches of a validation batch by batch, then says how well each target can be read."""
+
+    def __init__(self, data: Together, stretches: int):
+        """stretches: how many will come."""
+        self.data, self._every = data, -(-stretches // _STRETCHES)
+        self._targets = [readable_in(part.split) for part in data.parts]
+        self._windows = [usual_window(part.split.spec, part.split.picture[0]) for part in data.parts]
+        self._kept: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
+
+    def take(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:
+        """z (B, T, ...): latents of the stretches with these numbers."""
+        part = self.data.part_of(numbers)
+        looked_at = np.arange(len(part)) % self._every == 0
+        for index in np.unique(part).tolist():
+            if self._targets[index] is not None:
+                rows = (part == index) & looked_at
+                features = model.features(z[torch.from_numpy(rows).to(z.device)]).double().cpu()
+                self._kept[index].append((features, batch.state[rows], batch.episode[rows]))
+
+    def scores(self) -> dict[str, float]:
+        """NMSE by target: 0 is read without error, 1 is no better than the mean. Empty if there is too little to tell."""
+        found: dict[str, float] = {}
+        for index, kept in self._kept.items():
+            targets, window = self._targets[index], self._windows[index]
+            assert targets is not None
+            features, states, episodes = (list(values) for values in zip(*kept, strict=True))
+            world = f"{self.data.parts[index].split.about['task']}." if len(self.data.parts) > 1 else ""
+            scored = probe_scores(targets, torch.cat(features), np.concatenate(states), np.concatenate(episodes), window)
+            found |= {f"{PREFIX}{world}{name}": value for name, value in scored.items()}
+        return found
+
+
+def stack(features: Tensor, window: int) -> Tensor:
+    """What a probe sees: (B, T, F) -> (B, T - window + 1, window * F), oldest first."""
+    return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
+
+
+def probe_scores(
+    targets: Targets, features: Tensor, states: np.ndarray, episodes: np.ndarray, window: int
+) -> dict[str, float]:
+    """NMSE of linear probes on `window` frames, oldest first, for the state at the last of them.
+
+    features (B, T, F), states (B, T, S), episodes (B,): no episode is fitted to and scored on.
+    """
+    half = np.searchsorted(np.unique(episodes), episodes) % 2  # every other episode
+    if window > features.shape[1] or not 0 < half.sum() < len(half) or not torch.isfinite(features).all():
+        return {}
+    x = stack(features, window)  # (B, T - window + 1, window F)
+    y = torch.from_numpy(targets.of(states[:, window - 1 :].astype(np.float64)))  # (B, ·, Y)
+    spread = y.flatten(0, 1).var(dim=0, correction=0)
+    errors = []  # of each half: (ridges, windows, Y)
+    for fitted in (0, 1):
+        here, there = (torch.from_numpy(half == fitted), torch.from_numpy(half != fitted))
+        weight, offset = ridge(x[here].flatten(0, 1), y[here].flatten(0, 1), _RIDGES)
+        errors.append((x[there].flatten(0, 1) @ weight + offset - y[there].flatten(0, 1)).square())
+    nmse = torch.cat(errors, dim=1).mean(dim=1).amin(dim=0) / spread.clamp(min=_LEAST)
+    return {n: v for n, v, s in zip(targets.names, nmse.tolist(), spread.tolist(), strict=True) if s > _LEAST}
+
+
+def ridge(x: Tensor, y: Tensor, ridges: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """Least squares on centred x (N, F), y (N, Y) for each ridge: weights (R, F, Y) and offsets (R, 1, Y)."""
+    x_mean, y_mean = x.mean(dim=0), y.mean(dim=0)
+    x = x - x_mean
+    gram = x.T @ x
+    small = torch.tensor(ridges, dtype=gram.dtype)[:, None, None] * gram.diagonal().mean() + 1e-12
+    weight = torch.linalg.solve(gram + small * torch.eye(len(gram), dtype=gram.dtype), x.T @ (y - y_mean))
+    return weight, (y_mean - x_mean @ weight)[:, None]
+
 
 _CALIBRATION = 16  # batches that BatchNorm's statistics are averaged over
 
@@ -39,9 +177,9 @@ def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, 
         norm.reset_running_stats()
         norm.momentum = None  # BatchNorm's spelling of a plain average
         norm.train()
-    ranks, count = parallel.world_size(group), min(_CALIBRATION, len(data) // run.train.batch)
+    ranks, count = distributed.world_size(group), min(_CALIBRATION, len(data) // run.train.batch)
     for numbers in np.linspace(0, len(data) - 1, count * run.train.batch).astype(int).reshape(count, -1):
-        batch = to_device(data.batch(numbers[parallel.rank(group) :: ranks]), device)
+        batch = to_device(data.batch(numbers[distributed.rank(group) :: ranks]), device)
         z, c = encode(learner.model, batch, None)
         generator = torch.Generator(device).manual_seed(0)
         starts = windows_of(run, 0)
@@ -57,7 +195,7 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
     And, on the first process and from its share, how well a linear probe reads what the world declares readable.
     """
     learner.eval()
-    ranks = parallel.world_size(group)
+    ranks = distributed.world_size(group)
     size = min(run.train.batch, len(data) // ranks * ranks)  # equal shares
     if size == 0:
         raise InputError(f"{len(data)} validation stretches cannot be shared by {ranks} processes")
@@ -66,10 +204,10 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
         count = min(count, run.train.validation)
     numbers = np.linspace(0, len(data) - 1, count * size).astype(int).reshape(count, size)
     changes = learner.model.collapse_width is not None and run.train.trains == "all"
-    reader = Reader(data, numbers.size // ranks) if changes and parallel.rank(group) == 0 else None
+    reader = Reader(data, numbers.size // ranks) if changes and distributed.rank(group) == 0 else None
     terms = []
     for index, chosen in enumerate(numbers):
-        mine = chosen[parallel.rank(group) :: ranks]
+        mine = chosen[distributed.rank(group) :: ranks]
         read = data.batch(mine)
         batch = to_device(read, device)
         z, c = encode(learner.model, batch, None)
@@ -86,10 +224,10 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
 
 def over_ranks(parts: dict[str, Tensor], group: Group) -> dict[str, Tensor]:
     """Means of the loss terms over all processes."""
-    values = parallel.all_reduce_mean(torch.stack(list(parts.values())).float(), group)
+    values = distributed.all_reduce_mean(torch.stack(list(parts.values())).float(), group)
     return dict(zip(parts, values.unbind(), strict=True))
 
 
 def health(model: WorldModel, z: Tensor) -> dict[str, float]:
     """Signs of collapse; none where the encoder is frozen and cannot collapse."""
-    return monitor.latent_health(z) if model.collapse_width is not None else {}
+    return latent_health(z) if model.collapse_width is not None else {}

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from sgjepa.core.errors import one_line
-from sgjepa.core.faults import expected
+from sgjepa.core.errors import expected, one_line
 from sgjepa.view.question import Question
 from sgjepa.view.scenes import Room
 from sgjepa.view.wire import Message

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from sgjepa.control.fleet import Outcome
-from sgjepa.core import output
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
+from sgjepa.policies.vector_env import Outcome
 from sgjepa.view import html, wire
 from sgjepa.view.question import Question
 from sgjepa.view.scenes import Page
@@ -52,14 +52,14 @@ class Grid:
 
 def export(page: Page, folder: Path, grid: Grid) -> Path:
     """Write the page; returns it. Made again, it takes the place of the one before."""
-    output.check(folder, MADE_BY, (PAGE,))
+    artifact.check_output(folder, MADE_BY, (PAGE,))
     steps = {name: {axis.name: grid.values(axis) for axis in one.axes} for name, one in page.choices.items()}
     laws = {name: _product(values) for name, values in steps.items()}
     sheets = sum(grid.seeds * _films(page, name, len(found)) for name, found in laws.items())
     if sheets > _MOST:
         raise InputError(f"that would be {sheets:,} films, more than {_MOST:,}; take fewer --laws or --seeds, or fewer runs")
     cases: dict[str, Any] = {}
-    with output.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
+    with artifact.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
         (staged / FRAMES).mkdir()
         with progress(sheets, 0, "export", "films") as bar:
             for name, found in laws.items():

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from sgjepa.control import policy_record
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.policies import files
 from sgjepa.view.pilot import open_pilot
 from sgjepa.view.scenes import Page, Room
 from sgjepa.view.shown import named, open_run
@@ -32,8 +32,8 @@ def _is_policy(folder: Path) -> bool:
     """Refuse what is neither."""
     if not folder.exists():
         raise InputError(f"{folder} does not exist; give a folder that `sgjepa train` or `sgjepa policy` made")
-    if (folder / policy_record.RECORD).is_file():
+    if (folder / files.RECORD).is_file():
         return True
     if not (folder / run_folder.CONFIG).is_file():
-        raise InputError(f"{folder} is neither a run (no {run_folder.CONFIG}) nor a policy (no {policy_record.RECORD})")
+        raise InputError(f"{folder} is neither a run (no {run_folder.CONFIG}) nor a policy (no {files.RECORD})")
     return False

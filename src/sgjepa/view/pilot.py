@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sgjepa import zoo
-from sgjepa.control.diffusion import DiffusionPolicy, load_policy
-from sgjepa.control.policy_record import WEIGHTS
-from sgjepa.control.records import read_trial
-from sgjepa.control.trained import driver_of
-from sgjepa.core import records
+from sgjepa.core import artifact
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import find
-from sgjepa.envs.world import World
+from sgjepa.envs.spec import World
+from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
+from sgjepa.policies.evaluate import driver_of
+from sgjepa.policies.files import WEIGHTS, read_trial
 from sgjepa.recipes.datasets import dataset, usual
 from sgjepa.results.control import source_label
 from sgjepa.results.own_trials import opening_in, own_trials, success_in
@@ -92,5 +91,5 @@ def _card(folder: Path, weights: str) -> zoo.PolicyCard | None:
     """What the zoo says of these weights."""
     if not (folder / zoo.CARD).is_file():
         return None
-    card = records.read(zoo.PolicyCard, folder / zoo.CARD, f"delete {folder} and take it from the zoo again")
+    card = artifact.read_record(zoo.PolicyCard, folder / zoo.CARD, f"delete {folder} and take it from the zoo again")
     return card if card.files.get(WEIGHTS) == weights else None

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
-from sgjepa.core.colours import styles
 from sgjepa.core.errors import InputError
-from sgjepa.data.targets import UNITS
-from sgjepa.envs.world import World
+from sgjepa.core.methods import styles
+from sgjepa.data.probe_targets import UNITS
+from sgjepa.envs.spec import World
 from sgjepa.results.gather import OURS
 from sgjepa.view.coverage import Coverage
 from sgjepa.view.question import Choice, Question

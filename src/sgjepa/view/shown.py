@@ -13,19 +13,18 @@ import torch
 from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.core.labels import label_of
+from sgjepa.core.methods import label_of
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs import find
-from sgjepa.envs.world import World
+from sgjepa.envs.spec import World
+from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
-from sgjepa.evaluation.fitted_probes import kept_probe
-from sgjepa.evaluation.loaded import laws_of
-from sgjepa.evaluation.probe import Fitted
-from sgjepa.evaluation.strips import load_decoder
+from sgjepa.evaluation.model import laws_of
+from sgjepa.evaluation.probes import Fitted, kept_probe
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint
-from sgjepa.training.run import Run
+from sgjepa.training.config import Run
 
 _PIXELS = 64  # for a model that takes any size, in a world without usual settings
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from torch import Tensor
 
-from sgjepa.data.targets import UNITS
+from sgjepa.data.probe_targets import UNITS
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.view import wire

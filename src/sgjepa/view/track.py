@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.control.closed_loop import driving
-from sgjepa.control.fleet import Fleet, Outcome
-from sgjepa.control.policy import Policy, pictures_in
-from sgjepa.control.records import SPLIT
-from sgjepa.control.simple import Demonstrator
-from sgjepa.control.start import Start
 from sgjepa.core import config
-from sgjepa.core.colours import GREY
-from sgjepa.data.seeds import episode_seed
-from sgjepa.envs.world import World
+from sgjepa.core.methods import GREY
+from sgjepa.data.config import episode_seed
+from sgjepa.envs.spec import World
+from sgjepa.policies.base import Policy, pictures_in
+from sgjepa.policies.closed_loop import driving
+from sgjepa.policies.files import SPLIT
+from sgjepa.policies.goal_tasks import Start
+from sgjepa.policies.scripted import Demonstrator
+from sgjepa.policies.vector_env import Fleet, Outcome
 from sgjepa.results.control import REFERENCES
 from sgjepa.view.coverage import coverage
 from sgjepa.view.pilot import Pilot

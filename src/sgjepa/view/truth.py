@@ -9,8 +9,8 @@ import numpy as np
 
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.data import episode
+from sgjepa.data.config import episode_plan, episode_seed
 from sgjepa.data.episode import Episode
-from sgjepa.data.seeds import episode_plan, episode_seed
 from sgjepa.envs.base import Env
 
 MOST_SEEDS = 1_000_000

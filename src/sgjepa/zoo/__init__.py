@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sgjepa.core import files, records, run_folder
+from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.zoo.cards import Card, PolicyCard
 
@@ -33,7 +33,7 @@ def is_policy(name: str) -> bool:
 
 def drives(folder: Path) -> bool:
     """Whether a folder is that of a policy and not of a run."""
-    from sgjepa.control.policy_record import RECORD
+    from sgjepa.policies.files import RECORD
 
     return (folder / RECORD).is_file()
 
@@ -41,7 +41,7 @@ def drives(folder: Path) -> bool:
 def card(name: str) -> Card | PolicyCard:
     """Of one model or policy."""
     kind: type[Card] | type[PolicyCard] = PolicyCard if is_policy(name) else Card
-    return records.read(kind, folder_of(name) / CARD, "install sgjepa again")
+    return artifact.read_record(kind, folder_of(name) / CARD, "install sgjepa again")
 
 
 def take(name: str, into: Path = COPIES) -> Path:
@@ -49,16 +49,16 @@ def take(name: str, into: Path = COPIES) -> Path:
     source, place = folder_of(name), into / name
     kind, record = "policy" if is_policy(name) else "run", _record(name)
     if place.is_dir() and (place / record).is_file():
-        if files.digest(place / record) != files.digest(source / record):
+        if artifact.file_digest(place / record) != artifact.file_digest(source / record):
             raise InputError(f"{place} holds another {kind} than {PREFIX}{name} of this version; move it away")
         return place
     if place.exists() or place.is_symlink():
         raise InputError(f"{place} is in the way: {PREFIX}{name} would be copied there; move it away")
     for path, digest in card(name).files.items():
-        files.verify(source / path, {Path(path).name: digest}, "install sgjepa again")
+        artifact.verify(source / path, {Path(path).name: digest}, "install sgjepa again")
     into.mkdir(parents=True, exist_ok=True)
-    files.sweep(into)
-    staged = files.temporary(place)
+    artifact.sweep(into)
+    staged = artifact.temporary(place)
     try:
         shutil.copytree(source, staged)
         staged.replace(place)
@@ -89,6 +89,6 @@ def folder_of(name: str) -> Path:
 
 def _record(name: str) -> str:
     """The file that says what it is."""
-    from sgjepa.control.policy_record import RECORD  # brings NumPy, which who only lists commands does not need
+    from sgjepa.policies.files import RECORD  # brings NumPy, which who only lists commands does not need
 
     return RECORD if drives(folder_of(name)) else run_folder.CONFIG

@@ -14,7 +14,7 @@ from typing import Any
 
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.spatial import HIDDEN
+from sgjepa.envs.world3d import HIDDEN
 
 Vector = tuple[float, ...]
 MENAGERIE = "SGJEPA_MENAGERIE"

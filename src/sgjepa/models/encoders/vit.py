@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.models.blocks import Block
+from sgjepa.models.layers import Block
 
 STEMS = ("patch", "conv")
 _EPS = 1e-12  # ViTModel's LayerNorm epsilon

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sgjepa.models.blocks import layer_norm
+from sgjepa.models.layers import layer_norm
 
 
 class RecurrentLayer(nn.Module):

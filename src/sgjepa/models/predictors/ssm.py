@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sgjepa.core.config import check_bounds
-from sgjepa.models.blocks import ElementwiseParameter
+from sgjepa.models.layers import ElementwiseParameter
 from sgjepa.models.predictors.recurrent import RecurrentPredictor
 
 _ROWS = 32  # of a step at a time: at mini size half a megabyte of memory

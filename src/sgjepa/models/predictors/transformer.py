@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import unknown
-from sgjepa.models.blocks import Attention, layer_norm, mlp
+from sgjepa.models.layers import Attention, layer_norm, mlp
 
 CONDITIONS = ("adaln", "input_concat", "block_concat")
 

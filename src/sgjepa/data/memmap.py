@@ -1,0 +1,101 @@
+"""Arrays that are computed once and kept as memory maps: decoded frames, latents.
+
+A file is an .npy as NumPy writes it, and behind the array, where NumPy does not look, a digest of what is before it. So
+array and digest get their name together. Files of earlier versions end with the array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core import artifact
+from sgjepa.core.artifact import Seen
+from sgjepa.core.errors import InputError, one_line
+
+_MARK = b"\nsgjepa sha256 "
+_TAIL = len(_MARK) + 64
+_BLOCK = 2**20  # bytes read at a time
+_SAMPLED = 512  # blocks of a large file of frames that are looked at
+
+
+def memory_map(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: type,
+    fill: Callable[[np.ndarray], None],
+    sampled: bool = False,
+    verify: bool = True,
+) -> np.ndarray:
+    """The array in the file, read-only; made with `fill` if the file is not there, whole or not at all.
+
+    sampled: a file of more than half a gigabyte is checked by its size, its header and blocks spread over it. That is
+    enough for decoded frames, tens of gigabytes at paper size: a torn or mixed-up file is found, one wrong pixel is not.
+    verify=False: another process of this training has checked it.
+    """
+    if not path.exists():
+        _make(path, shape, dtype, fill, sampled)
+    cure = "delete that file, it will be made again"
+    try:
+        array = np.load(path, mmap_mode="r")
+    except Exception as error:  # NumPy parses the header as Python, and lets through whatever fails there
+        raise InputError(f"{path} is damaged ({one_line(error, 80)}); {cure}") from error
+    if not isinstance(array, np.memmap) or array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+        raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
+    if verify and not (seen := Seen(path)).checked:
+        end = array.offset + array.nbytes
+        if not _right(path, array, end, sampled):
+            raise InputError(f"{path} is damaged: it is not what was written; {cure}")
+        seen.remember()
+    return array
+
+
+def _make(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.ndarray], None], sampled: bool) -> None:
+    artifact.sweep(path.parent)  # killed encodings leave as much as they would have written
+    temporary = artifact.temporary(path)
+    try:
+        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+        size = temporary.stat().st_size
+        with temporary.open("r+b") as file:  # take the space now: a full disk would end a memory map with a crash
+            os.posix_fallocate(file.fileno(), 0, size + _TAIL)
+        fill(array)
+        array.flush()
+        with temporary.open("r+b") as file:
+            file.seek(size)
+            file.write(_MARK + _digest(temporary, size, sampled).encode("ascii"))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _right(path: Path, array: np.ndarray, end: int, sampled: bool) -> bool:
+    size = path.stat().st_size
+    if size == end:  # of an earlier version: there is nothing to compare with, but numbers can still be impossible
+        return array.dtype.kind != "f" or all(np.isfinite(part).all() for part in array)
+    with path.open("rb") as file:
+        file.seek(end)
+        tail = file.read(_TAIL + 1)
+    return tail == _MARK + _digest(path, end, sampled).encode("ascii")
+
+
+def _digest(path: Path, end: int, sampled: bool) -> str:
+    """SHA-256 of the first `end` bytes, or of some blocks of them."""
+    found = hashlib.sha256(str(end).encode("ascii"))
+    with path.open("rb") as file:
+        for start in _starts(end, sampled):
+            file.seek(start)
+            found.update(file.read(min(_BLOCK, end - start)))
+    return found.hexdigest()
+
+
+def _starts(end: int, sampled: bool) -> Iterator[int]:
+    """The first of them is the header's; the last is the end."""
+    blocks = -(-end // _BLOCK)
+    chosen = np.unique(np.linspace(0, blocks - 1, _SAMPLED).astype(int)).tolist() if sampled else range(blocks)
+    return (block * _BLOCK for block in chosen)

@@ -1,0 +1,154 @@
+"""What a probe reads out of a world, and the errors that are reported in physical units. NumPy only.
+
+A world declares it (`World.probed`): positions, as many velocities, and an angle with its rate. An angle enters as sine and
+cosine of `symmetry * angle`, so poses that look the same have the same target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.store import Split
+from sgjepa.envs.spec import World
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Which entries of a recorded state are probed, in the order of a target y: position, velocity, [sin, cos, rate].
+
+    state: names of the recorded state. angle, rate: empty where nothing turns. symmetry: a turn by 1/symmetry looks the
+    same. frame_dt: seconds between frames.
+    """
+
+    state: tuple[str, ...]
+    position: tuple[str, ...]
+    velocity: tuple[str, ...]
+    angle_name: str
+    rate: str
+    symmetry: int
+    frame_dt: float
+
+    @property
+    def turns(self) -> bool:
+        """Whether there is an angle to read."""
+        return bool(self.angle_name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        turning = (
+            (f"sin {self.symmetry}{self.angle_name}", f"cos {self.symmetry}{self.angle_name}", self.rate)
+            if self.turns
+            else ()
+        )
+        return (*self.position, *self.velocity, *turning)
+
+    def of(self, state: np.ndarray) -> np.ndarray:
+        """Recorded states (..., S) -> targets (..., Y)."""
+        column = {name: state[..., i] for i, name in enumerate(self.state)}
+        parts = [column[name] for name in (*self.position, *self.velocity)]
+        if self.turns:
+            phase = self.symmetry * column[self.angle_name]
+            parts += [np.sin(phase), np.cos(phase), column[self.rate]]
+        return np.stack(parts, axis=-1)
+
+    def to_state(self, y: np.ndarray) -> dict[str, np.ndarray]:
+        """Targets (..., Y) -> named state; the angle is one of those that look the same."""
+        names = (*self.position, *self.velocity)
+        found = {name: y[..., i] for i, name in enumerate(names)}
+        if self.turns:
+            found |= {self.angle_name: self.angle(y), self.rate: y[..., -1]}
+        return found
+
+    def angle(self, y: np.ndarray) -> np.ndarray:
+        """In radians, within half a symmetry step of zero."""
+        return np.arctan2(y[..., -3], y[..., -2]) / self.symmetry
+
+    def errors(self, y: np.ndarray, truth: np.ndarray, std: Sequence[float]) -> dict[str, np.ndarray]:
+        """Errors of estimates y against the truth, both (N, h, Y) over consecutive frames -> each (N, h).
+
+        nmse: mean over targets of squared error in units of the probe's training spread. rotation_turns: difference of the
+        rates, summed from the first of these frames on (the paper's cumulative rotation).
+        """
+        gap = y - truth
+        place, motion = len(self.position), len(self.position) + len(self.velocity)
+        found = {
+            "nmse": np.mean((gap / np.asarray(std)) ** 2, axis=-1),
+            "position_l2": np.linalg.norm(gap[..., :place], axis=-1),
+        }
+        if self.velocity:
+            found["velocity_l2"] = np.linalg.norm(gap[..., place:motion], axis=-1)
+        if self.turns:
+            phase = self.symmetry * (self.angle(y) - self.angle(truth))
+            wrapped = np.arctan2(np.sin(phase), np.cos(phase)) / self.symmetry
+            found["angle_deg"] = np.degrees(np.abs(wrapped))
+            found["rotation_turns"] = np.abs(np.cumsum(gap[..., -1], axis=-1)) * self.frame_dt / (2 * math.pi)
+        return found
+
+
+UNITS = {
+    "nmse": "1",
+    "excess_nmse": "1",
+    "position_l2": "m",
+    "velocity_l2": "m/s",
+    "angle_deg": "deg",
+    "rotation_turns": "turns",
+    "latent_mse": "1",
+}
+METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
+    "position_l2": "position error",
+    "velocity_l2": "velocity error",
+    "rotation_turns": "cumulative rotation error",
+    "angle_deg": "orientation error",
+    "nmse": "state NMSE",
+    "excess_nmse": "excess NMSE",
+}
+
+
+_WINDOW = 4  # frames, in a world that says nothing
+
+
+def targets_in(split: Split) -> Targets:
+    """What the split's world declares to be readable; an InputError if that is nothing."""
+    found = readable_in(split)
+    if found is None:
+        raise InputError(
+            f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (World.probed)"
+        )
+    return found
+
+
+def readable_in(split: Split) -> Targets | None:
+    """The same; None if the world declares nothing."""
+    about = split.about
+    return _readable(split.spec, tuple(name for name, _ in about["state"]), about["fps"])
+
+
+def readable_of(world: World) -> Targets | None:
+    """What can be read of a world's own frames."""
+    return _readable(world, tuple(quantity.name for quantity in world.state), world.fps)
+
+
+def _readable(world: World, state: tuple[str, ...], fps: float) -> Targets | None:
+    probed = world.probed
+    if probed is None:
+        return None
+    turning = (probed.angle, probed.rate, probed.symmetry)
+    return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
+
+
+def usual_window(world: World, pixels: int) -> int:
+    """Frames that a probe sees in a world, in pictures of that size: as in the smallest usual one that is as large."""
+    if world.usual is None:
+        return _WINDOW
+    sizes = sorted(world.usual.sizes.values(), key=lambda size: size.pixels)
+    return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
+
+
+def seen_states(split: Split) -> np.ndarray:
+    """Every frame without its picture, (N, T, S) in the order of `World.seen`: what `Env.seen_state` says in the world."""
+    return np.concatenate([split.state, *(split.record(name) for name in split.spec.own)], axis=-1)

@@ -1,1 +1,0 @@
-"""The worlds in which an arm meets a ball."""

@@ -1,5 +1,0 @@
-"""Arm Paddle Ball: scene, environment, demonstrator."""
-
-from sgjepa.envs.arms.paddle.environment import ArmPaddleBall
-
-__all__ = ["ArmPaddleBall"]

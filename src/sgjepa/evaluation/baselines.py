@@ -1,0 +1,79 @@
+"""What a forecast is measured against: an object that stays, one that moves on, and the simulator from the probed state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.config import episode_plan, episode_seed, make_env
+from sgjepa.data.episode import reset_options
+from sgjepa.data.probe_targets import Targets
+from sgjepa.data.store import Dataset, Split
+from sgjepa.envs.base import Env
+
+
+def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
+    """States (B, steps, Y) that need no learned dynamics. seen (B, Y): probed at the last context frame."""
+    stay = np.repeat(truth[:, context - 1 : context], steps, axis=1)
+    place, motion = len(targets.position), len(targets.position) + len(targets.velocity)
+    stay[..., place:motion] = 0.0
+    moving = np.repeat(seen[:, None], steps, axis=1)
+    seconds = np.arange(1, steps + 1)[:, None] * targets.frame_dt
+    if targets.velocity:
+        moving[..., :place] += seconds * seen[:, None, place:motion]
+    if targets.turns:
+        stay[..., -1] = 0.0
+        phase = targets.symmetry * (targets.angle(seen)[:, None] + seconds[:, 0] * seen[:, None, -1])
+        moving[..., -3], moving[..., -2] = np.sin(phase), np.cos(phase)
+    return {"stay": stay, "constant_velocity": moving}
+
+
+def simulate(
+    dataset: Dataset,
+    part: Split,
+    numbers: np.ndarray,
+    targets: Targets,
+    seen: np.ndarray,
+    truth: np.ndarray,
+    context: int,
+    steps: int,
+) -> tuple[np.ndarray, int]:
+    """The simulator from the probed state on, with the true law and controls: (B, steps, Y); and how many starts were moved.
+
+    Where more moves than is probed, such as an arm, the episode is played up to there, and only the probed body is put
+    elsewhere. A probed state may lie inside a wall: it is then moved towards the true one, by tenths of the way.
+    """
+    env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
+    moved, out = 0, []
+    for row, number in enumerate(numbers.tolist()):
+        plan = episode_plan(env.world.plans, dataset.settings.seed, part.name, number)
+        law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
+        env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=reset_options(law, plan))
+        if env.world.records:
+            for control in part.control[number, : context - 1]:
+                env.step(control)
+        moved += _put(env, targets, seen[row], truth[row, context - 1])
+        states = []
+        for t in range(context - 1, context - 1 + steps):
+            env.step(part.control[number, t])
+            states.append(env.state())
+        out.append(targets.of(np.stack(states)))
+    env.close()
+    return np.stack(out), moved
+
+
+def _put(env: Env, targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
+    """Go on from the probed state, or from the nearest mixture with the true one that is possible; True if it was moved."""
+    guess, truth = targets.to_state(seen), targets.to_state(true)
+    for tenth in range(11):
+        state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
+        if tenth == 10 and targets.turns:  # between two angles that look alike there is no way
+            state[targets.angle_name] = float(truth[targets.angle_name])
+        try:
+            env.put(state)
+        except InputError:
+            continue
+        return tenth > 0
+    raise InputError(f"{env.world.name}: the simulator refuses the recorded state {truth}")

@@ -1,0 +1,324 @@
+"""A trained model in the hand: what `sgjepa.load` returns, and the forecasts it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa import laws
+from sgjepa.core import run_folder
+from sgjepa.core.errors import InputError, need_matplotlib, unknown
+from sgjepa.core.methods import label_of
+from sgjepa.data.config import world_of
+from sgjepa.data.episode import Episode
+from sgjepa.data.probe_targets import UNITS, Targets
+from sgjepa.envs.spec import World
+from sgjepa.evaluation import forecast
+from sgjepa.evaluation.decoded_strips import load_decoder
+from sgjepa.evaluation.probes import Fitted, kept_probe
+from sgjepa.models.base import WorldModel
+from sgjepa.models.decoder import Decoder
+from sgjepa.models.rollout import rollout
+from sgjepa.training import checkpoint
+from sgjepa.training.config import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CONTEXT = 20  # true frames that the paper's models are given
+STEPS = 44  # predictions from there on, where no episode says how long it is
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a model imagines after its last true frame, n steps long, and how far that is from the truth.
+
+    context: how many true frames the model was given.
+    law: what it was told, by name.
+    latents: (context + n, ...), the given ones first.
+    states: what the probe reads from the imagined latents, by name, (n,) each; empty without a probe.
+    frames: imagined pictures (n, h, w, 3) uint8; None without a decoder.
+    errors: by metric, (n,) each, such as "position_l2" in the world's unit of length; empty without a truth.
+    truth: the true states by name, (n,) each; None if they are not known.
+    frame_dt: seconds from one frame to the next.
+    units: of states, by name.
+    """
+
+    context: int
+    law: dict[str, float]
+    latents: Tensor
+    states: dict[str, np.ndarray]
+    frames: np.ndarray | None
+    errors: dict[str, np.ndarray]
+    truth: dict[str, np.ndarray] | None
+    frame_dt: float
+    units: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """n, the steps that were imagined."""
+        return len(self.latents) - self.context
+
+    @property
+    def time(self) -> np.ndarray:
+        """(n,) seconds after the last true frame."""
+        return np.arange(1, self.steps + 1) * self.frame_dt
+
+    def plot(self, *names: str, others: Mapping[str, Forecast] | None = None) -> Figure:
+        """A matplotlib figure of states or errors against time, a panel each, with the truth where it is known.
+
+        names: of states or metrics (default: the first three states).
+        others: more forecasts of the same episode by label, drawn into the same panels.
+
+            forecast.plot("z").savefig("height.png")
+        """
+        need_matplotlib()
+        from sgjepa.core.plotting import forecasts
+
+        shown = names or tuple(name for name in self.states if not self.truth or name in self.truth)[:3]
+        every = {"forecast": self, **(others or {})}
+        lines = {called: {**one.states, **one.errors} for called, one in every.items()}
+        for name in shown:
+            for called, found in lines.items():
+                if name not in found:
+                    raise unknown(f"quantity of {called}", name, found)
+        return forecasts(shown, [self.units.get(name, UNITS.get(name, "")) for name in shown], self.time, self.truth, lines)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
+        said = ", ".join(f"{name} {float(np.mean(values)):.3g}" for name, values in self.errors.items())
+        return f"Forecast of {self.steps} steps from {self.context} frames, told {told}" + (f"; mean {said}" if said else "")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained world model.
+
+    name: of its folder.
+    folder: where it was read from.
+    run: the settings that it was trained with.
+    net: the torch module.
+    world: the description of the world that it was trained in.
+    laws: names of the laws that it is told, in order.
+    probe: reads named states from its latents; None if none was fitted.
+    decoder: draws its latents; None if none was trained.
+    """
+
+    name: str
+    folder: Path
+    run: Run
+    net: WorldModel
+    world: World
+    laws: tuple[str, ...]
+    probe: Fitted | None
+    decoder: Decoder | None
+
+    @property
+    def label(self) -> str:
+        """Its method, as the paper calls it."""
+        return label_of(self.run.name, self.world.name, self.net.frozen_encoder)
+
+    @property
+    def history(self) -> int:
+        """H, the frames that a prediction sees."""
+        return self.run.history
+
+    @property
+    def image_size(self) -> int | None:
+        """Pixels of the pictures that it takes; None if any will do."""
+        return self.net.image_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.net.parameters()).device
+
+    def to(self, device: str | torch.device) -> Model:
+        """The same model, moved to a device in place, such as "cuda"."""
+        for part in (self.net, self.decoder, None if self.probe is None else self.probe.probe):
+            if part is not None:
+                part.to(device)
+        return self
+
+    @torch.inference_mode()
+    def encode(self, frames: Any) -> Tensor:
+        """Pictures to latents.
+
+        frames: (T, h, w, 3) or (B, T, h, w, 3) uint8, of `image_size` pixels.
+
+        What comes back is (T, ...) or (B, T, ...) on the model's device.
+        """
+        pictures = torch.as_tensor(np.asarray(frames), device=self.device)
+        batched = pictures.ndim == 5
+        size = self.image_size or (pictures.shape[-2] if pictures.ndim >= 4 else 0)
+        if pictures.dtype != torch.uint8 or pictures.ndim not in (4, 5) or pictures.shape[-3:] != (size, size, 3):
+            raise InputError(
+                f"{self.name} sees pictures (T, {size}, {size}, 3) uint8, got {pictures.dtype} {tuple(pictures.shape)}"
+                + (f"; make the environment with image_size={size}" if self.image_size else "")
+            )
+        z: Tensor = self.net.encode(pictures if batched else pictures[None])
+        return z if batched else z[0]
+
+    @torch.inference_mode()
+    def read(self, z: Tensor) -> dict[str, np.ndarray]:
+        """Latents to named states, as the probe reads them.
+
+        z: latents of T consecutive frames, (T, ...) or (B, T, ...).
+
+        The probe looks at several latents at once, `model.probe.config.window` of them, so that each state has
+        T - window + 1 values, (B, ...) of them for a batch: of the frames window - 1 to T - 1.
+
+            z = model.encode(episode.frames)
+            print(model.read(z)["z"][-1], episode.states["z"][-1])  # metres
+        """
+        probe = self._needs_probe()
+        batched = z.ndim == 2 + len(self.net.latent_shape)
+        y = probe.read(self.net.features(z if batched else z[None]))
+        return probe.targets.to_state(y if batched else y[0])
+
+    @torch.inference_mode()
+    def decode(self, z: Tensor) -> np.ndarray:
+        """Latents to pictures, to look at.
+
+        z: (T, D) or (B, T, D).
+
+        What comes back is (T, h, w, 3) or (B, T, h, w, 3) uint8.
+        """
+        if self.decoder is None:
+            raise InputError(f"{self.name} has no decoder: train with a decoder to see what it imagines")
+        batched = z.ndim == 3
+        frames = (self.decoder(z if batched else z[None]) * 255).round().to(torch.uint8).cpu().numpy()
+        pictures: np.ndarray = frames if batched else frames[0]
+        return pictures
+
+    @torch.inference_mode()
+    def imagine(
+        self,
+        seen: Episode | Any,
+        controls: Any = None,
+        law: Mapping[str, float] | None = None,
+        context: int = CONTEXT,
+        steps: int | None = None,
+    ) -> Forecast:
+        """The future as the model predicts it from the first true frames on, its own predictions fed back.
+
+        seen: an episode, whose controls and law hold unless others are given, and whose states are the truth; or
+            pictures (T, h, w, 3) uint8, at least `context` of them.
+        controls: (context + steps - 1, A) or longer, of every frame from the first on.
+        law: what the model is told, by name; it may differ from the law that held.
+        context: how many true frames the model sees.
+        steps: how many it imagines (default: to the end of an episode, and 44 after pictures).
+
+            forecast = model.imagine(episode, law={"gravity": 4.0})  # it was 16
+            print(forecast.states["z"].shape, forecast.errors["position_l2"].mean())
+        """
+        truth = seen if isinstance(seen, Episode) else None
+        frames = truth.frames if truth is not None else np.asarray(seen)
+        least = max(self.history, self.probe.config.window if self.probe else 1)
+        if not least <= context <= len(frames):
+            raise InputError(f"context must be from {least} to {len(frames)} frames, got {context}")
+        length = STEPS if steps is None and truth is None else len(frames) - context if steps is None else steps
+        if length < 1:
+            raise InputError(f"nothing is left to imagine: {len(frames)} frames, of which {context} are given")
+        told = self._law(law, truth)
+        control = self._controls(controls if controls is not None or truth is None else truth.control, context + length - 1)
+        z = self.encode(frames[:context])[None]
+        values = torch.tensor([[told[name] for name in self.laws]], dtype=torch.float32, device=self.device)
+        c = self.net.condition(control[None], values)
+        states: dict[str, np.ndarray] = {}
+        errors: dict[str, np.ndarray] = {}
+        true: dict[str, np.ndarray] | None = None
+        if self.probe is None:
+            rolled = rollout(self.net, z, c, length, self.history)
+        else:
+            y, rolled = forecast.imagine(self.net, self.probe, z, c, length, self.history)
+            targets = self.probe.targets
+            states = targets.to_state(y[0, 1:])
+            errors, true = _compared(targets, self.probe.std, y[:, 1:], truth, context)
+        return Forecast(
+            context=context,
+            law=told,
+            latents=rolled[0],
+            states=states,
+            frames=None if self.decoder is None else self.decode(rolled[0, context:]),
+            errors=errors,
+            truth=true,
+            frame_dt=1.0 / self.world.fps,
+            units={quantity.name: quantity.unit for quantity in self.world.state},
+        )
+
+    def _law(self, law: Mapping[str, float] | None, truth: Episode | None) -> dict[str, float]:
+        """What the model is told: by the caller, or else by the episode."""
+        known = {**(truth.law if truth is not None else {}), **(law or {})}
+        for name in law or {}:
+            if name not in self.laws:
+                raise InputError(f"{self.name} is not told the law '{name}', only {', '.join(self.laws) or 'none'}")
+        if missing := [name for name in self.laws if name not in known]:
+            raise InputError(f"{self.name} is told {', '.join(self.laws)}: give law={{'{missing[0]}': ...}}")
+        checked = laws.check({name: value for name, value in known.items() if name in laws.LAWS})
+        return {name: checked.get(name, float(known[name])) for name in self.laws}
+
+    def _controls(self, given: Any, least: int) -> Tensor:
+        """(T, A) float32, T >= least; none are needed where nobody drives."""
+        count = self.net.controls
+        if given is None and count:
+            raise InputError(f"{self.world.name} is driven: give the controls, ({least}, {count}) or longer")
+        values = np.zeros((least, 0), np.float32) if given is None else np.asarray(given, np.float32)
+        if values.ndim != 2 or values.shape[1] != count or len(values) < least:
+            raise InputError(f"controls must be ({least}, {count}) or longer, got {values.shape}")
+        return torch.from_numpy(np.array(values)).to(self.device)
+
+    def _needs_probe(self) -> Fitted:
+        if self.probe is None:
+            raise InputError(f"{self.name} has no probe yet: `sgjepa probe {self.folder}` fits one; then load it again")
+        return self.probe
+
+    def __repr__(self) -> str:
+        parts = [f"laws {', '.join(self.laws) or 'none'}", f"history {self.history}"]
+        parts += ["probe"] * (self.probe is not None) + ["decoder"] * (self.decoder is not None)
+        return f"Model {self.name} of {self.world.name}: {', '.join(parts)}"
+
+
+def _compared(
+    targets: Targets, std: Sequence[float], y: np.ndarray, truth: Episode | None, context: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None]:
+    """Errors of probed states y (1, n, Y) and the true states, as far as the episode goes on after the context."""
+    if truth is None or len(truth.state) < context + y.shape[1]:
+        return {}, None
+    wanted = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
+    errors = {name: gap[0] for name, gap in targets.errors(y, wanted, std).items()}
+    return errors, targets.to_state(wanted[0])
+
+
+def load_model(folder: Path, name: str = "") -> Model:
+    """The finished run in a folder; nothing is written there."""
+    run, net = checkpoint.load_run(folder)
+    there = run_folder.about(folder)
+    if not there.worlds:
+        raise InputError(f"{folder} does not say which world it was trained in; train it again")
+    world = world_of(there.worlds[0], there.recorded)
+    return Model(
+        name=name or folder.name,
+        folder=folder,
+        run=run,
+        net=net,
+        world=world,
+        laws=laws_of(folder, there.laws, world, net.laws),
+        probe=kept_probe(folder, net, world),
+        decoder=load_decoder(folder, run, net),
+    )
+
+
+def laws_of(folder: Path, named: tuple[str, ...], world: World, count: int) -> tuple[str, ...]:
+    """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
+    usual = tuple(world.usual.train) if world.usual else tuple(world.nominal_law)
+    for names in (named, usual):
+        if len(names) == count:
+            return names
+    raise InputError(f"{folder} is told {count} laws and does not name them; train it again")

@@ -1,0 +1,347 @@
+"""Probes: how well a frozen representation tells the physical state (paper, "Downstream evaluation").
+
+A probe sees the features of `window` consecutive frames, oldest first, and answers the state at the last of them. It is
+fitted on the run's own training episodes and chosen on its own validation episodes; test episodes are never seen.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.progress import progress
+from sgjepa.core.stats import ZScore, fit_zscore
+from sgjepa.data.probe_targets import Targets, readable_of, seen_states, targets_in
+from sgjepa.data.store import Dataset, split_episodes
+from sgjepa.envs.spec import World
+from sgjepa.evaluation.records import ProbeRecord
+from sgjepa.models.base import FourMethods, WorldModel
+from sgjepa.models.weights import load_weights, save_weights
+from sgjepa.training import checkpoint
+from sgjepa.training.config import Run
+from sgjepa.training.latent_cache import latents_of, weights_digest
+from sgjepa.training.validation import ridge, stack
+
+Kind: TypeAlias = Literal["mlp", "linear"]
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """The paper's probe. window: 4 frames for planar worlds, 2 for Approach Ball."""
+
+    kind: Kind = "mlp"
+    window: int = 4
+    hidden: tuple[int, ...] = (512, 256)
+    dropout: float = 0.05
+    lr: float = 1e-3
+    weight_decay: float = 1e-5
+    batch: int = 256
+    epochs: int = 50
+    patience: int = 3
+    windows: int = 50_000  # at most so many, drawn without replacement, of each split
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise unknown("kind of probe", self.kind, get_args(Kind))
+        if self.window < 1:
+            raise InputError(f"a probe's window must have at least one frame, got {self.window}")
+        config.check_bounds(self, window=(1, 10_000), hidden=(1, 65_536), dropout=(0, 1), lr=(0, 1e6), weight_decay=(0, 1e6))
+        config.check_bounds(self, batch=(1, 1e9), epochs=(1, 1e6), patience=(1, 1e6), windows=(1, 1e9))
+        if self.seed < 0:
+            raise InputError(f"a probe's seed must not be negative, got {self.seed}")
+
+
+class Probe(nn.Module):
+    """Features (..., window * F) -> z-scored targets (..., Y)."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, cfg: ProbeConfig, features: int, targets: int):
+        super().__init__()
+        width = cfg.window * features
+        layers: list[nn.Module] = []
+        if cfg.kind == "mlp":
+            layers.append(nn.LayerNorm(width))
+            for after in cfg.hidden:
+                layers += [nn.Linear(width, after), nn.GELU(), nn.Dropout(cfg.dropout)]
+                width = after
+        self.layers = nn.Sequential(*layers, nn.Linear(width, targets))
+        self.register_buffer("mean", torch.zeros(targets))
+        self.register_buffer("std", torch.ones(targets))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x)
+        return y
+
+    def physical(self, x: Tensor) -> Tensor:
+        """The same in physical units."""
+        y: Tensor = self(x) * self.std + self.mean
+        return y
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A probe and what it was fitted to."""
+
+    probe: Probe
+    config: ProbeConfig
+    targets: Targets
+    scores: dict[str, Any]
+    data: str = ""  # digest of the training episodes, where that was kept
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Spread of the targets over the training windows: the unit of NMSE."""
+        return tuple(self.probe.std.tolist())
+
+    def read(self, features: Tensor) -> np.ndarray:
+        """Features of consecutive frames (B, T, F) -> states (B, T - window + 1, Y) in physical units, float64."""
+        return self.read_windows(stack(features, self.config.window))
+
+    @torch.no_grad()
+    def read_windows(self, windows: Tensor) -> np.ndarray:
+        """Stacked features (..., window * F) -> states (..., Y)."""
+        states: np.ndarray = self.probe.physical(windows).double().cpu().numpy()
+        return states
+
+
+def fit(
+    cfg: ProbeConfig, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor, name: str
+) -> tuple[Probe, list[dict[str, float]]]:
+    """x (N, window * F), y (N, Y) in physical units. Returns the probe of the best epoch, in eval mode, and the curve."""
+    score = fit_zscore(y.numpy())
+    torch.manual_seed(cfg.seed)
+    probe = Probe(cfg, x.shape[1] // cfg.window, y.shape[1])
+    probe.mean.copy_(torch.tensor(score.mean))
+    probe.std.copy_(torch.tensor(score.std))
+    wanted, wanted_held = _zscored(y, score), _zscored(y_held, score)
+    if cfg.kind == "linear":
+        _least_squares(probe, x, wanted)
+        return probe.eval(), []
+    optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
+    best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
+    with progress(cfg.epochs, 0, name, "epochs") as bar:
+        for epoch in range(cfg.epochs):
+            order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
+            probe.train()
+            for rows in torch.split(order, cfg.batch):
+                loss = nn.functional.mse_loss(probe(x[rows]), wanted[rows])
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            probe.eval()
+            with torch.no_grad():
+                nmse = float(nn.functional.mse_loss(probe(x_held), wanted_held))
+            curve.append({"epoch": epoch + 1, "validation_nmse": nmse})
+            bar.set_postfix(nmse=f"{nmse:.4g}", refresh=False)
+            bar.update(1)
+            waited = 0 if nmse < best else waited + 1
+            if nmse < best:
+                best, kept = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
+            if waited >= cfg.patience:
+                bar.set_postfix_str(f"nmse={nmse:.4g}, stopped: no better for {cfg.patience} epochs")
+                break
+    probe.load_state_dict(kept)
+    return probe.eval(), curve
+
+
+def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
+    """The linear probe in closed form; the ridge only matters for dead features."""
+    weight, offset = ridge(x.double(), y.double(), (1e-8,))  # (1, window F, Y), (1, 1, Y)
+    layer = probe.layers[-1]
+    assert isinstance(layer, nn.Linear)
+    with torch.no_grad():
+        layer.weight.copy_(weight[0].T)
+        layer.bias.copy_(offset[0, 0])
+
+
+@torch.no_grad()
+def windows(
+    model: FourMethods, latents: np.ndarray, y: np.ndarray, episodes: np.ndarray, cfg: ProbeConfig, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Windows drawn from the episodes: features (n, window * F) and the targets at their last frames (n, Y)."""
+    starts = y.shape[1] - cfg.window + 1
+    count = min(cfg.windows, len(episodes) * starts)
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(episodes) * starts)[:count])
+    row, start = np.divmod(drawn, starts)
+    features = torch.cat(
+        [model.features(torch.from_numpy(np.asarray(latents[block])).float()) for block in np.array_split(episodes, 16)]
+    )
+    frames = torch.from_numpy(start)[:, None] + torch.arange(cfg.window)
+    x = features[torch.from_numpy(row)[:, None], frames].flatten(1)
+    return x, torch.from_numpy(y[episodes[row], start + cfg.window - 1]).float()
+
+
+def _zscored(y: Tensor, score: ZScore) -> Tensor:
+    return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
+
+
+_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
+
+
+def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
+    """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
+    run, model = checkpoint.load_run(folder)
+    return fit_to(folder, run, model, dataset, cfg)
+
+
+def fit_to(
+    folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None
+) -> Fitted:
+    """As `fit_probe`, for a model that is loaded already.
+
+    targets: what to read of `World.seen` instead of what the world declares (`World.probed`); for a probe of its own.
+    """
+    place = probe_folder(folder, dataset, cfg, targets)
+    settings = _settings(folder, run, dataset, cfg, targets)
+    read = targets or targets_in(dataset.train)
+    if there := _kept(place, settings):
+        return _load(place, there, model, read, cfg)
+    with artifact.locked(folder):
+        if there := _kept(place, settings):  # perhaps since we looked
+            return _load(place, there, model, read, cfg)
+        states = dataset.train.state if targets is None else seen_states(dataset.train)
+        return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
+
+
+def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
+    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
+    if world.probed is None:
+        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
+    found = kept_probe(folder, model, world)
+    if found is None:
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+    return found
+
+
+def kept_probe(folder: Path, model: WorldModel, world: World) -> Fitted | None:
+    """The same; None if there is none."""
+    targets, weights = readable_of(world), artifact.file_digest(folder / run_folder.MODEL)
+    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
+        there = artifact.read_record(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
+        own = "targets" in there.settings  # it reads something of its own
+        if targets is not None and there.settings["model"] == weights and not own:
+            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
+    return None
+
+
+def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
+    return artifact.kept_record(place / _SETTINGS, settings, ProbeRecord, f"delete {place}", {"fitted_to": "settings"})
+
+
+def _fit_new(
+    folder: Path,
+    run: Run,
+    model: WorldModel,
+    dataset: Dataset,
+    cfg: ProbeConfig,
+    place: Path,
+    settings: dict[str, Any],
+    targets: Targets,
+    state: np.ndarray,
+) -> Fitted:
+    if (place / _SETTINGS).is_file():
+        raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
+    artifact.check_output(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
+    own = targets if "targets" in settings else None
+    fitted = _leaders(run, model, dataset, cfg, own) or _fit_here(folder, run, model, dataset, cfg, targets, state)
+    with artifact.output_folder(place, _MADE_BY, _SETTINGS, (_SETTINGS, _WEIGHTS)) as staged:
+        save_weights(staged / _WEIGHTS, fitted.probe)
+        digests = {_WEIGHTS: artifact.file_digest(staged / _WEIGHTS)}
+        artifact.write_record(staged / _SETTINGS, ProbeRecord(settings, fitted.scores, artifact.provenance(), digests))
+    return fitted
+
+
+def _leaders(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, own: Targets | None) -> Fitted | None:
+    """Where the encoder is still that of the run it was taken from, so is the probe, if one was fitted there."""
+    if run.init is None or run.train.trains != "predictor" or not (Path(run.init) / run_folder.MODEL).is_file():
+        return None
+    leader = Path(run.init)
+    place = probe_folder(leader, dataset, cfg, own)
+    first, other = checkpoint.load_run(leader)
+    there = _kept(place, _settings(leader, first, dataset, cfg, own))
+    if there is None or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
+        return None
+    return _load(place, there, model, own or targets_in(dataset.train), cfg)
+
+
+def _seen_by(model: WorldModel) -> tuple[Any, ...]:
+    """All that decides a model's features."""
+    return type(model), model.encoder_settings, weights_digest(*model.encoder_modules())
+
+
+def _fit_here(
+    folder: Path,
+    run: Run,
+    model: WorldModel,
+    dataset: Dataset,
+    cfg: ProbeConfig,
+    targets: Targets,
+    state: np.ndarray,
+) -> Fitted:
+    latents = latents_of(model, dataset.train, folder)
+    return fit_on(model, latents, state, targets, cfg, run.split_seed, folder.name)
+
+
+def fit_on(
+    model: FourMethods,
+    latents: np.ndarray,
+    state: np.ndarray,
+    targets: Targets,
+    cfg: ProbeConfig,
+    split_seed: int,
+    name: str,
+) -> Fitted:
+    """Fit a probe to latents (N, T, ...) and states (N, T, S) of all training episodes; part of them validates it."""
+    if not cfg.window <= state.shape[1]:
+        raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
+    fitting, held_out = split_episodes(len(latents), seed=split_seed)
+    y = targets.of(state.astype(np.float64))
+    training = windows(model, latents, y, fitting, cfg, cfg.seed)
+    validation = windows(model, latents, y, held_out, cfg, cfg.seed + 1)
+    began = time.perf_counter()
+    probe, curve = fit(cfg, *training, *validation, name=f"probe {name}")
+    with torch.no_grad():
+        gap = probe(validation[0]) - (validation[1] - probe.mean) / probe.std
+    scores = {
+        "validation_nmse": float(gap.square().mean()),
+        "validation_nmse_by_target": dict(zip(targets.names, gap.square().mean(0).tolist(), strict=True)),
+        "training_windows": len(training[0]),
+        "validation_windows": len(validation[0]),
+        "epochs": curve,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+    return Fitted(probe, cfg, targets, scores)
+
+
+def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None) -> Path:
+    """Where a run's probe lies."""
+    own = "" if targets is None else f"-{'-'.join(targets.names)}"
+    return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}{own}"
+
+
+def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None) -> dict[str, Any]:
+    """What decides a probe: its config, the model's weights, the data and its split, and what it reads if not the usual."""
+    return {
+        "probe": config.to_dict(cfg),
+        "model": artifact.file_digest(folder / run_folder.MODEL),
+        "data": dataset.train.digest,
+        "split_seed": run.split_seed,
+        **({} if targets is None else {"targets": list(targets.names)}),
+    }
+
+
+def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
+    probe = Probe(cfg, model.feature_width, len(targets.names))
+    load_weights(artifact.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
+    return Fitted(probe.eval(), cfg, targets, there.scores, str(there.settings.get("data", "")))

@@ -1,0 +1,123 @@
+"""Is it the law or the rollout? (law given or constant) x (one step or rollout), one predictor, one budget.
+
+All four cells are the GRU recipe: same encoder, predictor, data, order of batches, updates, learning rates and weight of
+SIGReg. "Constant" tells the model the mean training law whatever holds; "one step" scores one teacher-forced prediction at
+every position of as many windows of the same episodes. At paper size, with clips of H + 1 frames, an epoch of one-step
+training has a tenth more updates; at mini size both have the same.
+
+An independent replication of the paper asks it of the square; at mini size Approach Ball is the world that can answer.
+
+The interaction is what the rollout gains when the law is given, minus what it gains when it is not: below zero, the two
+help each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sgjepa.core.stats import Interval, bootstrap
+from sgjepa.data.probe_targets import METRICS
+from sgjepa.experiments.cells import Cell
+from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.panels import capital
+from sgjepa.report.sweep_figures import by_horizon
+from sgjepa.report.words import REGIONS, fixed, join, place, signed
+from sgjepa.results.claims import Claims, measure
+from sgjepa.results.compare import verdict
+from sgjepa.results.gather import MAIN, Results, unit
+from sgjepa.results.paper_numbers import ablation
+from sgjepa.training.config import Run
+from sgjepa.training.losses import OneStepLoss
+
+CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_step")
+
+
+def cell(name: str, size: str) -> Run:
+    """One cell of the factorial."""
+    law, loss = name.split("_", 1)
+    run = recipe(f"{WORLDS[size]}_gru", size)
+    if law == "constant":
+        run = replace(run, model=replace(run.model, blind=True))
+    if loss == "one_step":
+        shared = ("sigreg", "windows", "flatten")
+        one = OneStepLoss(**{name: getattr(run.loss, name) for name in shared})
+        frames = run.train.frames if run.loss.windows == "dense" else run.history + 1
+        run = replace(run, loss=one, train=replace(run.train, frames=frames))
+    return replace(run, name=_run_name(WORLDS[size], name))
+
+
+def _run_name(world: str, cell: str) -> str:
+    """The whole method is its recipe, under the recipe's own name."""
+    return f"{world}_gru" if cell == "given_rollout" else f"{world}_gru_{cell}"
+
+
+def interaction(done: Done) -> Finding | None:
+    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?
+
+    None where not all four cells were asked for: no interaction then, but the cells can be compared.
+    """
+    if not done.has(*(_run_name(done.results.world, cell) for cell in CELLS)):
+        return None
+    results, paper = done.results, ablation("factorial")["interaction"]
+    rows, words = [], []
+    claims: Claims = ()
+    for region in results.regions:
+        found = interactions(results, region)
+        shown = tuple(signed(found[h - 1], MAIN) for h in results.horizons)
+        last = found[-1]
+        claims += measure(
+            "law_and_rollout",
+            f"{results.world.replace('_', ' ')}, {REGIONS[region]}, h = {results.last}",
+            f"interaction of law and rollout in the {METRICS[MAIN]}",
+            last,
+            "below",
+            done.seeds,
+            unit=unit(MAIN),
+        )
+        rows.append((f"{region}, {results.episodes(region)} episodes", *shown))
+        said = {
+            "better": "law and rollout help each other: together they lower the error by more than apart",
+            "worse": "law and rollout get in each other's way",
+            "undecided": "these runs cannot tell whether law and rollout help each other",
+        }[verdict(last)]
+        where = place(results, region)
+        words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")
+    caption = (
+        f"Interaction of law and rollout in the {METRICS[MAIN]} ({unit(MAIN)}): what the rollout gains when the law is "
+        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
+        f"(square, one training) has {join([f'{fixed(value, 3)} m at h = {h}' for h, value in paper.items()])}."
+    )
+    curves = {capital(place(results, region)): interactions(results, region) for region in results.regions}
+    measured = f"interaction ({unit(MAIN)})"
+    pictures = by_horizon("factorial_interaction", f"In the {METRICS[MAIN]}", measured, curves, results.horizons)
+    head, title = ("region", *(f"h = {h}" for h in results.horizons)), "Is it the law or the rollout?"
+    about = "The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other."
+    return Finding(title, tuple(words), caption, head, tuple(rows), {}, tuple(pictures), about, claims)
+
+
+def interactions(results: Results, region: str) -> list[Interval]:
+    """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
+    names = (_run_name(results.world, cell) for cell in CELLS)
+    by_name = {method.name: method for method in results.methods}
+    both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
+    return bootstrap((both - law) - (rollout - neither))
+
+
+STUDY = Study(
+    name="factorial",
+    question="Is it the law or the rollout?",
+    claim="Giving the law and training through a rollout help most together, far from the training laws.",
+    cells=lambda size: [Cell(cell(name, size)) for name in CELLS],
+    analyse=interaction,
+    labels={
+        _run_name(world, cell): label
+        for world in WORLDS.values()
+        for cell, label in {
+            "constant_rollout": "GRU, constant law, rollout",
+            "given_one_step": "GRU, law given, one step",
+            "constant_one_step": "GRU, constant law, one step",
+        }.items()
+    },
+)

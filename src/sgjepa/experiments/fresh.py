@@ -1,0 +1,37 @@
+"""A fresh predictor on the frozen encoder of a finished training: the cell that several studies are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sgjepa.experiments.cells import Cell
+from sgjepa.experiments.study import WORLDS
+from sgjepa.recipes.training import recipe
+
+PREDICTORS = {"gru": "GRU", "transformer": "Transformer"}
+
+
+def joint(source: str, size: str) -> Cell:
+    """The training whose encoder is frozen: the recipe itself."""
+    return Cell(recipe(f"{WORLDS[size]}_{source}", size))
+
+
+def fresh(predictor: str, source: str, size: str) -> Cell:
+    """The recipe of `predictor` with the encoder of `source` kept as it is: same data, batches, updates and rates.
+
+    SIGReg is left out: it speaks to the encoder alone.
+    """
+    world = WORLDS[size]
+    run = recipe(f"{world}_{predictor}", size)
+    train, loss = replace(run.train, trains="predictor", decoder=False), replace(run.loss, sigreg=0.0)
+    return Cell(replace(run, name=name_of(world, predictor, source), loss=loss, train=train), start=f"{world}_{source}")
+
+
+def name_of(world: str, predictor: str, source: str) -> str:
+    """Of such a cell."""
+    return f"{world}_{predictor}_on_{source}"
+
+
+def label_of(predictor: str, source: str) -> str:
+    """What pages call it."""
+    return f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}"

@@ -1,0 +1,69 @@
+"""Tensors on disk as safetensors: written whole or not at all, and nothing is executed when they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from sgjepa.core import artifact
+from sgjepa.core.errors import InputError, one_line
+
+
+def save_weights(path: Path, module: nn.Module) -> None:
+    """All parameters and buffers of a module."""
+    save_tensors(path, module.state_dict())
+
+
+def load_weights(path: Path, module: nn.Module, cure: str = "") -> None:
+    """Fill a module; every tensor must be there and fit. cure: what to do about a bad file, for the message."""
+    tensors = load_tensors(path, cure)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path} holds another model ({one_line(error, 160)}){cure and f'; {cure}'}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Tensors by name, and text that belongs to them."""
+    temporary = artifact.temporary(path)
+    try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # as the umask says; safetensors itself would let nobody else read
+        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, temporary, metadata)
+        temporary.chmod(mode)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_tensors(path: Path, cure: str = "") -> dict[str, Tensor]:
+    """What `save_tensors` wrote. A number that is not finite was never trained: a training stops before it saves one."""
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise _unreadable(path, error, cure) from error
+    for name, value in tensors.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise InputError(f"{path} is damaged: {name} holds a number that is not finite{cure and f'; {cure}'}")
+    return tensors
+
+
+def load_metadata(path: Path, cure: str = "") -> dict[str, str]:
+    """The text beside the tensors."""
+    try:
+        with safe_open(path, "pt") as file:
+            return dict(file.metadata() or {})
+    except (OSError, SafetensorError, ValueError) as error:
+        raise _unreadable(path, error, cure) from error
+
+
+def _unreadable(path: Path, error: Exception, cure: str) -> InputError:
+    return InputError(f"{path} cannot be read ({one_line(error, 120)}){cure and f'; {cure}'}")

@@ -1,0 +1,51 @@
+"""A price without a goal: how near a robot's tool and what it should meet come, read by a probe from imagined latents.
+
+The probe reads the ball's place and the tool's from the features of a few frames, so the newest true latents stand before
+the imagined ones. A plan costs the smallest squared distance in any of its frames: a ball that was met may fly on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sgjepa.data.probe_targets import Targets, usual_window
+from sgjepa.data.store import Dataset
+from sgjepa.envs import find
+from sgjepa.envs.spec import World
+from sgjepa.evaluation.probes import Fitted, ProbeConfig, fit_to
+from sgjepa.models.base import WorldModel
+from sgjepa.training.config import Run
+from sgjepa.training.validation import stack
+
+
+class Meeting:
+    """Distance of the first half of what a probe reads to the second, both places."""
+
+    def __init__(self, model: WorldModel, fitted: Fitted):
+        self._model, self._fitted, self._places = model, fitted, len(fitted.targets.position) // 2
+        self.window = fitted.config.window
+
+    def __call__(self, past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
+        count = futures.shape[1]
+        before = self._model.features(past[:, past.shape[1] - self.window + 1 :])  # (E, w - 1, F)
+        after = self._model.features(futures.flatten(0, 1))  # (E N, P, F)
+        rows = torch.cat([before.repeat_interleave(count, dim=0), after], dim=1)
+        read = self._fitted.probe.physical(stack(rows, self.window))  # (E N, P, Y)
+        gap = read[..., : self._places] - read[..., self._places : 2 * self._places]
+        return gap.square().sum(dim=-1).amin(dim=1).view(-1, count)
+
+
+def meeting_targets(world: World) -> Targets:
+    """The two places that `World.meets` names."""
+    names = tuple(quantity.name for quantity in world.seen)
+    return Targets(names, tuple(name for place in world.meets for name in place), (), "", "", 1, world.frame_dt)
+
+
+def meeting(folder: Path, run: Run, model: WorldModel, dataset: Dataset) -> Meeting:
+    """The price of a finished run, with a probe of its own that is fitted once and kept beside the others."""
+    world = dataset.settings.world
+    cfg = ProbeConfig(window=usual_window(dataset.settings.spec, dataset.settings.image_size))
+    return Meeting(model, fit_to(folder, run, model, dataset, cfg, meeting_targets(find(world).world)))

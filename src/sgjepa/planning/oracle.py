@@ -1,0 +1,79 @@
+"""The ceiling of planning: the same search with the true simulator in the model's place, and the true state before it.
+
+A plan is carried out in an environment that is put into the present state; it costs the distance of the goal's quantities at
+its end, squared. No model, no pictures. Simulating is slow, so its search is smaller than that of a model (`SEARCH`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.config import DatasetConfig, make_env
+from sgjepa.envs.base import Env
+from sgjepa.planning.cem import Search
+from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
+from sgjepa.policies.base import View
+from sgjepa.policies.goal_tasks import Start
+
+SEARCH = Search(candidates=64, iterations=6, elites=8)
+
+
+class TrueSimulator:
+    """Drives N episodes of a world with a goal."""
+
+    sees: View = "state"
+    by_chance = True  # candidates are drawn
+    together = 1
+
+    def __init__(self, settings: DatasetConfig, cfg: PlannerConfig):
+        self._env: Env = make_env(settings)
+        world = self._env.world
+        if not world.goal:
+            raise InputError(f"{world.name} has no goal to reach (World.goal)")
+        names = [quantity.name for quantity in world.state]
+        self._names, self._aim = names, [names.index(name) for name in world.goal]
+        self._agenda = Agenda(world, cfg)
+        self._starts: Sequence[Start] = ()
+        self._states = np.zeros((0, len(names)))
+
+    @property
+    def seconds(self) -> np.ndarray:
+        return self._agenda.seconds
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        self._agenda.reset(seeds)
+
+    def aim(self, starts: Sequence[Start]) -> None:
+        self._starts = starts
+
+    def rest(self, over: np.ndarray) -> None:
+        self._agenda.rest(over)
+
+    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+        self._states = np.asarray(seen)[:, : len(self._names)]
+        return self._agenda.next(self)
+
+    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        (row,) = rows.tolist()
+        start, world = self._starts[row], self._env.world
+        goal = np.array(list(start.options(world)["goal"].values()))
+        now = dict(zip(self._names, self._states[row].tolist(), strict=True))
+        options: dict[str, Any] = {**start.options(world), "state": now}
+
+        def cost(plans: Tensor) -> Tensor:
+            """(1, N, P, A) -> (1, N)"""
+            found = []
+            for plan in plans[0].numpy():
+                self._env.begin(start.seed, options)
+                for control in plan:
+                    self._env.advance(control)
+                found.append(float(np.square(self._env.state()[self._aim] - goal).sum()))
+            return torch.tensor([found])
+
+        return self._agenda.search(cost, mean, rngs)

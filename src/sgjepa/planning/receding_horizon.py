@@ -1,0 +1,103 @@
+"""The plans of many episodes side by side: when each is made, from where its search begins, and how long that took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa.core.config import check_bounds
+from sgjepa.core.errors import InputError
+from sgjepa.envs.spec import World
+from sgjepa.planning.cem import Cost, Search, search
+
+
+@dataclass(frozen=True)
+class PlannerConfig:
+    """horizon: P, controls of a plan. execute: E, how many of them are carried out before the next plan.
+
+    within: a model's plans stay so many standard deviations from zero as its training controls did, beyond which it has
+    seen nothing; 0: the world's limits are the only ones.
+    """
+
+    horizon: int = 5
+    execute: int = 1
+    within: float = 0.0
+    search: Search = field(default_factory=Search)
+
+    def __post_init__(self) -> None:
+        check_bounds(self, horizon=(-1e6, 10_000), execute=(-1e6, 10_000), within=(0, 1e6))  # from below: here
+        if self.horizon < 1:
+            raise InputError(f"a plan needs a horizon of at least 1, got {self.horizon}")
+        if not 1 <= self.execute <= self.horizon:
+            raise InputError(f"of {self.horizon} planned controls 1 to so many can be carried out, not {self.execute}")
+
+    def check(self, world: World) -> None:
+        """Refuse a plan that is longer than an episode of the world."""
+        if self.horizon >= world.frames:
+            most = world.frames - 1
+            raise InputError(
+                f"{world.name} takes at most {most} controls in an episode, a plan cannot be {self.horizon} long (--horizon)"
+            )
+
+
+class Finder(Protocol):
+    """What finds plans. together: of so many episodes at a time."""
+
+    @property
+    def together(self) -> int: ...
+
+    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator], /) -> Tensor:
+        """Plans of the episodes with these numbers (E,), by a search that begins at `mean`, (E, P, A) -> (E, P, A)."""
+
+
+class Agenda:
+    """See the module. seconds: what each episode waited for its last plan, not-a-number where none was made this time.
+
+    Episodes whose plans are searched for together wait as long as all of them take.
+    """
+
+    def __init__(self, world: World, cfg: PlannerConfig, familiar: np.ndarray | None = None):
+        """familiar: (A,) the spread of controls that a model has seen, from zero."""
+        cfg.check(world)
+        limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+        if cfg.within and familiar is not None:
+            limit = np.minimum(limit, cfg.within * familiar.astype(np.float32))
+        self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), world.actions
+        self.reset([])
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        self._seeds, self._frame = list(seeds), 0
+        self._plan = torch.zeros(len(self._seeds), self.cfg.horizon, len(self.limit))
+        self._over = np.zeros(len(self._seeds), bool)
+        self.seconds = np.full(len(self._seeds), np.nan)
+
+    def search(self, cost: Cost, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """The best plans that a search from `mean` finds, (E, P, A), on the CPU."""
+        return search(self.cfg.search, cost, mean, self.limit.to(mean.device), rngs, self._actions)[0].cpu()
+
+    def rest(self, over: np.ndarray) -> None:
+        self._over = over
+
+    def next(self, finder: Finder, before: float = 0.0) -> np.ndarray:
+        """The next control of each plan, (N, A), after planning anew where it is time. before: seconds to see it."""
+        replan, since = divmod(self._frame, self.cfg.execute)
+        self.seconds = np.full(len(self._plan), np.nan)
+        awake = np.flatnonzero(~self._over)
+        if since == 0:
+            # the last plan, moved on by what was carried out of it; what comes after it is unknown
+            moved = self.cfg.execute if replan else 0
+            mean = torch.cat([self._plan[:, moved:], torch.zeros_like(self._plan[:, :moved])], dim=1)
+            for rows in torch.split(torch.from_numpy(awake), finder.together):
+                began = time.perf_counter()
+                rngs = [np.random.default_rng([self._seeds[row], replan]) for row in rows]
+                self._plan[rows] = finder.plans(rows, mean[rows], rngs)
+                self.seconds[rows] = before + time.perf_counter() - began
+        self._frame += 1
+        control: np.ndarray = self._plan[:, since].numpy().astype(np.float32)
+        return control

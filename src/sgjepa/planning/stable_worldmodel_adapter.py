@@ -1,0 +1,107 @@
+"""Our world models for the solvers of stable-worldmodel: what its planners ask of a model is one method.
+
+    solver = stable_worldmodel.solver.CEMSolver(as_cost(Path("runs/reacher_gru-mini-seed0")), num_samples=300)
+
+info, a tensor each, repeated for every candidate by the solver; B episodes, S candidates, T frames, P controls ahead:
+
+    pixels    (B, S, T, h, w, 3) uint8, the newest frame last
+    goal      (B, S, 1, h, w, 3) uint8, the picture to reach
+    control   (B, S, T - 1, A), the controls between the frames; may be missing where T is 1
+    law       (B, S, L), in the order of the run's dataset; may be missing in a world without laws
+
+Controls are in the world's own units. These solvers do not know the limits of an action: what they ask for beyond them is
+answered as the limit itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sgjepa.core import run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.envs import find
+from sgjepa.models.base import WorldModel
+from sgjepa.models.candidate_rollouts import imagination, imagine_plain
+from sgjepa.planning.planner import Distance, whole_past
+from sgjepa.training import checkpoint
+
+_KEPT = "sgjepa"  # in the solver's dict, which is handed back at every iteration
+
+
+def as_cost(run: Path) -> Cost:
+    """The finished run in a folder, as stable-worldmodel's solvers take a model."""
+    settings, model = checkpoint.load_run(run)
+    worlds = run_folder.about(run).worlds
+    if len(worlds) != 1:
+        raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
+    world = find(worlds[0]).world
+    return Cost(model, settings.history, world.control_limit, world.still)
+
+
+class Cost(nn.Module):
+    """`get_cost` and `criterion`: what candidates cost by the distance of their last imagined latent to the goal's."""
+
+    limit: Tensor
+    still: Tensor
+
+    def __init__(
+        self, model: WorldModel, history: int, limit: float | tuple[float, ...], still: tuple[float, ...] | None = None
+    ):
+        super().__init__()
+        self.register_buffer("still", torch.tensor(still or (0.0,) * model.controls, dtype=torch.float32))
+        self.model, self.history = model.eval(), history
+        self.register_buffer("limit", torch.tensor(np.broadcast_to(np.asarray(limit, np.float32), model.controls).copy()))
+
+    def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
+        """Candidates (B, S, P, A) -> (B, S). What is known of the past is put into the dict, once."""
+        if _KEPT not in info_dict:
+            info_dict[_KEPT] = self._begin(info_dict, action_candidates.shape[2])
+        found: Tensor = info_dict[_KEPT](action_candidates)
+        return found
+
+    def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
+        """The same, by the other name that its protocol has."""
+        return self.get_cost(info_dict, action_candidates)
+
+    def _begin(self, info: dict[str, Any], steps: int) -> Callable[[Tensor], Tensor]:
+        frames, goal = (_once(info, name) for name in ("pixels", "goal"))
+        batch = len(frames)
+        control = _once(info, "control") if "control" in info else torch.zeros(batch, 0, self.model.controls)
+        law = _once(info, "law") if "law" in info else torch.zeros(batch, 0)
+        if control.shape[1:] != (frames.shape[1] - 1, self.model.controls) or law.shape[1] != self.model.laws:
+            raise InputError(
+                f"{frames.shape[1]} frames need {frames.shape[1] - 1} controls of {self.model.controls} channels and "
+                f"{self.model.laws} laws, got {tuple(control.shape[1:])} and {law.shape[1]}"
+            )
+        with torch.no_grad():
+            z, control = whole_past(self.model.encode(frames), control, self.still, self.history)
+            z = z[:, -self.history :]
+            control = torch.cat([control, control.new_zeros(batch, 1, self.model.controls)], dim=1)
+            past = self.model.condition(control, law)[:, -z.shape[1] : -1]
+            ask = imagination(self.model, z, past, steps, self.history)
+            price = Distance(self.model, self.model.encode(goal)[:, 0])
+
+        def cost(candidates: Tensor) -> Tensor:
+            laws = law.repeat_interleave(candidates.shape[1], dim=0)
+            plans = candidates.to(z).clamp(-self.limit, self.limit).flatten(0, 1)
+            c = self.model.condition(plans, laws).view(*candidates.shape[:3], -1)
+            # solvers that go down the gradient need the plain way: ours has none
+            differentiable = torch.is_grad_enabled() and candidates.requires_grad
+            futures = imagine_plain(self.model, z, past, c, self.history) if differentiable else ask(c)
+            return price(z, futures, torch.arange(batch))
+
+        return cost
+
+
+def _once(info: dict[str, Any], name: str) -> Tensor:
+    """An entry without the axis of the candidates."""
+    if name not in info:
+        raise InputError(f"the solver's info lacks '{name}'; it has {', '.join(sorted(map(str, info))) or 'nothing'}")
+    found: Tensor = torch.as_tensor(info[name])[:, 0]
+    return found

@@ -1,0 +1,1 @@
+"""Policies, and the closed loop in which they control an environment."""

@@ -1,0 +1,142 @@
+"""The closed loop: a policy drives the episodes of a dataset's split in the simulator, and what comes of each is a row.
+
+An episode is the dataset's: its seed, its law; the plan is the one under which the demonstrator succeeds, so that the
+demonstrator is the ceiling. Its chance comes from the sampling seed and its number. So nothing depends on which other
+episodes run beside it, nor on how many processes there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgjepa.core.errors import InputError
+from sgjepa.core.tables import Table, join
+from sgjepa.data.config import DatasetConfig, chance_seed
+from sgjepa.envs.spec import World
+from sgjepa.policies.base import Plans, Policy, Rests
+from sgjepa.policies.files import SECONDS
+from sgjepa.policies.goal_tasks import Start, starts, to_columns
+from sgjepa.policies.tasks import task_of
+from sgjepa.policies.vector_env import Fleet, Outcome
+
+WAVE = 64  # episodes at a time: at 256 px their frames take 13 MB
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What came of some episodes. rows: one per episode. controls: one per episode and step, until it was decided."""
+
+    rows: Table
+    controls: Table
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All episodes at one frame."""
+
+    seen: np.ndarray  # (N, ...) what the policy is shown; of an episode that is over, what it was shown last
+    over: np.ndarray  # (N,) bool
+
+
+def drive(
+    policy: Policy, fleet: Fleet, settings: DatasetConfig, split: str, numbers: Sequence[int], sampling: int
+) -> Driven:
+    """Let the policy drive these episodes, all at once."""
+    task_of(settings.world)
+    return drive_from(policy, fleet, settings.spec, split, starts(settings, split, numbers), sampling)
+
+
+def drive_from(
+    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+) -> Driven:
+    """The same from any beginnings. steps: at most so many, to the last frame if None."""
+    work = driving(policy, fleet, world, split, begun, sampling, steps)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            driven: Driven = end.value
+            return driven
+
+
+def driving(
+    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+) -> Generator[Moment, None, Driven]:
+    """`drive_from` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
+    laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
+    limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+    policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
+    plans = policy if isinstance(policy, Plans) else None
+    if plans is not None:
+        plans.aim(begun)
+    seen, given, took = fleet.begin(begun), [], []
+    yield Moment(seen, np.zeros(len(begun), bool))
+    for _ in range(world.frames - 1 if steps is None else steps):
+        wanted = np.asarray(policy.act(seen, laws), np.float32)  # (N, A)
+        if wanted.shape != (len(begun), len(limit)) or not np.isfinite(wanted).all():
+            raise InputError(f"the policy's controls for {world.name} are not {len(begun)} x {len(limit)} finite numbers")
+        given.append(np.clip(wanted, -limit, limit))
+        seen, over = fleet.step(given[-1])
+        if plans is not None:
+            took.append(plans.seconds)
+        if isinstance(policy, Rests):
+            policy.rest(over)
+        yield Moment(seen, over)
+        if over.all():
+            break
+    outcomes = fleet.outcomes()
+    controls = _controls(world, begun, outcomes, np.stack(given, axis=1))
+    if took:
+        controls |= {SECONDS: _until_decided(np.stack(took, axis=1), outcomes)}
+    return Driven(_rows(world, begun, outcomes), controls)
+
+
+def drive_in_waves(
+    policy: Policy,
+    settings: DatasetConfig,
+    split: str,
+    numbers: Sequence[int],
+    sampling: int,
+    processes: int = 1,
+    wave: int = WAVE,
+) -> Driven:
+    """Any number of episodes, so many at a time."""
+    with Fleet(settings, policy.sees, processes) as fleet:
+        parts = [numbers[first : first + wave] for first in range(0, len(numbers), wave)]
+        return together([drive(policy, fleet, settings, split, part, sampling) for part in parts])
+
+
+def together(parts: Sequence[Driven]) -> Driven:
+    """One after the other."""
+    return Driven(join([part.rows for part in parts]), join([part.controls for part in parts]))
+
+
+def _rows(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome]) -> Table:
+    """episode, law.NAME, the measures, the labels (all but the plan, which is the same for all), and the steps taken."""
+    table: Table = {"episode": np.array([start.number for start in begun], np.int32)}
+    table |= {f"law.{name}": np.array([start.law[name] for start in begun]) for name in begun[0].law}
+    table |= {one.name: np.array([outcome.measures[one.name] for outcome in outcomes]) for one in world.measures}
+    for name in world.labels:
+        if name != "plan":
+            table[name] = np.array([outcome.labels[name] for outcome in outcomes], object)
+    table |= {"steps": np.array([outcome.steps for outcome in outcomes], np.int32)}
+    return table | to_columns(begun)
+
+
+def _controls(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome], given: np.ndarray) -> Table:
+    """given: (N, T, A), longer than the episodes that were decided before the last one."""
+    steps = [outcome.steps for outcome in outcomes]
+    table: Table = {
+        "episode": np.repeat(np.array([start.number for start in begun], np.int32), steps),
+        "step": np.concatenate([np.arange(count, dtype=np.int32) for count in steps]),
+    }
+    taken = _until_decided(given, outcomes)
+    return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(world.control)}
+
+
+def _until_decided(values: np.ndarray, outcomes: Sequence[Outcome]) -> np.ndarray:
+    """(N, T, ...) -> one row per episode and step that was taken."""
+    return np.concatenate([row[: outcome.steps] for row, outcome in zip(values, outcomes, strict=True)])

@@ -1,0 +1,127 @@
+"""What a policy learns from: windows of the successful training episodes, in memory, cut out by number.
+
+    features of frames t - H + 1 .. t (before frame 0: frame 0's again), the law  ->  controls t .. t + A - 1
+
+The last stored control drives nothing and is never asked for. Episodes that the world model was validated on are held out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import fit_minmax, fit_zscore
+from sgjepa.data.store import Dataset, split_episodes
+from sgjepa.policies.diffusion_model import PolicyConfig
+from sgjepa.policies.features import Features
+from sgjepa.policies.files import Counts, Scaling
+from sgjepa.policies.tasks import Task, ends, learned, task_of
+from sgjepa.training.data import order
+
+
+@dataclass(frozen=True)
+class Windows:
+    """E episodes of T frames, scaled, and n windows in them."""
+
+    features: Tensor  # (E, T, F)
+    control: Tensor  # (E, T - 1, C)
+    law: Tensor  # (E, L); L is 0 if the policy is not told
+    episode: np.ndarray  # (E,) their numbers in the split
+    row: np.ndarray  # (n,) the episode of each window, among the E
+    start: np.ndarray  # (n,) its newest frame, t
+    urgent: np.ndarray  # (m,) numbers of the windows of which half a batch consists; empty: all count alike
+    history: int
+    horizon: int
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def batch(self, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """Windows by number: features (B, H, F), law (B, L), controls (B, A, C)."""
+        row, start = torch.from_numpy(self.row[numbers]), torch.from_numpy(self.start[numbers])[:, None]
+        back = (start + torch.arange(1 - self.history, 1)).clamp(min=0)
+        ahead = start + torch.arange(self.horizon)
+        return self.features[row[:, None], back], self.law[row], self.control[row[:, None], ahead]
+
+    def drawn(self, seed: int, step: int, size: int) -> np.ndarray:
+        """The windows of an update, (size,): a function of seed and step. Each pool is gone through in ever new orders."""
+        if not len(self.urgent):
+            return _turn(seed, step, size, len(self))
+        half = size // 2
+        return np.concatenate(
+            [_turn(seed, step, size - half, len(self)), self.urgent[_turn(seed, step, half, len(self.urgent), stream=1)]]
+        )
+
+
+def _turn(seed: int, step: int, size: int, count: int, stream: int = 0) -> np.ndarray:
+    """Numbers step * size .. (step + 1) * size - 1 of an endless row of orders of 0 .. count - 1."""
+    places = np.arange(step * size, (step + 1) * size)
+    epoch, place = np.divmod(places, count)
+    found = np.empty(size, np.int64)
+    for number in np.unique(epoch).tolist():
+        found[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
+    return found
+
+
+def demonstrations(
+    cfg: PolicyConfig, features: Features, split_seed: int, dataset: Dataset
+) -> tuple[Scaling, Windows, Windows]:
+    """How numbers are scaled, the windows to learn from, and those held out."""
+    split, task = dataset.train, task_of(dataset.settings.world)
+    horizon, history = cfg.network.horizon, cfg.network.history
+    if horizon > split.frames - 1:
+        raise InputError(
+            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {horizon} controls ahead: "
+            "set a shorter NetworkConfig.horizon"
+        )
+    fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
+    if not len(fitting):
+        raise InputError(f"{split.folder.parent} has no successful training episode to learn from; make a larger dataset")
+    world = dataset.settings.spec
+    seen = {name: features.of_split(split, part) for name, part in (("fit", fitting), ("held", held_out)) if len(part)}
+    control = learned(world, split.control[:, :-1])  # (N, T - 1, C)
+    scaling = Scaling(
+        fit_zscore(seen["fit"].reshape(-1, seen["fit"].shape[2])),
+        fit_minmax(control[fitting].reshape(-1, control.shape[2])),
+        fit_zscore(split.law[fitting]),
+    )
+    last = ends(task, split)
+
+    def windows(part: np.ndarray, frames: np.ndarray) -> Windows:
+        row, start, urgent = _starts(last[part], split.frames - horizon, task)
+        law = scaling.law(split.law[part]) if cfg.law else np.zeros((len(part), 0), np.float32)
+        return Windows(
+            features=torch.from_numpy(scaling.features(frames)),
+            control=torch.from_numpy(scaling.control(control[part])),
+            law=torch.from_numpy(law),
+            episode=part,
+            row=row,
+            start=start,
+            urgent=urgent,
+            history=history,
+            horizon=horizon,
+        )
+
+    nothing = np.zeros((0, *seen["fit"].shape[1:]), np.float32)
+    found = windows(fitting, seen["fit"]), windows(held_out, seen.get("held", nothing))
+    if not len(found[0]):
+        raise InputError(f"{split.folder.parent} has no window to learn from before {task.until}; make a larger dataset")
+    return scaling, *found
+
+
+def _starts(last: np.ndarray, count: int, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row and newest frame of every window, and the numbers of the urgent ones. last (E,): see `tasks.ends`."""
+    row, start = np.divmod(np.arange(len(last) * count), count)
+    kept = start < last[row]
+    row, start = row[kept], start[kept]
+    urgent = np.flatnonzero(start >= last[row] - task.urgent) if task.until else np.zeros(0, np.int64)
+    return row, start, urgent
+
+
+def counts(training: Windows, validation: Windows) -> Counts:
+    """For the record."""
+    return Counts(len(training.features), len(training), len(validation.features), len(validation))

@@ -1,0 +1,309 @@
+"""Mish, x·tanh(softplus x), the U-Net's activation, in less than half of PyTorch's time on a CPU.
+
+With e = exp(x) and n = e² + 2e it is x·n / (n + 2), and its derivative n / (n + 2) + 4x·(e + e²) / (n + 2)²: one exponential
+instead of an exponential, a logarithm and a hyperbolic tangent, of which the way back asks for all again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgjepa.core.config import check_bounds
+from sgjepa.core.errors import InputError, unknown
+
+_LARGE = 20.0  # from here on mish(x) is x, to the last bit of float32 and of float64
+
+
+class _Mish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        e = x.clamp(max=_LARGE).exp_()
+        n = torch.addcmul(2 * e, e, e)
+        below = n + 2
+        share = n.div_(below)
+        ctx.save_for_backward(x, e, below, share)
+        return x * share
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        x, e, below, share = ctx.saved_tensors
+        bend = torch.addcmul(e, e, e).div_(below).div_(below).mul_(x)
+        return share.add(bend, alpha=4).mul_(gradient)
+
+
+class Mish(nn.Module):
+    """As `nn.Mish`; on a GPU, PyTorch's own kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            return F.mish(x)
+        out: Tensor = _Mish.apply(x)  # type: ignore[no-untyped-call]
+        return out
+
+
+class Block(nn.Module):
+    """Two convolutions; between them the condition scales and shifts every channel."""
+
+    def __init__(self, before: int, after: int, condition: int, kernel: int, groups: int):
+        super().__init__()
+        self.first = conv(before, after, kernel, groups)
+        self.film = nn.Sequential(Mish(), nn.Linear(condition, 2 * after))
+        self.second = conv(after, after, kernel, groups)
+        self.skip = nn.Conv1d(before, after, 1) if before != after else nn.Identity()
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        """x (B, before, A), condition (B, D) -> (B, after, A)"""
+        scale, shift = self.film(condition)[:, :, None].chunk(2, dim=1)
+        out: Tensor = self.second(self.first(x) * scale + shift) + self.skip(x)
+        return out
+
+
+def conv(before: int, after: int, kernel: int, groups: int) -> nn.Sequential:
+    """Convolution, GroupNorm, Mish."""
+    return nn.Sequential(nn.Conv1d(before, after, kernel, padding=kernel // 2), nn.GroupNorm(groups, after), Mish())
+
+
+class StepEmbedding(nn.Module):
+    """The step of diffusion as a vector: sines and cosines of it, then two layers."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int):
+        super().__init__()
+        half = width // 2
+        frequencies = torch.exp(-math.log(10_000) / (half - 1) * torch.arange(half))
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), Mish(), nn.Linear(4 * width, width))
+
+    def forward(self, step: Tensor) -> Tensor:
+        """step (B,) -> (B, width)"""
+        phase = step[:, None].float() * self.frequencies
+        out: Tensor = self.layers(torch.cat([phase.sin(), phase.cos()], dim=-1))
+        return out
+
+
+class UNet(nn.Module):
+    """Noisy controls and a condition -> the noise in them."""
+
+    def __init__(self, controls: int, condition: int, widths: tuple[int, ...], kernel: int, groups: int):
+        super().__init__()
+
+        def two(before: int, after: int) -> nn.ModuleList:
+            return nn.ModuleList([Block(start, after, condition, kernel, groups) for start in (before, after)])
+
+        levels = list(pairwise((controls, *widths)))
+        self.down = nn.ModuleList([two(before, after) for before, after in levels])
+        self.shrink = nn.ModuleList([nn.Conv1d(width, width, 3, stride=2, padding=1) for width in widths[:-1]])
+        self.middle = two(widths[-1], widths[-1])
+        back = list(reversed(list(pairwise(widths))))
+        self.up = nn.ModuleList([two(2 * after, before) for before, after in back])
+        self.grow = nn.ModuleList([nn.ConvTranspose1d(before, before, 4, stride=2, padding=1) for before, _ in back])
+        self.out = nn.Sequential(conv(widths[0], widths[0], kernel, groups), nn.Conv1d(widths[0], controls, 1))
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        """x (B, A, C), condition (B, D) -> (B, A, C)"""
+        x = x.mT
+        kept = []
+        for level, blocks in enumerate(self.down):
+            x = _through(blocks, x, condition)
+            kept.append(x)
+            if level < len(self.shrink):
+                x = self.shrink[level](x)
+        x = _through(self.middle, x, condition)
+        for blocks, grow in zip(self.up, self.grow, strict=True):
+            x = grow(_through(blocks, torch.cat([x, kept.pop()], dim=1), condition))
+        out: Tensor = self.out(x)
+        return out.mT
+
+
+def _through(blocks: nn.Module, x: Tensor, condition: Tensor) -> Tensor:
+    for block in blocks.children():
+        x = block(x, condition)
+    return x
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The paper's sizes. history: H, frames that are looked back at. horizon: A, controls that are planned."""
+
+    history: int = 20
+    horizon: int = 16
+    hidden: int = 256  # of the GRU
+    layers: int = 2
+    widths: tuple[int, ...] = (256, 512, 1024)  # of the U-Net, each at half the resolution of the one before
+    kernel: int = 5
+    groups: int = 8
+    step_width: int = 256
+    # the GRU is also shown how much each feature has changed since the frame before. A GRU finds that by itself, but not in
+    # the few updates of a small policy, and without speeds nobody knows where a ball goes
+    changes: bool = False
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("hidden", "widths", "kernel", "groups"), (1, 65_536))
+        check_bounds(self, history=(1, 10_000), horizon=(1, 10_000), layers=(1, 100), step_width=(4, 65_536), **counts)
+        if not self.widths or any(width % self.groups for width in self.widths):
+            raise InputError(f"the widths of a U-Net must divide by its {self.groups} groups, got {list(self.widths)}")
+        if self.horizon % 2 ** (len(self.widths) - 1):
+            halvings = len(self.widths) - 1
+            raise InputError(f"{self.horizon} planned controls cannot be halved {halvings} times: choose another horizon")
+        if self.kernel % 2 == 0 or self.step_width % 2:
+            raise InputError(f"a kernel is odd and a step's width even, got {self.kernel} and {self.step_width}")
+
+    def build(self, features: int, controls: int, laws: int) -> Network:
+        """laws: 0 if the policy is not told the law."""
+        return Network(self, features, controls, laws)
+
+
+class Network(nn.Module):
+    """Everything of the policy that is trained."""
+
+    def __init__(self, cfg: NetworkConfig, features: int, controls: int, laws: int):
+        super().__init__()
+        self.horizon, self.controls = cfg.horizon, controls
+        # (F,) how much each feature usually changes in a frame: their root mean squares, from the data
+        self.pace: Tensor | None
+        self.register_buffer("pace", torch.ones(features) if cfg.changes else None)
+        self.look = nn.GRU(features * (2 if cfg.changes else 1), cfg.hidden, cfg.layers, batch_first=True)
+        self.norm = nn.LayerNorm(cfg.hidden)
+        self.step = StepEmbedding(cfg.step_width)
+        self.unet = UNet(controls, cfg.step_width + cfg.hidden + laws, cfg.widths, cfg.kernel, cfg.groups)
+
+    def seen(self, features: Tensor, law: Tensor) -> Tensor:
+        """features (B, H, F), oldest first, law (B, L) -> what controls are planned from, (B, hidden + L)."""
+        if self.pace is not None:
+            changes = torch.zeros_like(features)  # of the oldest frame none is known
+            changes[:, 1:] = features.diff(dim=1) / self.pace
+            features = torch.cat([features, changes], dim=-1)
+        _, last = self.look(features)  # (layers, B, hidden)
+        return torch.cat([self.norm(last[-1]), law], dim=-1)
+
+    def forward(self, x: Tensor, step: Tensor, seen: Tensor) -> Tensor:
+        """Noisy controls (B, A, C), step (B,), what was seen (B, S) -> the noise in them, (B, A, C)."""
+        out: Tensor = self.unet(x, torch.cat([self.step(step), seen], dim=-1))
+        return out
+
+
+Sampler: TypeAlias = Literal["ddpm", "ddim"]
+Predict: TypeAlias = Callable[[Tensor, int], Tensor]  # x (N, A, C) at a step -> the noise in it
+_OFFSET = 0.008  # s of the paper: a little noise also at the first step
+_BETA = (1e-4, 0.999)  # others that have no lower end differ where K is in the hundreds
+
+
+@dataclass(frozen=True)
+class Diffusion:
+    """K steps of noise, and how a trained network is usually sampled: all of them, or so many."""
+
+    steps: int = 100
+    sampler: Sampler = "ddpm"
+    sampled: int = 100
+
+    def __post_init__(self) -> None:
+        check_bounds(self, steps=(1, 100_000), sampled=(1, 100_000))
+        if self.sampler not in get_args(Sampler):
+            raise unknown("sampler", self.sampler, get_args(Sampler))
+        if self.sampled > self.steps or (self.sampler == "ddpm" and self.sampled != self.steps):
+            most = "all" if self.sampler == "ddpm" else "at most"
+            raise InputError(
+                f"{self.sampler} takes {most} {self.steps} steps of a policy that learned so many, not {self.sampled}"
+                + ("; ddim can take fewer" if self.sampler == "ddpm" else "")
+            )
+
+    @property
+    def draws(self) -> int:
+        """Normal numbers that a sample takes for each of its own."""
+        return self.sampled if self.sampler == "ddpm" else 1
+
+
+def betas(steps: int) -> np.ndarray:
+    """The variance that each step adds, (K,) float64."""
+    left = [math.cos((k / steps + _OFFSET) / (1 + _OFFSET) * math.pi / 2) ** 2 for k in range(steps + 1)]
+    return np.clip(1 - np.divide(left[1:], left[:-1]), *_BETA)
+
+
+def alpha_bars(steps: int) -> np.ndarray:
+    """The share of the signal's variance that is left at each step, (K,) float64."""
+    return np.cumprod(1 - betas(steps))
+
+
+def add_noise(x0: Tensor, noise: Tensor, step: Tensor, steps: int) -> Tensor:
+    """x0 and noise (B, A, C), step (B,) of 0 .. K - 1 -> x at that step, (B, A, C)."""
+    left = torch.from_numpy(alpha_bars(steps)).to(x0.device)[step][:, None, None]
+    return left.sqrt().to(x0) * x0 + (1 - left).sqrt().to(x0) * noise
+
+
+def sample(predict: Predict, noise: Tensor, diffusion: Diffusion) -> Tensor:
+    """Controls (N, A, C) in ±1, from normal numbers (N, draws, A, C)."""
+    left = alpha_bars(diffusion.steps)
+    x = noise[:, 0]
+    if diffusion.sampler == "ddim":
+        steps = visited(diffusion)
+        for step, after in zip(steps, [*steps[1:], -1], strict=True):
+            x = ddim_step(x, predict(x, step), left[step], left[after] if after >= 0 else 1.0)
+        return x
+    for draw, step in enumerate(reversed(range(diffusion.steps)), start=1):
+        x, spread = ddpm_step(x, predict(x, step), step, diffusion.steps)
+        if step > 0:
+            x = x + spread * noise[:, draw]
+    return x
+
+
+def visited(diffusion: Diffusion) -> list[int]:
+    """The steps that DDIM goes through, the noisiest first: evenly from the last to the first, rounded."""
+    return [int(step) for step in np.linspace(diffusion.steps - 1, 0, diffusion.sampled).round()]
+
+
+def ddpm_step(x: Tensor, epsilon: Tensor, step: int, steps: int) -> tuple[Tensor, float]:
+    """Mean (N, A, C) and standard deviation of what lies before this step."""
+    beta, left = betas(steps)[step], alpha_bars(steps)
+    now, before = left[step], left[step - 1] if step > 0 else 1.0
+    of_x0 = math.sqrt(before) * beta / (1 - now)
+    of_x = math.sqrt(1 - beta) * (1 - before) / (1 - now)
+    return of_x0 * beneath(x, epsilon, now) + of_x * x, math.sqrt(beta * (1 - before) / (1 - now))
+
+
+def ddim_step(x: Tensor, epsilon: Tensor, now: float, before: float) -> Tensor:
+    """What lies at the step with `before` of the signal, seen from the one with `now`, (N, A, C)."""
+    return math.sqrt(before) * beneath(x, epsilon, now) + math.sqrt(1 - before) * epsilon
+
+
+def beneath(x: Tensor, epsilon: Tensor, left: float) -> Tensor:
+    """x0, clipped to ±1, (N, A, C)."""
+    return ((x - math.sqrt(1 - left) * epsilon) / math.sqrt(left)).clamp(-1, 1)
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """The paper's settings: 300,000 updates of 256 windows."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    diffusion: Diffusion = field(default_factory=Diffusion)
+    law: bool = True  # False: the policy is not told which law holds
+    updates: int = 300_000
+    batch: int = 256  # windows
+    lr: float = 1e-4  # reached after `warmup` updates, then half a cosine down to nothing
+    warmup: int = 500
+    weight_decay: float = 1e-6
+    slowest: float = 0.9999  # the weights' running mean forgets at least 1 - this of itself in an update
+    validation: int = 16  # at most so many batches of held-out windows
+    log_every: int = 100  # updates
+    validate_every: int = 25_000
+    save_every: int = 5_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = ("updates", "batch", "validation", "log_every", "validate_every", "save_every")
+        check_bounds(
+            self, **dict.fromkeys(counts, (1, 1e9)), warmup=(0, 1e9), lr=(0, 1), weight_decay=(0, 1), slowest=(0, 1)
+        )
+        check_bounds(self, seed=(-1e18, 1e18))  # from below it is checked here
+        if self.seed < 0:
+            raise InputError(f"a policy's seed must not be negative, got {self.seed}")

@@ -1,0 +1,300 @@
+"""A trained policy from its folder, to be put to trial."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.progress import progress
+from sgjepa.core.tables import Table, read_table, write_table
+from sgjepa.data.config import begin_episode, make_env, with_meshes
+from sgjepa.data.store import Dataset, training_samplers, unseen
+from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.evaluation.records import LawRecord
+from sgjepa.policies.base import Plans, Policy
+from sgjepa.policies.closed_loop import WAVE, Driven, drive_from, together
+from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
+from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIAL, TRIALS, WEIGHTS, ControlRecord, Driver, TrialSettings, cure
+from sgjepa.policies.goal_tasks import Cases, Start, cases_of, from_columns, starts
+from sgjepa.policies.leakage import check, check_run, family
+from sgjepa.policies.scripted import simple
+from sgjepa.policies.tasks import task_of
+from sgjepa.policies.vector_env import Fleet
+from sgjepa.training.checkpoint import read_config
+
+# of a policy's settings: what trainings that belong together may differ in, or what changes nothing in them
+_INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
+
+
+def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_out: bool = False) -> Subject:
+    """The finished policy in a folder; its trials go there. execute: E, as its task says if None.
+
+    held_out: it is to drive training episodes that it did not learn from.
+    """
+    policy = load_policy(folder, execute)
+    policy.check(dataset)
+    if held_out:
+        _check_held_out(folder, policy, dataset)
+    usual = task_of(dataset.settings.world).execute
+    return Subject(
+        driver=driver_of(folder, policy),
+        policy=policy,
+        folder=folder / TRIALS,
+        how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
+        differs="" if policy.execute == usual else f"execute{policy.execute}",
+    )
+
+
+def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> None:
+    """Of the policy, and of the run that it sees through."""
+    there, source = policy.record.settings, policy.record.settings.source
+    check("the policy", there.data, source.split_seed, dataset)
+    if source.run:
+        check_run(folder / source.run, source.split_seed, dataset)
+
+
+def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
+    """Who drives, as its trials remember it."""
+    there = policy.record.settings
+    shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}
+    source = folder / there.source.run if there.source.run else None
+    run, continued = (None, ()) if source is None else (read_config(source), run_folder.about(source).continued)
+    shared |= {**family(there.source.name, run, continued), "data": dict(there.data)}
+    shared |= {"encoder": policy.encoder} if policy.encoder else {}
+    shared |= {"pose": True} if there.source.pose else {}
+    shared |= {} if there.source.blur is None else {"blur": there.source.blur}
+    return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])
+
+
+def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int], side: int) -> np.ndarray:
+    """Frames of the numbered episodes, (R, T, side, side, 3) uint8; from the decision on, the last one stands."""
+    env = make_env(replace(about.played, image_size=side))
+    names = [f"control.{one.name}" for one in env.world.control]
+    length = about.settings.cases.budget + 1 if about.settings.cases else env.world.frames
+    films = []
+    for start in from_columns(rows, about.played, about.settings.split, numbers):
+        taken = np.stack([controls[name][controls["episode"] == start.number] for name in names], axis=1)
+        frames = [env.reset(seed=start.seed, options=start.options(env.world))[0]]
+        frames += [env.step(control)[0] for control in taken]
+        films.append(np.stack(frames + frames[-1:] * (length - len(frames))))
+    env.close()
+    return np.stack(films)
+
+
+MADE_BY = "sgjepa control"
+FILES = (TRIAL, ROWS, CONTROLS)
+HELD_OUT = "held-out"
+REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
+_FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
+_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
+_SECONDS = "seconds.json"  # of a wave
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy, what its record says of it, and the folder that its trials go to."""
+
+    driver: Driver
+    policy: Policy
+    folder: Path
+    how: dict[str, Any]
+    differs: str = ""  # what about `how` is not usual, for the folder's name
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """The episodes that are driven, found once for all who drive them. cases: what was asked; None: whole episodes.
+
+    split: that they are numbered in. whole: they are all that there are.
+    """
+
+    starts: tuple[Start, ...]
+    cases: Cases | None = None
+    split: str = SPLIT
+    whole: bool = True
+
+
+def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
+    """One of policies/scripted.py; its trials go below `out`."""
+    task_of(dataset.settings.world)
+    policy = simple(name, dataset.settings.spec)
+    return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
+
+
+def trial(
+    subject: Subject,
+    dataset: Dataset,
+    sampling: int,
+    begun: Beginnings | None = None,
+    processes: int = 1,
+) -> Path:
+    """Let a policy drive the episodes that begin so, all of the test split if None; returns the trial's folder."""
+    task_of(dataset.settings.world)
+    begun = begun or beginnings(dataset)
+    if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
+        raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
+    count, cases, part = len(begun.starts), begun.cases, dataset.test if begun.split == SPLIT else dataset.train
+    settings = TrialSettings(subject.driver, subject.how, part.digest, begun.split, count, sampling, _MEANING, cases)
+    which = ("" if begun.split == SPLIT else HELD_OUT, "" if begun.whole else f"first{count}")
+    differs = "-".join(part for part in (subject.differs, *which, _unusual(cases)) if part)
+    name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
+    place = subject.folder / name
+    if _kept(place, settings):
+        return place
+    with artifact.locked(subject.folder):
+        if not _kept(place, settings):  # perhaps since we looked
+            run_folder.require_free(place / TRIAL, config.told(settings), "move it away to try anew")
+            artifact.check_output(place, MADE_BY, FILES)
+            _try(subject, dataset, settings, place, differs, processes, begun.starts)
+    return place
+
+
+def beginnings(
+    dataset: Dataset, episodes: int | None = None, cases: Cases | None = None, held_out: bool = False
+) -> Beginnings:
+    """Of planning cases, or of the first so many test episodes, all if None.
+
+    held_out: of the training episodes that no model and no policy learned from, to choose settings by.
+    """
+    _check_world(dataset)
+    part, numbers = unseen(dataset, held_out)
+    if cases is not None:
+        return Beginnings(tuple(cases_of(dataset, cases, held_out)), cases, part.name)
+    count = len(numbers) if episodes is None else episodes
+    if not 1 <= count <= len(numbers):
+        kind = "held-out" if held_out else "test"
+        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
+    return Beginnings(tuple(starts(dataset.settings, part.name, numbers[:count])), None, part.name, count == len(numbers))
+
+
+def _check_world(dataset: Dataset) -> None:
+    """Refuse a dataset whose world has changed since: its test episodes would begin otherwise than it says."""
+    env, part = make_env(dataset.settings), dataset.test
+    begin_episode(dataset.settings, env, SPLIT, 0)
+    here, there = env.state().astype(np.float64), part.state[0, 0].astype(np.float64)
+    env.close()
+    if not np.allclose(here, there, rtol=1e-4, atol=5e-4):
+        far = float(np.abs(here - there).max())
+        raise InputError(
+            f"{dataset.path} was made with another simulator: its first test episode begins {far:.2g} elsewhere than the "
+            f"world does now; make it again with `sgjepa data {dataset.settings.world}`"
+        )
+
+
+def _unusual(cases: Cases | None) -> str:
+    """Their number, and what differs from the usual ones."""
+    if cases is None:
+        return ""
+    usual = Cases(cases.count)
+    changed = [f"{name}{value}" for name, value in vars(cases).items() if value != getattr(usual, name)]
+    return "-".join([f"cases{cases.count}", *changed])
+
+
+def _kept(place: Path, settings: TrialSettings) -> bool:
+    """Done before, with these settings; its files are the ones that were written."""
+    asked = config.told(settings)
+    there = artifact.kept_record(place / TRIAL, asked, ControlRecord, cure(place))
+    if there is None and settings.cases is None:  # trials made before there were cases do not mention them
+        without = {key: value for key, value in asked.items() if key != "cases"}
+        there = artifact.kept_record(place / TRIAL, without, ControlRecord, cure(place))
+    if there is None:
+        return False
+    for name in there.files:
+        artifact.verify(place / name, there.files, cure(place))
+    return True
+
+
+def _try(
+    subject: Subject,
+    dataset: Dataset,
+    settings: TrialSettings,
+    place: Path,
+    differs: str,
+    processes: int,
+    begun: Sequence[Start],
+) -> None:
+    """Drive what is missing, and write all files at once."""
+    world = dataset.settings.spec
+    digest = hashlib.sha256(artifact.to_json(config.told(settings)).encode()).hexdigest()[:12]
+    partial = place.parent / f".{place.name}-{digest}.partial"
+    partial.mkdir(parents=True, exist_ok=True)
+    artifact.sweep(partial, mine=True)
+    done = together(list(_waves(subject, dataset, settings, partial, processes, begun)))
+    scores = {one.name: _mean(done.rows[one.name]) for one in world.measures}
+    about = ControlRecord(
+        dataset=dataset.path.resolve().name,
+        played=dataset.settings,
+        laws={
+            name: LawRecord(dataset.test.about["laws"][name], sampler)
+            for name, sampler in training_samplers(dataset).items()
+        },
+        measures=world.measures,
+        settings=settings,
+        scores=scores,
+        seconds=round(sum(artifact.read_json(path) for path in partial.glob(f"*-{_SECONDS}")), 2),
+        provenance=artifact.provenance(),
+        differs=differs,
+    )
+    with artifact.output_folder(place, MADE_BY, TRIAL, FILES) as staged:
+        write_table(staged / ROWS, done.rows)
+        write_table(staged / CONTROLS, done.controls)
+        digests = {name: artifact.file_digest(staged / name) for name in (ROWS, CONTROLS)}
+        artifact.write_record(staged / TRIAL, replace(about, files=digests))
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _waves(
+    subject: Subject,
+    dataset: Dataset,
+    settings: TrialSettings,
+    partial: Path,
+    processes: int,
+    begun: Sequence[Start],
+) -> Iterator[Driven]:
+    """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
+    world, steps = dataset.settings.spec, settings.cases.budget if settings.cases else None
+    wave = _FEW if isinstance(subject.policy, Plans) else WAVE
+    parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
+    there = [_finished(partial, i, part) for i, part in enumerate(parts)]
+    kept = sum(len(part) for part, found in zip(parts, there, strict=True) if found)
+    label = f"{subject.driver.name}, seed {settings.sampling}"
+    with ExitStack() as stack, progress(settings.episodes, kept, label, "episodes") as bar:
+        fleet: Fleet | None = None
+        for i, (part, found) in enumerate(zip(parts, there, strict=True)):
+            if found is None:
+                began = time.perf_counter()
+                fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
+                found = drive_from(subject.policy, fleet, world, settings.split, part, settings.sampling, steps)
+                write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
+                artifact.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
+                write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
+                bar.update(len(part))
+            yield found
+
+
+def _finished(partial: Path, wave: int, begun: Sequence[Start]) -> Driven | None:
+    rows, controls = (partial / f"{wave:05d}-{name}" for name in (ROWS, CONTROLS))
+    if not rows.is_file():
+        return None
+    try:
+        found = Driven(read_table(rows), read_table(controls))
+    except InputError:  # damaged: drive it again
+        return None
+    numbers = [start.number for start in begun]
+    whole = found.rows["episode"].tolist() == numbers and len(found.controls["step"]) == found.rows["steps"].sum()
+    return found if whole else None

@@ -1,0 +1,150 @@
+"""How an episode begins, for whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sgjepa.core.config import check_bounds
+from sgjepa.core.errors import InputError
+from sgjepa.core.tables import Table
+from sgjepa.data.config import DatasetConfig, episode_law, episode_seed, make_env
+from sgjepa.data.episode import reset_options
+from sgjepa.data.store import Dataset, unseen
+from sgjepa.envs.spec import World
+
+
+@dataclass(frozen=True)
+class Start:
+    """As its seed launches it, or in a state of its own; perhaps with a goal."""
+
+    number: int  # in its split
+    seed: int  # for reset
+    law: dict[str, float]
+    frame: int = 0  # of the dataset's episode, that it begins at
+    state: dict[str, float] | None = None  # there
+    reached: dict[str, float] | None = None  # a state in which the goal is reached
+    plan: str = ""  # what the dataset's episode was made for, where that is known and it begins in one of its frames
+
+    def options(self, world: World) -> dict[str, Any]:
+        """What `Env.reset` is told."""
+        given = reset_options(self.law, world.to_succeed)
+        if self.state is not None:
+            given["state"] = self.state
+        if self.reached is not None:
+            given["goal"] = {name: self.reached[name] for name in world.goal}
+        return given
+
+
+PLAN = "start_plan"  # a column: what the episode was made for that a case is taken from
+_FRAME, _FROM, _TO = "start_frame", "start.", "goal."
+
+
+@dataclass(frozen=True)
+class Cases:
+    """offset: frames from the start to the goal. budget: controls to get there. lead: true frames up to the start that a
+    planner may look at, as many as the paper's models see."""
+
+    count: int = 50
+    offset: int = 5
+    budget: int = 10
+    lead: int = 10
+
+    def __post_init__(self) -> None:
+        for name, what, flag in (
+            ("count", "cases", "cases"),
+            ("offset", "frames to a goal", "offset"),
+            ("budget", "controls", "budget"),
+        ):
+            if getattr(self, name) < 1:
+                raise InputError(f"{what} must be at least 1 for planning, got {getattr(self, name)} (--{flag})")
+        check_bounds(self, count=(1, 1e8), offset=(1, 1e6), budget=(1, 1e6), lead=(1, 1e6))
+
+
+def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
+    """How the numbered episodes begin, with all laws that hold."""
+    nominal, drawn = settings.spec.nominal_law, settings.part(split).laws
+    return [
+        Start(n, episode_seed(settings.seed, split, n), {**nominal, **episode_law(drawn, settings.seed, split, n)})
+        for n in numbers
+    ]
+
+
+def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start]:
+    """The first so many cases among these episodes."""
+    world, (split, numbers) = dataset.settings.spec, unseen(dataset, held_out)
+    if not world.goal:
+        raise InputError(f"{world.name} has no goal to reach (World.goal)")
+    last = split.frames - 1 - cfg.offset
+    if last < cfg.lead - 1:
+        raise InputError(
+            f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames; ask for nearer ones (--offset)"
+        )
+    if cfg.budget > split.frames - 1:
+        raise InputError(
+            f"{world.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)"
+        )
+    names = [quantity.name for quantity in world.state]
+    made_for = split.label("plan") if world.plans else [""] * split.episodes
+    env, found = make_env(dataset.settings), []
+    for launched in starts(dataset.settings, split.name, numbers):
+        states = split.state[launched.number]
+        for frame in np.random.default_rng([launched.seed, cfg.offset]).permutation(np.arange(cfg.lead - 1, last + 1)):
+            here, there = (dict(zip(names, states[t].tolist(), strict=True)) for t in (frame, frame + cfg.offset))
+            start = replace(launched, frame=int(frame), state=here, reached=there, plan=str(made_for[launched.number]))
+            env.begin(start.seed, start.options(world))
+            if not env.success():
+                found.append(start)
+                break
+        if len(found) == cfg.count:
+            return found
+    raise InputError(
+        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--cases): make a larger dataset"
+    )
+
+
+def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | None = None) -> np.ndarray:
+    """What the world looks like with each goal reached, (N, side, side, 3) uint8; side: as in the dataset if None."""
+    env = make_env(settings if side is None else replace(settings, image_size=side))
+    pictures = []
+    for start in begun:
+        pictures.append(env.reset(seed=start.seed, options=replace(start, state=start.reached).options(env.world))[0])
+    env.close()
+    return np.stack(pictures)
+
+
+def to_columns(begun: Sequence[Start]) -> Table:
+    """Where cases begin and end, for their rows; nothing for episodes that begin as they are launched."""
+    if begun[0].state is None or begun[0].reached is None:
+        return {}
+    table: Table = {_FRAME: np.array([start.frame for start in begun], np.int32)}
+    table |= {PLAN: np.array([start.plan for start in begun], object)} if begun[0].plan else {}
+    for head, states in ((_FROM, [start.state for start in begun]), (_TO, [start.reached for start in begun])):
+        table |= {f"{head}{name}": np.array([state[name] for state in states if state]) for name in begun[0].state}
+    return table
+
+
+def from_columns(table: Table, settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
+    """The beginnings of numbered episodes, from the rows of their trial."""
+    begun = starts(settings, split, numbers)
+    if _FRAME not in table:
+        return begun
+    rows = [table["episode"].tolist().index(number) for number in numbers]
+
+    def named(head: str, row: int) -> dict[str, float]:
+        return {name.removeprefix(head): float(table[name][row]) for name in table if name.startswith(head)}
+
+    made_for = table.get(PLAN, np.full(len(table["episode"]), "", object))
+    return [
+        replace(
+            start,
+            frame=int(table[_FRAME][row]),
+            state=named(_FROM, row),
+            reached=named(_TO, row),
+            plan=str(made_for[row]),
+        )
+        for start, row in zip(begun, rows, strict=True)
+    ]

@@ -1,0 +1,54 @@
+"""What a policy sees that is shown places alone, with an error: how well would an encoder have to see?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core.errors import InputError
+from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.store import Split
+from sgjepa.envs.spec import World
+from sgjepa.policies.base import View
+from sgjepa.policies.files import STATE, Source
+from sgjepa.policies.tasks import to_vector
+
+
+class SightFeatures:
+    """The place of what moves, seen with an error, and the robot's own pose without one; no speeds.
+
+    blur: the standard deviation of the error in each direction, in m. An error belongs to its state as an encoder's belongs
+    to its picture: the same state is always seen in the same way, in a dataset and in the world. From frame to frame of a
+    ball that moves errors are independent, which an encoder's need not be. Another blur scales the same errors.
+    """
+
+    sees: View = "state"
+
+    def __init__(self, world: World, blur: float):
+        if world.probed is None or not world.own:
+            raise InputError(f"{world.name} has no robot, or nothing whose place could be seen; leave --blur out")
+        if not 0 <= blur <= 1e3:
+            raise InputError(f"the error of a place is 0 m or more, got {blur}; choose another --blur")
+        state, own = ([quantity.name for quantity in some] for some in (world.state, world.seen[len(world.state) :]))
+        self._places, self._first = [state.index(name) for name in world.probed.position], len(state)
+        self._names, self._blur = [*world.probed.position, *own], blur
+        self.width, self.pixels, self.encoder = len(self._names), None, None
+
+    def source(self, folder: Path) -> Source:
+        return Source(STATE, blur=self._blur)
+
+    def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
+        return self.of_seen(seen_states(split)[episodes])
+
+    def of_seen(self, seen: np.ndarray) -> np.ndarray:
+        seen = np.ascontiguousarray(seen, np.float32)  # (..., S)
+        places = seen[..., self._places] + self._blur * errors_of(seen, len(self._places))
+        return to_vector(np.concatenate([places, seen[..., self._first :]], axis=-1, dtype=np.float32), self._names)
+
+
+def errors_of(states: np.ndarray, count: int) -> np.ndarray:
+    """Standard normal numbers that belong to states, (..., S) float32 -> (..., count): drawn from their very bits."""
+    rows = states.reshape(-1, states.shape[-1]).view(np.uint32)
+    drawn = [np.random.default_rng(row).standard_normal(count) for row in rows]
+    return np.reshape(drawn, (*states.shape[:-1], count))

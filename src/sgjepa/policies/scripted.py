@@ -1,0 +1,69 @@
+"""Policies that learn nothing, to compare with: the demonstrator above, holding still and random controls below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sgjepa.core.registry import Registry
+from sgjepa.envs.spec import World
+from sgjepa.policies.base import Policy, View
+
+
+class Demonstrator:
+    """Does what the world's scripted expert would do, from the true state: what a policy that imitates it can hope for."""
+
+    sees: View = "expert"
+    by_chance = False
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        pass
+
+    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+        return np.asarray(seen, np.float32)
+
+
+class HoldStill:
+    """Asks the robot to stay as it starts: how often the task does itself."""
+
+    sees: View = "state"
+    by_chance = False
+
+    def __init__(self, world: World):
+        self._control = np.array(world.still or np.zeros(len(world.control)), np.float32)
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        pass
+
+    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+        return np.tile(self._control, (len(seen), 1))
+
+
+class Random:
+    """Every control anywhere within its limits, for every frame anew."""
+
+    sees: View = "state"
+    by_chance = True
+
+    def __init__(self, world: World):
+        self._limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+        self._rngs: list[np.random.Generator] = []
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        self._rngs = [np.random.default_rng(seed) for seed in seeds]
+
+    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+        drawn = np.stack([rng.uniform(-1, 1, len(self._limit)) for rng in self._rngs])
+        return (drawn * self._limit).astype(np.float32)
+
+
+SIMPLE: Registry[Callable[[World], Policy]] = Registry(
+    "policy",
+    {"expert": lambda world: Demonstrator(), "still": HoldStill, "random": Random},
+)
+
+
+def simple(name: str, world: World) -> Policy:
+    """The policy of that name, for a world."""
+    return SIMPLE.find(name)(world)

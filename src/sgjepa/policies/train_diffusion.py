@@ -1,0 +1,210 @@
+"""Train a diffusion policy on demonstrations. The loop is `_train`, read from top to bottom.
+
+Everything random is a function of the seed and the update: the windows, the steps of diffusion, the noise. So a killed
+training goes on bitwise as if it had not been (on a CPU with the same number of threads). The policy that is kept is the
+running mean of the weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import Digests
+from sgjepa.core.errors import InputError
+from sgjepa.data.store import Dataset
+from sgjepa.policies.demonstrations import Windows, counts, demonstrations
+from sgjepa.policies.diffusion_model import Network, PolicyConfig, add_noise
+from sgjepa.policies.features import Features, device
+from sgjepa.policies.files import RECORD, WEIGHTS, PolicyRecord, Scores, Settings, read_policy
+from sgjepa.policies.tasks import task_of
+from sgjepa.training import checkpoint
+from sgjepa.training.checkpoint import State
+from sgjepa.training.config import NOISE, mix
+from sgjepa.training.config import WEIGHTS as INITIAL
+from sgjepa.training.log import TrainingLog, at_the_end_of_an_update
+
+_BETAS = (0.95, 0.999)  # of AdamW, as in the authors' code
+_POWER = 0.75  # of the running mean: how fast it slows down
+
+
+def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path) -> Path:
+    """Train the policy in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`."""
+    task_of(dataset.settings.world)
+    settings = Settings(
+        config=config.to_dict(cfg),
+        source=features.source(folder),
+        world=dataset.settings.world,
+        laws=dataset.train.laws,
+        data={dataset.path.resolve().name: dataset.manifest.digest},
+    )
+    _check(folder, settings)
+    if (folder / WEIGHTS).is_file():
+        return folder
+    with artifact.locked(folder):
+        _check(folder, settings)  # somebody may have begun, or even ended, since we looked
+        if not (folder / WEIGHTS).is_file():
+            checkpoint.remove_leftovers(folder)
+            _train(cfg, features, dataset, folder, settings)
+    return folder
+
+
+def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path, settings: Settings) -> None:
+    """Everything, from the first update or from the newest checkpoint on."""
+    scaling, training, validation = demonstrations(cfg, features, settings.source.split_seed, dataset)
+    learner = _start(cfg, training).to(device())
+    network, mean = learner.network, learner.mean
+    optimiser = torch.optim.AdamW(network.parameters(), lr=cfg.lr, betas=_BETAS, weight_decay=cfg.weight_decay, fused=True)
+    begun = checkpoint.newest(folder)
+    state = State() if begun is None else checkpoint.load(begun, learner, {"network": optimiser})
+    machine = {"threads": torch.get_num_threads()}
+    about = PolicyRecord(settings, scaling, counts(training, validation), artifact.provenance() | machine)
+    if not (folder / RECORD).is_file():
+        artifact.write_record(folder / RECORD, about)
+    run_folder.keep(folder, state.step)
+    stops = False
+    with at_the_end_of_an_update() as stop, _log(cfg, folder, state) as log:
+        for step in range(state.step, cfg.updates):
+            numbers = training.drawn(cfg.seed, step, cfg.batch)
+            for group in optimiser.param_groups:
+                group["lr"] = cfg.lr * rate(step, cfg)
+            loss = noise_loss(cfg, network, training.batch(numbers), mix(cfg.seed, step, NOISE))
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            follow(mean, network, step, cfg.slowest)
+            state = replace(state, step=step + 1)
+            stops = stop.asked
+            validates = state.step % cfg.validate_every == 0 or state.step == cfg.updates
+            saves = state.step % cfg.save_every == 0 or state.step == cfg.updates or stops
+            if state.step % cfg.log_every == 0 or validates or saves:
+                log.step(state.step, {"loss": loss.detach()}, training.episode[training.row[numbers]])
+                log.settle()
+            if validates and len(validation):
+                found = validate(cfg, mean, validation)
+                state = replace(state, best=found)  # the newest: nothing is chosen by it
+                log.validation(state.step, {"loss": found}, None)
+            if saves:
+                log.flush()
+                state = replace(state, seconds=log.seconds)
+                checkpoint.save(folder, learner, {"network": optimiser.state_dict()}, state, about)
+            if stops:
+                break
+    if stops and state.step < cfg.updates:
+        raise KeyboardInterrupt(f"{folder}: stopped after update {state.step} of {cfg.updates}, which is saved")
+    _finish(folder, mean, state)
+    if stop.asked:  # too late to stop the training, but not what would come after it
+        raise KeyboardInterrupt(f"{folder} is finished")
+
+
+def rate(step: int, cfg: PolicyConfig) -> float:
+    """Factor on the learning rate at update `step` of 0 .. updates - 1: linear up, then half a cosine down to nothing."""
+    if step < cfg.warmup:
+        return (step + 1) / cfg.warmup
+    return (1 + math.cos(math.pi * (step - cfg.warmup) / max(cfg.updates - cfg.warmup, 1))) / 2
+
+
+@torch.no_grad()
+def follow(mean: nn.Module, network: nn.Module, step: int, slowest: float) -> None:
+    """Move the running mean of all that is a float towards the network's, ever more slowly."""
+    decay = min(slowest, 1 - (1 + step) ** -_POWER)
+    there = network.state_dict()
+    for name, value in mean.state_dict().items():
+        if value.is_floating_point():
+            value.lerp_(there[name], 1 - decay)
+        else:
+            value.copy_(there[name])
+
+
+@torch.no_grad()
+def validate(cfg: PolicyConfig, network: Network, windows: Windows) -> float:
+    """Mean loss over held-out windows, with the same noise each time."""
+    size = min(cfg.batch, len(windows))
+    count = min(len(windows) // size, cfg.validation)
+    chosen = np.linspace(0, len(windows) - 1, count * size).astype(int).reshape(count, size)
+    found = [noise_loss(cfg, network, windows.batch(some), mix(0, index, NOISE)) for index, some in enumerate(chosen)]
+    return float(torch.stack(found).mean())
+
+
+def noise_loss(cfg: PolicyConfig, network: Network, batch: tuple[Tensor, Tensor, Tensor], seed: int) -> Tensor:
+    """Mean squared error of the predicted noise, at a step drawn for every window."""
+    generator = torch.Generator().manual_seed(seed)
+    seen, law, controls = batch
+    noise = torch.randn(controls.shape, generator=generator)
+    step = torch.randint(cfg.diffusion.steps, (len(controls),), generator=generator)
+    seen, law, controls, noise, step = (x.to(device()) for x in (seen, law, controls, noise, step))
+    x = add_noise(controls, noise, step, cfg.diffusion.steps)
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+        found = network(x, step, network.seen(seen, law))
+    return F.mse_loss(found.float(), noise)
+
+
+# --- before and around the loop ------------------------------------------------------------------------------------
+
+
+def _check(folder: Path, settings: Settings) -> None:
+    """Refuse a folder that holds something else; one with the very same settings, or none, is fine."""
+    if (folder / RECORD).is_file():
+        there = read_policy(folder).settings
+        known = config.to_dict(config.from_dict(PolicyConfig, there.config))  # with settings that came later, as is usual
+        config.require_same(
+            config.to_dict(replace(there, config=known)), config.to_dict(settings), f"{folder} holds a policy"
+        )
+    elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a policy (no {RECORD}); choose another --out or move it away")
+
+
+class Learner(nn.Module):
+    """What is saved together: the network and the running mean of its weights."""
+
+    def __init__(self, network: Network):
+        super().__init__()
+        self.network, self.mean = network, copy.deepcopy(network).requires_grad_(False)
+
+
+def _start(cfg: PolicyConfig, training: Windows) -> Learner:
+    """All before the first update."""
+    torch.manual_seed(mix(cfg.seed, 0, INITIAL))
+    features, controls, law = (x.shape[-1] for x in (training.features, training.control, training.law))
+    network = cfg.network.build(features, controls, law)
+    if network.pace is not None:
+        network.pace.copy_(pace(training.features))
+    return Learner(network)
+
+
+def pace(features: Tensor) -> Tensor:
+    """How much features, (E, T, F), change from frame to frame: root mean squares (F,), 1 for one that never does."""
+    found = features.diff(dim=1).square().mean(dim=(0, 1)).sqrt()
+    return torch.where(found > 0, found, 1)
+
+
+def _log(cfg: PolicyConfig, folder: Path, state: State) -> TrainingLog:
+    return TrainingLog(
+        folder,
+        folder.name,
+        step=state.step,
+        total=cfg.updates,
+        frames=cfg.batch,
+        seconds=state.seconds,
+        constant={},
+        active=True,
+    )
+
+
+def _finish(folder: Path, mean: nn.Module, state: State) -> None:
+    """Write the weights; before they take their place, policy.json knows them and how well they do."""
+    last = [row for row in run_folder.read(folder) if row.get("split") == "train"][-1]
+
+    def note(digests: Digests) -> None:
+        scores = Scores(last["loss"], state.best, state.seconds)
+        artifact.write_record(folder / RECORD, replace(read_policy(folder), scores=scores, files=digests))
+
+    checkpoint.publish(folder, {WEIGHTS: mean}, note)

@@ -1,0 +1,91 @@
+"""Random numbers as a function of the run's seed and the step: a checkpoint then needs no generator states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from sgjepa.core.config import check_bounds
+from sgjepa.core.errors import InputError, unknown
+from sgjepa.data.config import SPLIT_SEED
+from sgjepa.models.base import Model
+from sgjepa.training.losses import OneStepLoss, RolloutLoss
+from sgjepa.training.optim import OptimConfig
+
+WEIGHTS, DROPOUT, DIRECTIONS, DECODING, NOISE = 1, 2, 3, 4, 5  # streams
+
+
+def mix(*numbers: int) -> int:
+    """One seed from several numbers, such as run, step and stream; close ones give unrelated seeds."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+Trained: TypeAlias = Literal["all", "predictor"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """How long, on what, and with which care for memory. A stretch is a piece of an episode that is encoded at once."""
+
+    epochs: int
+    batch: int  # stretches per update, over all processes
+    frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
+    updates: int | None = None  # per epoch; None: as many as see every stretch once
+    drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
+    skip: int = 0  # dense: frames of a stretch before its first window, so that a shorter history answers the same frames
+    trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
+    decoder: bool = False  # train a picture decoder beside the model, on detached latents
+    decoder_width: int = 256  # channels of its first map; the paper's
+    decoder_frames: int = 64  # it learns from so many frames per update
+    chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
+    patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
+    validation: int | None = None  # at most so many batches of validation per epoch; None: all
+    save_every: int = 200  # updates between checkpoints
+
+    def __post_init__(self) -> None:
+        if self.trains not in get_args(Trained):
+            raise unknown("part to train", self.trains, get_args(Trained))
+        counts = ("epochs", "batch", "frames", "save_every", "updates", "drawn", "chunk", "patience", "validation")
+        check_bounds(self, **dict.fromkeys(counts, (1, 1e9)), decoder_width=(1, 65_536), decoder_frames=(1, 1e9))
+        check_bounds(self, skip=(0, 1e9))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run. `data` names dataset folders; several are trained on together."""
+
+    name: str
+    data: tuple[str, ...]
+    model: Model
+    loss: RolloutLoss | OneStepLoss
+    train: Train
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    init: str | None = None  # a finished run whose weights to start from, with a fresh optimiser
+    seed: int = 0
+    split_seed: int = SPLIT_SEED  # not the training seed, so that trainings share their validation episodes
+
+    def __post_init__(self) -> None:
+        if not self.data or not all(self.data):
+            raise InputError(f"{self.name}: a run needs at least one dataset, got {list(self.data)}")
+        check_bounds(self, seed=(-1e18, 1e18), split_seed=(-1e18, 1e18))  # from below they are checked here
+        if self.seed < 0 or self.split_seed < 0:
+            raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
+        window = self.history + self.loss.steps
+        if self.train.skip and (self.loss.windows == "clip" or self.train.frames < self.train.skip + window):
+            raise InputError(
+                f"{self.name}: after {self.train.skip} skipped frames a window of {window} must fit into a stretch of "
+                f"{self.train.frames}, with dense windows"
+            )
+        if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
+            least = "exactly" if self.loss.windows == "clip" else "at least"
+            raise InputError(
+                f"{self.name}: a stretch needs {least} {window} frames "
+                f"(history {self.history} and {self.loss.steps} predicted), got {self.train.frames}"
+            )
+
+    @property
+    def history(self) -> int:
+        """H, the frames a prediction sees."""
+        return self.model.history
