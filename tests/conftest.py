@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.datasets import small
 
 from sgjepa.core import threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
 from sgjepa.envs.benchmarks import PACKAGES, Blocks, installed
 from sgjepa.envs.render import opengl
 from sgjepa.envs.world3d import Spatial
-from sgjepa.recipes.datasets import dataset
 
 threads.without_amx()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would all it starts
@@ -30,13 +28,6 @@ LONG = ("test_demo", "test_cli", "test_train", "test_report", "test_several_worl
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes come first, so that no process is left alone with one at the end."""
     items.sort(key=lambda item: item.path.stem not in LONG)
-
-
-def small(world: str = "square", **changes: object) -> DatasetConfig:
-    """The mini recipe with few episodes of small pictures: two chunks of train, two of test."""
-    base = dataset(world, "mini")
-    train, test = replace(base.train, episodes=30), replace(base.test, episodes=50)
-    return replace(base, train=train, test=test, **{"image_size": 32, **changes})
 
 
 @pytest.fixture(scope="session")

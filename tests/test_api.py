@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import small
+from fixtures.datasets import small
 from torch import Tensor, nn
 
 import sgjepa

@@ -1,0 +1,540 @@
+"""What lies on disk: checked before it is used, written by one process at a time, and not lost when a command is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fixtures.damage import World, build, commands, copy, recipe_of
+from fixtures.datasets import small
+from fixtures.runs import same
+from safetensors.torch import load_file, save_file
+
+from sgjepa import cli
+from sgjepa.cli import faults
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.artifact import RunRecord
+from sgjepa.core.errors import InputError
+from sgjepa.data import memmap
+from sgjepa.data.collect import collect
+from sgjepa.data.config import DatasetConfig
+from sgjepa.data.manifest import read_manifest
+from sgjepa.data.store import open_dataset
+from sgjepa.evaluation.probes import ProbeConfig, fit_probe
+from sgjepa.evaluation.records import read_evaluation
+from sgjepa.models.dino import DinoConfig
+from sgjepa.results.counterfactual import counterfactuals
+from sgjepa.results.gather import gather
+from sgjepa.results.load import load_evaluations
+from sgjepa.training import checkpoint, losses
+from sgjepa.training.config import Run
+from sgjepa.training.loop import train
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return build(tmp_path_factory.mktemp("faults") / "world")
+
+
+@pytest.fixture
+def world(built: World, tmp_path: Path) -> World:
+    return copy(built, tmp_path / "world")
+
+
+def edit(path: Path, change: Change, sealed: bool = False) -> None:
+    """Change a record as an editor would, or (sealed) as code of ours would."""
+    found = json.loads(path.read_text())
+    change(found)
+    if sealed:
+        artifact.write_json(path, found)
+    else:
+        path.write_text(json.dumps(found))
+
+
+# --- seals and digests ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["run/run.json", "run/predict/*/predict.json", "square/manifest.json"])
+def test_one_changed_number_breaks_the_seal(world: World, name: str) -> None:
+    (path,) = world.root.glob(name)
+    edit(path, lambda found: found["provenance"].update(made="yesterday"))
+    read = {"run.json": run_folder.about, "predict.json": read_evaluation, "manifest.json": read_manifest}[path.name]
+    with pytest.raises(InputError, match=r"was edited: its seal does not fit its content; ") as caught:
+        read(path.parent)  # type: ignore[operator]
+    assert str(path) in str(caught.value)
+
+
+def test_white_space_and_the_order_of_keys_are_free(world: World) -> None:
+    path = world.run / "run.json"
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(found.items())), indent=7))
+    assert run_folder.about(world.run).data == found["data"]
+
+
+def test_what_earlier_versions_wrote_opens_without_seals_and_digests(world: World) -> None:
+    def older(found: dict[str, Any]) -> None:
+        found.pop("seal", None)
+        found.pop("files", None)
+        found.pop("type", None)
+
+    for path in [*world.root.rglob("run.json"), *world.root.rglob("state.json"), *world.run.glob("*/*/[!.]*.json")]:
+        edit(path, older)
+    edit(world.data / "manifest.json", lambda found: found.pop("seal"))
+    for path in world.run.glob("latents/*.npy"):
+        np.save(path, np.array(np.load(path)))
+    assert cli.main(world.evaluate("--counterfactual")) == 0
+    with commands(recipe_of(world)):
+        assert cli.main(world.command(world.halted / "checkpoints")) == 0
+
+
+@pytest.mark.parametrize("name", ["run/model.safetensors", "run/probes/*/probe.safetensors"])
+def test_weights_that_are_not_finite_are_refused_also_without_a_digest(world: World, name: str) -> None:
+    (path,) = world.root.glob(name)
+    tensors = load_file(path)
+    next(value for value in tensors.values() if value.is_floating_point()).view(-1)[0] = torch.nan
+    save_file(tensors, path)
+    for record in [world.run / "run.json", *world.run.glob("probes/*/probe.json")]:
+        edit(record, lambda found: found.update(files={}), sealed=True)
+    if "model" in name:
+        with pytest.raises(InputError, match=rf"{path} is damaged: .* holds a number that is not finite; delete"):
+            checkpoint.load_run(world.run)
+    else:
+        data = open_dataset(world.data)
+        with pytest.raises(InputError, match=rf"{path} is damaged: .* holds a number that is not finite; delete"):
+            fit_probe(world.run, data, ProbeConfig(kind="linear", window=10))
+
+
+def test_a_cache_without_its_digest_still_has_finite_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "latents.npy"
+    np.save(path, np.array([[1.0, np.inf]], np.float32))
+    with pytest.raises(InputError, match="is damaged: it is not what was written; delete that file"):
+        memmap.memory_map(path, (1, 2), np.float32, lambda _: None)
+    np.save(path, np.array([[1.0, 2.0]], np.float32))
+    assert memmap.memory_map(path, (1, 2), np.float32, lambda _: None)[0, 1] == 2.0
+
+
+def test_every_bit_of_a_small_cache_is_checked(tmp_path: Path) -> None:
+    path, shape = tmp_path / "frames.npy", (2, 3)
+
+    def fill(array: np.ndarray) -> None:
+        array[:] = 7
+
+    memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
+    assert (np.load(path) == 7).all(), "NumPy reads it as any other array"
+    content = path.read_bytes()
+    for place in range(0, len(content), 5):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        with pytest.raises(InputError, match="delete that file"):
+            memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
+    for size in range(0, len(content), 11):
+        path.write_bytes(content[:size])
+        if size != len(content) - memmap._TAIL:  # that is a whole array of an earlier version
+            with pytest.raises(InputError, match="delete that file"):
+                memmap.memory_map(path, shape, np.uint8, fill, sampled=True)
+
+
+def test_a_large_cache_of_frames_is_checked_at_both_ends_and_between() -> None:
+    size = 40 * 2**30
+    starts = list(memmap._starts(size, sampled=True))
+    assert starts[0] == 0
+    assert starts[-1] == size - memmap._BLOCK
+    assert len(starts) == memmap._SAMPLED
+    assert len(list(memmap._starts(size, sampled=False))) == size // memmap._BLOCK
+
+
+def test_a_file_is_read_once_per_process_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    written, asked = {"file": artifact.file_digest(path)}, []
+    real = artifact.file_digest
+    monkeypatch.setattr(artifact, "digest", lambda path: asked.append(path) or real(path))
+    for _ in range(3):
+        artifact.verify(path, written, "make it again")
+    assert len(asked) == 1
+    path.write_bytes(b"kontent")
+    later = path.stat().st_mtime_ns + 10**9  # clocks of files may tick slowly
+    os.utime(path, ns=(later, later))
+    with pytest.raises(InputError, match="file is damaged: it is not what was written; make it again"):
+        artifact.verify(path, written, "make it again")
+
+
+# --- datasets ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update(world="house"), "config.world = house, but the data beside it has square"),
+        (lambda c: c.update(image_size=64), "config.image_size = 64, but the data beside it has 16"),
+        (lambda c: c.update(codec="jpeg"), "config.codec = jpeg, but the data beside it has lz4"),
+        (lambda c: c.update(seed=3), "config.seed = 3, but the data beside it has 0"),
+        (
+            lambda c: c.update(env={"contact": "reference"}),
+            r"config.env = .*reference.*, but the data beside it has .*elastic",
+        ),
+        (lambda c: c["train"].update(episodes=21), "config.train.episodes = 21, but the data beside it has 20"),
+        (lambda c: c["train"]["laws"].clear(), "parts.train.laws = "),
+        (lambda c: c["train"]["laws"]["gravity"].update(mean=40.0), "config.train.laws.gravity = "),
+        (lambda c: c["test"]["laws"]["gravity"].update(values=[1.0, 2.0]), "config.test.laws.gravity = "),
+    ],
+)
+def test_a_manifest_cannot_tell_another_story_than_the_data(world: World, change: Change, words: str) -> None:
+    """Also with a seal that fits: a careless tool of ours could have written it."""
+    edit(world.data / "manifest.json", lambda found: change(found["config"]), sealed=True)
+    with pytest.raises(InputError, match=rf"manifest.json was edited: {words}"):
+        open_dataset(world.data)
+
+
+@pytest.mark.parametrize("called", ["absolute", "relative", "by name"])
+def test_a_swapped_dataset_is_noticed_whatever_it_was_called(world: World, called: str, tmp_path: Path) -> None:
+    name = {"absolute": str(world.data), "relative": "../world/square", "by name": "square"}[called]
+    run = replace(recipe_of(world), data=(name,))
+    folder = train(run, tmp_path / "other", world.root)
+    assert not cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"])
+    moved = world.data.rename(world.root / "renamed")
+    assert not cli.main(["probe", str(folder), "--dataset", str(moved), "--probe", "linear"]), "the same under another name"
+    base = small(image_size=16, seed=5)
+    collect(replace(base, train=replace(base.train, episodes=20)), world.data, workers=1)
+    with pytest.raises(InputError, match="was trained on another dataset"):
+        train(run, folder, world.root)
+    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == faults.INPUT
+
+
+# --- records and bounds --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda r: r.pop("data"), "RunRecord lacks the field data"),
+        (lambda r: r.update(colour=1), "RunRecord has no field colour"),
+        (lambda r: r.update(worlds="square"), "RunRecord.worlds should be a list, got 'square'"),
+        (lambda r: r.update(data={"square": 3}), "RunRecord.data.square should be a value of type str"),
+        (lambda r: r["provenance"].pop("command"), "provenance lacks command"),
+        (lambda r: r["config"].update(data=[]), "a run needs at least one dataset"),
+        (lambda r: r["config"]["model"]["encoder"].update(depth=10_000_000), "ViT.depth must be at most 1000, got 10000000"),
+        (lambda r: r["config"]["model"]["predictor"].update(width=-4), "GRU.width must be at least 1, got -4"),
+        (lambda r: r["config"]["model"].update(history=10**400), "JEPAConfig.history must be at most 10000"),
+        (lambda r: r["config"]["train"].update(batch=0), "Train.batch must be at least 1, got 0"),
+        (lambda r: r["config"]["optim"].update(lr=float("nan")), "OptimConfig.lr must be a finite number"),
+        (lambda r: r["config"]["loss"].update(discount=10**400), "Run.loss.discount should be a number"),
+    ],
+)
+def test_a_run_that_cannot_be_is_one_line_that_names_file_and_key(world: World, change: Change, words: str) -> None:
+    edit(world.run / "run.json", change, sealed=True)
+    with pytest.raises(InputError, match=words) as caught:
+        checkpoint.load_run(world.run)
+    assert str(world.run / "run.json") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"null", b"\xff\xfe{}", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"]
+)
+def test_what_is_no_json_object_is_one_line(world: World, content: bytes) -> None:
+    (world.run / "run.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"run\.json (cannot be read as JSON|was edited)") as caught:
+        checkpoint.load_run(world.run)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s.update(step=-1), "State.step must be at least 0"),
+        (lambda s: s.update(step=5), "it says step 5"),
+        (lambda s: s.update(best="low"), "State.best got 'low'"),
+        (lambda s: s.update(files={"learner.safetensors": "0"}), "learner.safetensors is damaged"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_names_the_one_to_delete(world: World, change: Change, words: str) -> None:
+    newest = checkpoint.newest(world.halted)
+    assert newest is not None
+    edit(newest / "state.json", change, sealed=True)
+    with pytest.raises(InputError, match=rf"{words}.*; delete {newest} to use the one before"):
+        train(recipe_of(world), world.halted, world.root)
+    shutil.rmtree(newest)
+    train(recipe_of(world), world.halted, world.root)  # the one before is whole
+
+
+def test_an_absurd_dataset_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Part.episodes must be at most 1e\+08, got 1000000000000"):
+        replace(small().train, episodes=10**12)
+    with pytest.raises(InputError, match=r"DatasetConfig.image_size must be at least 1, got -3"):
+        config.from_dict(DatasetConfig, {**config.to_dict(small()), "image_size": -3})
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("episodes.parquet", lambda run: load_evaluations(run)),
+        ("states.parquet", lambda run: load_evaluations(run)[0].states()),
+        ("strips.npz", lambda run: load_evaluations(run)[0].checked("strips.npz")),
+        ("counterfactual.parquet", lambda run: counterfactuals(gather([run]))),
+    ],
+)
+def test_a_report_believes_no_damaged_table(world: World, name: str, read: Callable[[Path], object]) -> None:
+    (path,) = world.run.glob(f"*/*/{name}")
+    read(world.run)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        InputError, match=rf"{name} is damaged: .*; delete {path.parent} and run: sgjepa predict {world.run}"
+    ):
+        read(world.run)
+
+
+def test_an_evaluation_lacks_no_column(world: World) -> None:
+    from sgjepa.core.tables import read_table, write_table
+
+    (path,) = world.run.glob("predict/*/episodes.parquet")
+    table = read_table(path)
+    write_table(path, {name: column for name, column in table.items() if name != "law.gravity"})
+    edit(path.with_name("predict.json"), lambda found: found.update(files={}), sealed=True)
+    with pytest.raises(InputError, match=r"lacks the column law.gravity; delete .* and run: sgjepa predict"):
+        load_evaluations(world.run)
+
+
+# --- one writer ----------------------------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from sgjepa.core import lock
+with lock.alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_writer_is_told_who_the_first_is_and_a_dead_one_is_forgotten(world: World) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(world.halted)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        before = artifact.digests(world.root)
+        words = rf"halted is in use by process {holder.pid} on .*; wait for it or stop it"
+        with pytest.raises(InputError, match=words):
+            train(recipe_of(world), world.halted, world.root)
+        assert artifact.digests(world.root) == before
+    finally:
+        holder.kill()
+        holder.wait()
+    assert (world.halted / artifact.LOCK).exists(), "what a kill leaves"
+    train(recipe_of(world), world.halted, world.root)
+    assert not (world.halted / artifact.LOCK).exists()
+
+
+def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(world.run)], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            assert cli.main(world.evaluate()) == 0, "what is done already needs no lock"
+            assert cli.main(world.evaluate("--context", "30")) == faults.INPUT
+            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == faults.INPUT
+        finally:
+            holder.kill()
+
+
+def test_a_lock_leaves_no_folder_behind_and_may_be_held_twice_by_its_process(tmp_path: Path) -> None:
+    with artifact.locked(tmp_path / "a" / "b"), artifact.locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b" / artifact.LOCK).read_text().startswith(f"process {os.getpid()} on ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_killed_writers_left_is_cleared_and_what_others_write_is_not(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    mine = artifact.temporary(tmp_path / "train.latents.npy")
+    theirs = mine.name.replace(f".{os.getpid()}.", f".{os.getppid()}.")
+    left = mine.name.replace(f".{os.getpid()}.", f".{dead.pid}.")
+    elsewhere = mine.name.replace(artifact._host(), "another-machine")
+    older = ".train.latents.npy.0123456789ab.tmp"  # an earlier version's
+    for name in (mine.name, theirs, left, elsewhere, older):
+        (tmp_path / name).write_bytes(b"half")
+    memmap.memory_map(tmp_path / "frames.npy", (1,), np.uint8, lambda _: None)
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {mine.name, theirs, elsewhere, older, "frames.npy"}
+    yesterday = time.time() - 2 * 24 * 3600
+    for name in (theirs, elsewhere, older):
+        os.utime(tmp_path / name, (yesterday, yesterday))
+    artifact.sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {mine.name, theirs, "frames.npy"}
+
+
+def test_an_encoding_that_was_killed_leaves_nothing_for_ever(world: World) -> None:
+    """A real kill, in the middle of a cache."""
+    code = (
+        "import sys, time; from pathlib import Path; from sgjepa.data import cache\n"
+        "def fill(array): print('filling', flush=True); time.sleep(600)\n"
+        "cache.memory_map(Path(sys.argv[1]), (1000, 1000), 'u1', fill)"
+    )
+    path = world.run / "latents" / "other.npy"
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+    assert len(list(path.parent.glob(".*.tmp"))) == 1
+    for latents in path.parent.glob("*-train-*.npy"):
+        latents.unlink()
+    assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3", "--probe", "linear"]) == 0
+    assert not list(path.parent.glob(".*.tmp"))
+
+
+# --- stopping ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_stopped_saves_its_last_update_and_ends_in_the_same_weights(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    run = replace(recipe_of(world), train=replace(recipe_of(world).train, save_every=1000))
+    whole = train(run, tmp_path / "whole", world.root)
+    real, calls = losses.compute, []
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), number)
+        return real(*arguments, **keywords)
+
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with monkeypatch.context() as patch:
+        patch.setattr(losses, "compute", interrupted)
+        with commands(run):
+            command = ["train", "square_gru", "--datasets", str(world.root), "--out", str(tmp_path / "stopped")]
+            assert cli.main(command) == 130
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
+    said = f"{tmp_path / 'stopped'}: stopped after step 3 of 6, which is saved; run the same command again to go on"
+    assert capsys.readouterr().err.count(said) == 1
+    newest = checkpoint.newest(tmp_path / "stopped")
+    assert newest is not None
+    assert newest.name == "step-0000003"
+    assert not list((tmp_path / "stopped").rglob(".*")), "no lock, nothing half written"
+    assert same(train(run, tmp_path / "stopped", world.root), whole)
+    steps = [row["step"] for row in run_folder.read(tmp_path / "stopped") if row["split"] == "train"]
+    assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_second_interrupt_is_obeyed_at_once(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the update went on")
+
+    monkeypatch.setattr(losses, "compute", twice)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe_of(world), tmp_path / "stopped", world.root)
+    assert checkpoint.newest(tmp_path / "stopped") is None
+
+
+def test_a_stop_in_the_last_update_finishes_the_run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = checkpoint.save
+
+    def late(folder: Path, modules: Any, optimiser: Any, state: checkpoint.State, about: RunRecord) -> Path:
+        if state.step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(folder, modules, optimiser, state, about)
+
+    monkeypatch.setattr(checkpoint, "save", late)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe_of(world), tmp_path / "late", world.root)
+    checkpoint.load_run(tmp_path / "late")
+
+
+STOPPED = """
+import json, os, signal, sys
+from pathlib import Path
+from sgjepa.core import config
+from sgjepa.training import losses
+from sgjepa.training.loop import train
+from sgjepa.training.config import Run
+real, calls = losses.compute, []
+def compute(*arguments, **keywords):
+    calls.append(1)
+    if len(calls) == 3 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return real(*arguments, **keywords)
+losses.compute = compute
+run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
+train(run, Path(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+def test_processes_of_one_training_stop_together_whichever_is_asked(world: World, tmp_path: Path) -> None:
+    run = replace(recipe_of(world), train=replace(recipe_of(world).train, batch=2, save_every=1000))
+    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(run)))
+    (tmp_path / "go.py").write_text(STOPPED)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launch, *map(str, (tmp_path / "go.py", tmp_path / "run.json", tmp_path / "two", world.root))],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode != 0
+    assert "stopped after step 3 of 9, which is saved" in done.stderr
+    newest = checkpoint.newest(tmp_path / "two")
+    assert newest is not None
+    assert newest.name == "step-0000003"
+
+
+# --- modes and letters ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_written_files_follow_the_umask(world: World, tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        folder = train(recipe_of(world), tmp_path / "run", world.root)
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+    assert modes == {0o666 & ~mask}
+
+
+def test_records_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from sgjepa.core import files\n"
+        "path = Path(sys.argv[1]); files.write_json(path, {'a': '4 ± 0.5 m/s²'})\n"
+        "assert files.read_json(path) == {'a': '4 ± 0.5 m/s²'.encode('utf-8').decode('utf-8')}"
+    )
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    script = tmp_path / "go.py"
+    script.write_text(code, encoding="utf-8")
+    subprocess.run([sys.executable, str(script), str(tmp_path / "f.json")], check=True, env=plain)
+    assert "±".encode() in (tmp_path / "f.json").read_bytes()
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    record = RunRecord({"a": 1}, {"square": "0"}, artifact.provenance(), ("square",), None, {"model.safetensors": "1"})
+    artifact.write_record(tmp_path / "run.json", record)
+    assert artifact.read_record(RunRecord, tmp_path / "run.json", "train again") == record
+
+
+def test_models_of_every_recipe_lie_within_the_bounds() -> None:
+    from sgjepa.recipes.training import recipe, recipes
+
+    for name in recipes():
+        for size in ("mini", "paper"):
+            run = recipe(name, size)
+            assert isinstance(config.from_dict(Run, config.to_dict(run)), Run)
+            assert not isinstance(run.model, DinoConfig) or run.model.depth <= 1000

@@ -1,0 +1,715 @@
+"""The report on real runs, small: the page, its pictures, its tables, and sentences that say what the intervals say."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.runs import RUN
+
+from sgjepa import cli
+from sgjepa.cli.install import browser
+from sgjepa.core import artifact
+from sgjepa.core.errors import InputError
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
+from sgjepa.core.tables import read_table, write_table
+from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.probes import ProbeConfig
+from sgjepa.evaluation.records import LawRecord
+from sgjepa.laws import ClippedNormal
+from sgjepa.models.predictors.transformer import Transformer
+from sgjepa.report import page as page_policy
+from sgjepa.report import words
+from sgjepa.report.content import Finding
+from sgjepa.report.write import report, write_report
+from sgjepa.results.compare import Method, marks, paired, verdict
+from sgjepa.results.counterfactual import area, counterfactuals
+from sgjepa.results.gather import MAIN, gather
+from sgjepa.results.load import Evaluation, load_evaluations
+from sgjepa.results.paper_numbers import published
+from sgjepa.results.training import cost
+from sgjepa.training.loop import train
+from sgjepa.training.losses import OneStepLoss
+
+UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
+BROWSER = browser()
+
+
+@pytest.fixture(scope="session")
+def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals.
+
+    LeWM is validated three times, which makes a curve, SG-JEPA once, which makes none.
+    """
+    folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
+    probe = ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300)
+    short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
+    longer = replace(short.train, epochs=3)
+    one_step = replace(short.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16))
+    recipes = [
+        replace(short, name="square_gru"),
+        replace(short, name="square_gru", seed=1),
+        replace(
+            short,
+            name="square_lewm",
+            model=one_step,
+            loss=OneStepLoss(windows="dense", flatten=True, sigreg=0.05),
+            train=longer,
+        ),
+    ]
+    found = []
+    for recipe in recipes:
+        run = train(recipe, folder / f"{recipe.name}-{recipe.seed}", finished.parent)
+        evaluate(run, data, ForecastConfig(probe=probe))
+        found.append(run)
+    for run in found[:2]:
+        _counterfactual(run)
+    _strips(found[0], data)
+    return found
+
+
+def _counterfactual(run: Path) -> None:
+    """The rows of the real evaluation, as if every wrong gravity doubled the error."""
+    table = read_table(run / "predict" / "square-test" / "episodes.parquet")
+    chosen = (table["source"] == "predicted") & np.isin(table["law.gravity"], (2.0, 4.0, 6.0))
+    parts = []
+    for given in (0.0, 2.0, 4.0, 6.0, 8.0):
+        true = table["law.gravity"][chosen]
+        factor = np.where(true == given, 1.0, 2.0)
+        parts.append((table["episode"][chosen], true, np.full(len(true), given), table["horizon"][chosen], factor))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    nmse = np.tile(table["nmse"][chosen], 5) * columns.pop()
+    names = ("episode", "law.true", "law.given", "horizon")
+    place = run / "counterfactual" / "square-test"
+    place.mkdir(parents=True)
+    write_table(
+        place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
+    )
+    settings = artifact.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
+    artifact.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
+
+
+def _strips(run: Path, data: Dataset) -> None:
+    """True frames of two episodes, above themselves."""
+    episodes, horizon = np.array([0, 49]), np.array([1, 16, 44])
+    frames = data.test.pixels(episodes)[:, 19 + horizon]
+    law = data.test.law[episodes, 0]
+    arrays = {"truth": frames, "decoded": frames, "horizon": horizon, "law": law, "episode": episodes}
+    np.savez(run / "predict" / "square-test" / "strips.npz", **arrays, inside=np.array([False, False]))
+
+
+@pytest.fixture(scope="session")
+def made(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    report(runs, out)
+    return out
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+class Page(HTMLParser):
+    """Everything the tests ask about a page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append(tag)
+        self.attributes += found
+        self.ids += [str(found["id"])] if "id" in found else []
+        self.addresses += [str(found[name]) for name in ("src", "href") if name in found]
+        self.images += [found] if tag == "img" else []
+        if tag not in ("meta", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="session")
+def page(made: Path) -> Page:
+    return Page((made / "index.html").read_text())
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> None:
+    assert not page.open, "a tag was left open"
+    assert len(page.ids) == len(set(page.ids))
+    assert page.images
+    assert all(image.get("alt") for image in page.images)
+    assert all(address.startswith(("data:", "#")) for address in page.addresses)
+    assert {address[1:] for address in page.addresses if address.startswith("#")} <= set(page.ids)
+    text = (made / "index.html").read_text()
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "<script" not in text
+
+
+def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
+    wanted = {"pictures", "numbers", "more", "says", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
+    assert wanted | {"training", "origin"} <= set(page.ids)
+    names = {path.stem for path in (made / "figures").iterdir()}
+    assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
+    assert {"training_rank", "counterfactual_1", "references_2"} <= names
+    for name in names:
+        assert (made / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (made / "figures" / f"{name}.svg").read_bytes()
+    assert len(page.images) == len(names)
+
+
+def test_the_foot_says_where_it_comes_from(page: Page, runs: list[Path]) -> None:
+    about = load_evaluations(runs[0])[0].about
+    assert about.settings.data in page.words
+    for run in runs:
+        assert run.name in page.words
+        assert f"{cost(load_evaluations(run)[0]).seconds:,.0f} s" in page.words
+    assert f"torch {about.provenance['libraries']['torch']}" in page.words
+
+
+def test_strips_are_followed_by_the_command_that_opens_their_run_in_the_viewer(page: Page, runs: list[Path]) -> None:
+    assert f"sgjepa view {runs[0]}" in page.words
+    assert f"sgjepa view {runs[1]}" not in page.words, "it has no strips"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
+def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
+    """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""
+    watching = page_policy.POLICY.replace("default-src", "script-src 'unsafe-inline'; default-src")
+    probe = """<script>addEventListener("load", () => { const images = [...document.images];
+      document.title = "loaded " + images.filter(i => i.complete && i.naturalWidth > 0).length + " of " + images.length
+        + ", requests " + performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length
+        + ", wider than the window " + (document.documentElement.scrollWidth > innerWidth); })</script>"""
+    watched = tmp_path / "watched.html"
+    text = (made / "index.html").read_text().replace(page_policy.POLICY, watching)
+    assert watching in text, "the page forbids scripts, also the one that watches"
+    watched.write_text(text.replace("</head>", probe + "</head>"))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--disable-background-networking", "--no-first-run"]
+    command += ["--enable-logging=stderr", "--window-size=500,900", "--dump-dom", watched.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    count = len(Page((made / "index.html").read_text()).images)
+    title = re.search("<title>(.*)</title>", done.stdout)
+    assert title
+    assert title[1] == f"loaded {count} of {count}, requests 0, wider than the window false"
+    assert "CONSOLE" not in done.stderr
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
+def test_a_script_that_got_into_the_page_would_not_run(made: Path, tmp_path: Path) -> None:
+    spoiled = tmp_path / "spoiled.html"
+    script = '<script>document.title = "taken"</script><img src="data:," onerror="document.title = \'taken\'">'
+    spoiled.write_text((made / "index.html").read_text().replace("<main>", f"<main>{script}"))
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--disable-background-networking", "--no-first-run", "--dump-dom", spoiled.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    assert "<title>Does it stay right when gravity changes? square</title>" in done.stdout
+
+
+# --- texts from files ----------------------------------------------------------------------------------------------
+
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'& $\\frac$ ../../x"
+
+
+def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
+    """The same JSON with markup for every text, but what the places in `keep` hold. Numbers cannot be texts: refused."""
+    if place in keep or place.endswith("type") or not isinstance(value, (dict, list, str)):
+        return value
+    if isinstance(value, dict):
+        return {key: _spoil(one, keep, f"{place}.{key}" if place else key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_spoil(one, keep, place) for one in value]
+    return MARKUP
+
+
+def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
+    """Evaluation, run.json, the table's columns, the folders' names: markup in every field arrives as the text it is."""
+    keep = {"settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
+    name = MARKUP.replace("/", "")
+    spoiled = []
+    for number, run in enumerate(runs):
+        copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
+        about = artifact.read_json(copy / "run.json")
+        config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
+        artifact.write_json(copy / "run.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
+        said = _spoil(artifact.read_json(place / "predict.json"), keep)
+        said["laws"] = {MARKUP: said["laws"]["gravity"]}
+        said["name"] += str(number // 2)  # as before: two seeds of one method, and another
+        said["files"] = {}  # the table is written anew
+        artifact.write_json(place / "predict.json", said)
+        table = read_table(place / "episodes.parquet")
+        write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
+        if (copy / "counterfactual").exists():
+            (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
+            told = copy / "counterfactual" / name / "counterfactual.json"
+            artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+        spoiled.append(copy)
+    study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
+    page_ = write_report(gather(spoiled), tmp_path / "out", MARKUP, study)
+    found = Page(page_.read_text())
+    assert "script" not in found.tags
+    assert set(found.attributes) <= {"src", "alt", "class", "id", "style", "href", "colspan", "aria-label", "lang"} | {
+        "charset",
+        "content",
+        "http-equiv",
+        "name",
+        "rel",
+    }
+    assert all(address.startswith(("data:", "#")) for address in found.addresses)
+    assert found.words.count("<script>alert(1)</script>") > 20
+    assert {"counterfactual", "pictures", "law", "finding"} <= set(found.ids)
+    assert not found.open
+    for picture in (tmp_path / "out" / "figures").glob("*.svg"):
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(picture).iter()}
+        assert not tags & {"script", "img", "foreignObject", "a"}, picture
+    assert {p.name for p in tmp_path.iterdir()} == {"out", *(copy.name for copy in spoiled)}, "a name led elsewhere"
+
+
+# --- the numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_the_tables_in_the_page_are_the_csv_and_agree_with_plain_means(made: Path, runs: list[Path]) -> None:
+    text = (made / "index.html").read_text()
+    seeds = [read_table(run / "predict" / "square-test" / "episodes.parquet") for run in runs[:2]]
+    checked = 0
+    for row in read_csv(made / "tables" / "errors.csv"):
+        mean = float(row["mean"])
+        shown = words.table_number(mean, row["metric"])
+        assert f">{shown}<" in text
+        if row["method"] == "SG-JEPA (GRU)":
+            values = []
+            for table in seeds:  # row by row, the plain way
+                for i in range(len(table["nmse"])):
+                    inside = 3.0 <= table["law.gravity"][i] <= 5.0
+                    wanted = {"all": True, "in": inside, "out": not inside}[row["region"]]
+                    if table["source"][i] == "predicted" and table["horizon"][i] == int(row["horizon"]) and wanted:
+                        values.append(table[row["metric"]][i])
+            assert mean == pytest.approx(sum(values) / len(values))
+            assert int(row["episodes"]) * 2 == len(values)
+            assert float(row["low"]) <= mean <= float(row["high"])
+            checked += 1
+            if checked == 4:
+                break
+    assert checked == 4
+
+
+def test_the_papers_numbers_stand_beside_ours_and_are_called_so(made: Path, page: Page) -> None:
+    rows_ = [row for row in read_csv(made / "tables" / "errors.csv") if row["kind"] == "paper"]
+    found = {(row["method"], row["metric"], row["horizon"]): float(row["mean"]) for row in rows_}
+    assert found["paper: SG-JEPA (GRU)", "position_l2", "44"] == 1.034
+    assert found["paper: LeWM", "velocity_l2", "16"] == 1.545
+    assert {row["region"] for row in rows_} == {"all"}, "the paper averages over all gravities"
+    assert "at paper size" in page.words
+    assert published("house") is None
+    triangle = published("right_triangle")
+    assert triangle
+    assert triangle.values["rotation_turns"]["DINO-WM"][44] == 0.875
+
+
+def test_a_wrong_law_that_doubles_the_error_is_found(made: Path, page: Page) -> None:
+    assert "SG-JEPA (GRU): at true g = 2, g = 4 and g = 6 every other value makes the error larger." in page.words
+    for row in read_csv(made / "tables" / "counterfactual.csv"):
+        if row["law.true"] == row["law.given"]:
+            assert float(row["rise"]) == 0
+        else:
+            assert row["verdict"] == "worse"
+
+
+def test_area_is_the_papers_trapezoid() -> None:
+    horizons = np.array([1, 3, 5, 9, 20, 32, 44], float)
+    nmse = np.random.default_rng(0).random((1, 7))
+    plain = sum((horizons[i + 1] - horizons[i]) / 2 * (nmse[0, i] + nmse[0, i + 1]) for i in range(6)) / 43
+    assert area(nmse, horizons)[0] == pytest.approx(plain)
+
+
+# --- the words -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [
+        (Interval(-0.41, -0.52, -0.30, 500), "A is closer to the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
+        (Interval(0.41, 0.30, 0.52, 500), "A is further from the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
+        (
+            Interval(-0.05, -0.20, 0.10, 500),
+            f"{UNDECIDED.format('500 episodes')} −0.05 m, 95 % interval −0.20 to 0.10",
+        ),
+        (
+            Interval(0.0, 0.0, 0.0, 1),
+            f"{UNDECIDED.format('1 episode')} 0.000 m, 95 % interval 0.000 to 0.000",
+        ),
+    ],
+)
+def test_a_sentence_says_what_the_interval_says(difference: Interval, said: str) -> None:
+    assert words.compare("A", "B", difference) == said
+
+
+def test_an_end_of_an_interval_does_not_read_as_zero_unless_it_is() -> None:
+    assert "95 % interval 0.003 to 1.200" in words.compare("A", "B", Interval(0.6, 0.003, 1.2, 9))
+
+
+def synthetic(label: str, errors: list[np.ndarray]) -> Method:
+    """A method with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
+    seeds = []
+    for values in errors:
+        n = len(values)
+        table = {
+            "source": np.full(n, "predicted", object),
+            "episode": np.arange(n),
+            "horizon": np.ones(n, int),
+            "law.gravity": np.full(n, 4.0),
+            "position_l2": values,
+        }
+        about = SimpleNamespace(laws={"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})
+        seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
+    return Method(label, tuple(seeds))
+
+
+def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
+    good, same = synthetic("good", [1 + noise[0]]), synthetic("same", [1.001 + noise[1]])
+    middle, bad = synthetic("middle", [2 + noise[2]]), synthetic("bad", [3 + noise[3]])
+    assert marks([bad, good, middle], "position_l2", 1) == ["", "best", "second"]
+    assert marks([same, bad, good, middle], "position_l2", 1) == ["best", "", "best", "second"]
+    assert marks([good], "position_l2", 1) == [""], "alone, nothing is best"
+
+
+def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
+    hard = np.random.default_rng(0).uniform(0, 5, 300)  # episodes differ much more than methods do
+    one, other = hard, hard + 0.1
+    a, b = bootstrap(one[:, None])[0], bootstrap(other[:, None])[0]
+    assert a.high > b.low
+    assert verdict(bootstrap_difference(one[:, None], other[:, None])[0]) == "better"
+
+
+def test_a_second_training_that_went_otherwise_widens_a_comparison() -> None:
+    """One seed against two that disagree: averaging the two first would claim too much."""
+    one = np.full((1, 100, 1), 1.0)
+    two = np.stack([np.full((100, 1), 0.8), np.full((100, 1), 2.0)])
+    assert verdict(bootstrap_difference(one, two)[0]) == "undecided"
+
+
+def thrice(runs: list[Path], place: Path) -> list[Path]:
+    """Three trainings of each method: the real ones, and copies that say they had another seed."""
+    found = []
+    for run, seeds in ((runs[0], (0, 2)), (runs[1], (1,)), (runs[2], (0, 1, 2))):
+        for seed in seeds:
+            copy = Path(shutil.copytree(run, place / f"{run.name}-{seed}"))
+            about = artifact.read_json(copy / "run.json")
+            about["config"] |= {"seed": seed}
+            artifact.write_json(copy / "run.json", about)
+            settings = copy / "predict" / "square-test" / "predict.json"
+            artifact.write_json(settings, artifact.read_json(settings) | {"seed": seed, "run": copy.name})
+            found.append(copy)
+    return found
+
+
+def test_two_methods_that_differ_are_said_to(runs: list[Path], tmp_path: Path) -> None:
+    results = gather(thrice(runs, tmp_path))
+    assert results.baseline.label == "LeWM"
+    said = {"better": "closer to the truth than LeWM by", "worse": "further from the truth than LeWM by"}
+    for method in results.others:
+        sentences = words.against_baseline(results, method)
+        assert len(sentences) == len(results.regions) > 0
+        for region, sentence in zip(results.regions, sentences, strict=True):
+            found = verdict(paired(method, results.baseline, MAIN, [results.last], region)[results.last])
+            assert said.get(found, "nor worse: the difference is") in sentence
+    assert "LeWM was trained once only" in " ".join(words.cautions(gather(runs)))
+
+
+def test_one_training_shows_numbers_and_no_verdict(runs: list[Path], tmp_path: Path) -> None:
+    page_ = report([runs[0], runs[2]], tmp_path / "out")
+    text = page_.read_text()
+    style = re.compile("<style>.*</style>", re.DOTALL)
+    shown = Page(style.sub("", text)).words.replace("lower is better", "")
+    assert "One training of each method: no verdict, which needs 3." in shown
+    assert "95 % interval" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert 'class="chip' not in text
+    assert 'class="best"' not in text
+    for word in ("better", "worse", "closer to the truth", "further from the truth", "Bold"):
+        assert word not in shown, word
+    assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} == {""}
+
+
+def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path], tmp_path: Path) -> None:
+    page_ = report(thrice(runs, tmp_path), tmp_path / "out")
+    text = page_.read_text()
+    assert "no verdict" not in text
+    assert 'class="chip' in text
+    assert 'class="best"' in text
+    assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} >= {"undecided"}
+
+
+def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
+    error = gather(runs).methods[0].at(MAIN, [44], region="out")[44]
+    said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
+    assert (made / "answer.txt").read_text().startswith(said)
+    heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
+    assert page.words.replace("\N{NO-BREAK SPACE}", " ").split(heading)[1].startswith(said)
+
+
+def test_pictures_and_one_table_come_first_and_everything_else_is_folded(made: Path) -> None:
+    text = (made / "index.html").read_text()
+    places = [text.index(f'id="{name}"') for name in ("pictures", "numbers", "more", "says", "tables")]
+    assert places == sorted(places)
+    assert "<details" not in text[: places[2]]
+    assert "<img" in text[places[0] : places[1]]
+    assert text.count("<details ") == text.count("<summary><h3>") == 8
+
+
+def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
+    """Other settings under the same folder name: another method, with a label and a cost of its own."""
+    copies = []
+    for name, steps in (("one", 3), ("two", 4)):
+        copy = Path(shutil.copytree(runs[0], tmp_path / name / "run"))
+        about = artifact.read_json(copy / "run.json")
+        about["config"]["loss"]["steps"] = steps
+        artifact.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
+        copies.append(copy)
+    labels = [method.label for method in gather(copies).methods]
+    assert len(set(labels)) == 2
+    assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
+    assert report(copies, tmp_path / "out").is_file()
+
+
+def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path], tmp_path: Path) -> None:
+    copies = []
+    for number, init in enumerate(("runs/old-seed0", "runs/old-seed1", None)):
+        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
+        about = artifact.read_json(copy / "run.json")
+        about["config"] |= {"init": init, "seed": number}
+        artifact.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
+        copies.append(copy)
+    assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
+
+
+def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    copies = []
+    for number, legs in enumerate(
+        ([], [{"step": 30, "epochs": 1, "updates": 30}], [{"step": 30, "epochs": 1, "updates": 30}])
+    ):
+        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
+        about = artifact.read_json(copy / "run.json") | {"continued": legs}
+        about["config"] |= {"seed": number}
+        artifact.write_json(copy / "run.json", about)
+        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
+        copies.append(copy)
+    once, longer = gather(copies).methods
+    assert [len(method.seeds) for method in (once, longer)] == [1, 2]
+    assert longer.label == f"{once.label}, continued after 30 updates"
+
+
+def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
+    assert len(counterfactuals(gather([copy]))) == 1
+    place = copy / "counterfactual" / "square-test" / "counterfactual.json"
+    about = artifact.read_json(place)
+    about["settings"]["model"] = "0" * 64
+    artifact.write_json(place, about)
+    assert counterfactuals(gather([copy])) == []
+
+
+def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
+    """The test split has 50 episodes, 10 of them in distribution, 2 for each gravity."""
+    assert page.words.count("That rests on 2 episodes for each value, too few to be certain.") == 1
+    assert "Some values have fewer than 10 episodes: their bands cover less often" in page.words
+    assert "true one; 2 episodes each, 2 seeds. † From fewer than 10 episodes" in page.words
+    assert "Errors in distribution (g from 3 to 5, 10 episodes); lower is better. †" not in page.words
+
+
+def test_a_region_with_few_episodes_is_cautioned_about(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = gather(runs)
+    said = "In distribution (g from 3 to 5, 9 episodes), intervals cover the truth less often than 95 %"
+    assert said not in " ".join(words.cautions(results))
+    monkeypatch.setattr(type(results), "episodes", lambda _, region: 9 if region == "in" else 40)
+    assert said in " ".join(words.cautions(results))
+
+
+def test_an_interval_from_five_episodes_does_cover_less_often_than_it_says() -> None:
+    columns = np.random.default_rng(0).normal(size=(5, 500))  # 500 experiments of 5 episodes with mean 0
+    assert np.mean([one.low <= 0 <= one.high for one in bootstrap(columns, resamples=1000)]) < 0.9
+
+
+def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
+    assert "Measured fewer than 3 times, and not drawn: prediction term: rollout of SG-JEPA (GRU)" in page.words
+    assert not (made / "figures" / "training_rollout.svg").exists()
+    assert (made / "figures" / "training_one_step.svg").is_file()
+
+
+# --- which evaluation ----------------------------------------------------------------------------------------------
+
+
+def _another(run: Path, differs: str) -> None:
+    """A second evaluation of the run, with settings that are not the usual ones."""
+    place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
+    about = artifact.read_json(place / "predict.json")
+    artifact.write_json(place / "predict.json", about | {"differs": differs})
+
+
+def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
+    for copy in copies:
+        _another(copy, "linear4")
+        _another(copy, "context30")
+    assert {one.folder.name for m in gather(copies).methods for one in m.seeds} == {"square-test"}
+    asked = gather(copies, data="square-test-linear4")
+    assert {one.folder.name for m in asked.methods for one in m.seeds} == {"square-test-linear4"}
+    assert counterfactuals(gather(copies))
+    assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
+    shutil.rmtree(copies[0] / "predict" / "square-test")
+    said = fails(capsys, *copies, "--out", tmp_path / "out")
+    assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
+    shutil.rmtree(copies[1] / "predict" / "square-test-context30")
+    assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+
+
+def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
+    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
+    for copy in copies:
+        _another(copy, "linear4")
+        (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
+    assert gather(copies).baseline.first.folder.name == "square-test"
+    (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
+    assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
+    with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
+        gather(copies)  # whether it is the usual one cannot be known
+
+
+# --- what is there already -----------------------------------------------------------------------------------------
+
+
+def test_a_report_over_somebody_elses_files_is_refused(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = [tmp_path / name for name in ("index.html", "figures/mine.svg", "tables/mine.csv")]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sgjepa.report.write.gather", lambda *_: pytest.fail("it read the runs first"))
+    assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
+    assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
+    assert "was made by `sgjepa predict`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
+
+
+def test_a_second_report_replaces_the_first_whole_or_not_at_all(
+    made: Path, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "report"))
+    (out / "notes.txt").write_text("mine")
+    before = artifact.digests(out)
+    for stage in ("page", "to_csv"):
+        with monkeypatch.context() as patched:
+            # they take seconds, and nothing here asks for them
+            patched.setattr("sgjepa.report.write._pictures", lambda *_: defaultdict(list))
+            patched.setattr(f"sgjepa.report.write.{stage}", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                report(runs[2:], out)
+    assert artifact.digests(out) == before
+    report(runs[2:], out)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not list((out / "figures").glob("relative_*")), "one method alone has no such figure"
+    assert (out / "figures" / "position_l2_by_gravity.svg").is_file()
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 3) -> str:
+    assert cli.main(["report", *map(str, arguments)]) == code
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_what_cannot_be_reported_is_one_line(
+    capsys: pytest.CaptureFixture[str], runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", tmp_path / "out"]
+    assert "a report of nothing" in fails(capsys, *out)
+    assert "nowhere is not a run" in fails(capsys, "nowhere", *out)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "empty is not a run" in fails(capsys, empty, *out)
+    shutil.copy(runs[0] / "run.json", empty)
+    assert f"has not been evaluated; run: sgjepa predict {empty}" in fails(capsys, empty, *out)
+    said = fails(capsys, *runs, "--baseline", "LeVM", *out)
+    assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
+    assert "is given twice" in fails(capsys, runs[0], runs[0], *out)
+    assert "was not evaluated on 'house-test' but on square-test" in fails(capsys, runs[0], "--data", "house-test", *out)
+
+    other = shutil.copytree(runs[2], tmp_path / "other")
+    (other / "predict" / "square-test").rename(other / "predict" / "house-test")
+    assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
+    (other / "predict" / "house-test").rename(other / "predict" / "square-test")
+    settings = other / "predict" / "square-test" / "predict.json"
+    about = artifact.read_json(settings)
+    about["settings"]["data"] = "0123456789ab"
+    artifact.write_json(settings, about)
+    assert "are of different datasets or horizons" in fails(capsys, runs[0], other, *out)
+    assert not (tmp_path / "out").exists(), "a refused report left something behind"
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'sgjepa[report]'" in fails(capsys, *runs, *out, code=4), "the machine lacks something"
+
+
+def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Path], tmp_path: Path) -> None:
+    ball = shutil.copytree(runs[2], tmp_path / "ball")
+    place = ball / "predict" / "square-test"
+    table = read_table(place / "episodes.parquet")
+    write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
+    artifact.write_json(place / "predict.json", artifact.read_json(place / "predict.json") | {"files": {}})
+    text = report([ball], tmp_path / "out").read_text()
+    assert "rotation" not in Page(text).words
+    assert 'id="relative"' not in text
+    assert "stays where it was last seen" in Page(text).words
+
+
+def test_a_report_reads_without_torch_and_simulator(runs: list[Path]) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.modules['mujoco'] = None\n"  # importing either would fail
+        "from pathlib import Path; from sgjepa.report.write import gather\n"
+        "gather([Path(p) for p in sys.argv[1:]])"
+    )
+    subprocess.run([sys.executable, "-c", code, *map(str, runs)], check=True)
