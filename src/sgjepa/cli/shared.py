@@ -257,7 +257,7 @@ def need_seeds(options: Namespace) -> None:
 
 def say_verdict(folder: Path) -> None:
     """The report's own sentences, on the terminal."""
-    from sgjepa.report.write import ANSWER
+    from sgjepa.report.page import ANSWER
 
     for line in (folder / ANSWER).read_text(encoding="utf-8").splitlines():
         print(f"   {line}")
