@@ -57,12 +57,12 @@ class Chosen:
     dropout: float
 
 
-# `sgjepa study tuning` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
+# `sgjepa study hyperparameters` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
 CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
     "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
 }
-# arms alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
+# arms alone in the picture: `sgjepa study hyperparameters_reacher`, at mini size, the only one for a CPU that they have
 _ARMS = {"reacher", "cube"}
 CHOSEN_FOR_ARMS = {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}
 
