@@ -397,7 +397,7 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
 
 
 def register_policy(name: str, policy: Callable[[World], Policy]) -> Callable[[World], Policy]:
-    """Add a policy that needs no training; `simulate` and `sgjepa control` then know it by name.
+    """Add a policy that needs no training; `simulate` and `sgjepa evaluate-policy` then know it by name.
 
     name: what it is called.
     policy: a function of the world's description that returns an object with `reset` and `act`, as

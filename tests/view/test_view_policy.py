@@ -1,4 +1,4 @@
-"""The viewer with a policy: the closed loop as `sgjepa control` has it, streamed to a page that never waits."""
+"""The viewer with a policy: the closed loop as `sgjepa evaluate-policy` has it, streamed to a page that never waits."""
 
 from __future__ import annotations
 

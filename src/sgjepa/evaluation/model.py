@@ -276,7 +276,9 @@ class Model:
 
     def _needs_probe(self) -> Fitted:
         if self.probe is None:
-            raise InputError(f"{self.name} has no probe yet: `sgjepa probe {self.folder}` fits one; then load it again")
+            raise InputError(
+                f"{self.name} has no probe yet: `sgjepa evaluate --probe-only {self.folder}` fits one; then load it again"
+            )
         return self.probe
 
     def __repr__(self) -> str:

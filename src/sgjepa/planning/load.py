@@ -41,7 +41,7 @@ def usual(world: World) -> PlannerConfig:
     if not (world.goal or world.meets):
         raise InputError(
             f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together; "
-            "train a policy for it instead: `sgjepa policy RUN`"
+            "train a policy for it instead: `sgjepa train-policy RUN`"
         )
     return TO_GOALS if world.goal else TO_MEET
 
@@ -90,7 +90,7 @@ def planned(
     planner: Planner
     if world.goal:
         if cases is None:
-            raise InputError(f"{world.name} has goals to reach: let {folder} plan with `sgjepa plan`")
+            raise InputError(f"{world.name} has goals to reach: let {folder} plan with `sgjepa evaluate-policy`")
         planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead, held_out), "goal picture"
     else:
         meets = meeting(folder, run, model, dataset)

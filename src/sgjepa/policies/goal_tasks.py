@@ -102,7 +102,7 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
         if len(found) == cfg.count:
             return found
     raise InputError(
-        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--cases): make a larger dataset"
+        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
     )
 
 

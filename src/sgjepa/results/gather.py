@@ -181,7 +181,7 @@ def gather(
     named: what to call runs of certain names. names: of runs by their folders, instead of those they were trained under.
     """
     if not runs:
-        raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
+        raise InputError("a report of nothing: give at least one run that `sgjepa evaluate` has evaluated")
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")

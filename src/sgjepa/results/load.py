@@ -1,4 +1,4 @@
-"""What `sgjepa predict` left of a run: its errors, its states, and what it says about itself. NumPy only."""
+"""What `sgjepa evaluate` left of a run: its errors, its states, and what it says about itself. NumPy only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGIONS = ("all", "in", "out")  # of the training laws
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run on one dataset, with one probe and context: what `sgjepa predict` wrote."""
+    """One run on one dataset, with one probe and context: what `sgjepa evaluate` wrote."""
 
     folder: Path
     about: EvaluationRecord
@@ -145,7 +145,7 @@ def evaluated(folder: Path) -> list[str]:
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
     found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
     if not found:
-        raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
+        raise InputError(f"{folder} has not been evaluated; run: sgjepa evaluate {folder}")
     return found
 
 
