@@ -61,7 +61,7 @@ def test_help_says_how_many_frames_a_probe_reads(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "--help"])
     (said,) = re.findall(r"frames that the probe reads \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
-    sizes = [size for env in ENVS.values() if env.world.usual for size in env.world.usual.sizes.values()]
+    sizes = [size for env in ENVS.values() if env.env_spec.usual for size in env.env_spec.usual.sizes.values()]
     assert set(map(int, re.findall(r"\d+", said))) == {size.window for size in sizes}
 
 

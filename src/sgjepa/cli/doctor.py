@@ -55,7 +55,7 @@ def examine_machine() -> dict[str, Any]:
         "opengl_chosen": "none" if not opengl.known() else opengl.asked or (working[0] if working else "none"),
         **({"triton": triton} if triton else {}),
         "missing": missing,
-        **({"meshes": found} if (found := meshes()) else {}),
+        **({"meshes": robots} if (robots := meshes()) else {}),
     }
 
 

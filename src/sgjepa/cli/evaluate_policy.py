@@ -91,7 +91,7 @@ def run(options: Namespace) -> None:
     runs = [Path(name) for name in options.policies if _is_run(Path(name))]
     planners = len(runs) + (SIMULATOR in options.policies)
     dataset = _dataset(options)
-    spec = dataset.settings.spec
+    spec = dataset.env_spec
     planner = _planner(options, spec) if planners else None
     _refuse_unused(options, bool(planners), spec)
     cases = _cases(options) if planners and spec.goal else None
@@ -143,7 +143,7 @@ def _dataset(options: Namespace) -> Any:
     elif _is_run(folders[0]):
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before a dataset is made in vain
-            usual(find(world).world)
+            usual(find(world).env_spec)
         name = next(iter(about.data))
         dataset = open_dataset(options.datasets / name if options.datasets else arguments.dataset_beside(folders[0], name))
     else:
