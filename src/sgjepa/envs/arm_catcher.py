@@ -28,7 +28,7 @@ from sgjepa.envs.arm_world import (
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
-from sgjepa.envs.spec import IN_SPACE, NARROW, Measure, Usual, World
+from sgjepa.envs.spec import IN_SPACE, NARROW, EnvSpec, Measure, Usual
 from sgjepa.envs.world3d import Arena, Look
 from sgjepa.laws import evenly
 
@@ -256,7 +256,7 @@ class ArmCatcherBall(ArmWorld):
     attempt: Attempt
     _expert: Hand
     touches = ("catcher", "floor", "wall", "robot")
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="arm_catcher_ball",
         gym_id="sgjepa/ArmCatcherBall-v0",
         state=world3d.BALL,

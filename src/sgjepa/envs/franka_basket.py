@@ -47,7 +47,7 @@ from sgjepa.envs.franka_basket_scene import (
     tilt_of,
 )
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.spec import BODIES, IN_SPACE, Measure, Size, Usual, World
+from sgjepa.envs.spec import BODIES, IN_SPACE, EnvSpec, Measure, Size, Usual
 from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
@@ -80,7 +80,7 @@ class FrankaPaddleToBasket(ArmWorld):
     attempt: Attempt
     _expert: Striker
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="franka_basket",
         gym_id="sgjepa/FrankaPaddleToBasket-v0",
         state=world3d.BALL,

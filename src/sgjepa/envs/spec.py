@@ -65,7 +65,7 @@ class Usual:
 
 
 @dataclass(frozen=True)
-class World:
+class EnvSpec:
     """Everything that is fixed about a world."""
 
     name: str  # on the command line, and the dataset's task
