@@ -186,7 +186,10 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
     longer: Run, finished: Path, trained: Path, continued: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(trained, tmp_path / "killed"))
-    for place, name in ((Path, "replace"), (artifact, "write")):  # while it is set aside, and when run.json is written
+    for place, name in (
+        (Path, "replace"),
+        (artifact, "write_record"),
+    ):  # while it is set aside, and when run.json is written
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(place, name, mock.Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
