@@ -57,7 +57,7 @@ class ApproachBall(Spatial):
         phys=world3d.phys("box"),
         nominal_law={"gravity": 9.8},
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, _SIZES, patch=16, sigreg=0.18),
+        usual=Usual(EARTH, PLANETS, _SIZES),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )

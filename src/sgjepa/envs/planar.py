@@ -203,8 +203,6 @@ USUAL = Usual(
         "small": Size(pixels=64, train=4000, test=500, window=SMALL_WINDOW),
         "paper": Size(pixels=128, train=8000, test=5000),
     },
-    patch=8,
-    sigreg=0.72,
 )
 
 
