@@ -230,7 +230,7 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
     from sgjepa.evaluation.probes import ProbeConfig
 
     settings = dataset.settings
-    window = usual_window(settings.spec, settings.image_size) if options.window is None else options.window
+    window = usual_window(settings.env_spec, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 
