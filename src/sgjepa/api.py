@@ -206,7 +206,7 @@ def train(
     from sgjepa.evaluation.model import load_model
     from sgjepa.recipes.training import METHODS, USUAL_METHOD, recipe_for
     from sgjepa.recipes.training import recipe as usual_recipe
-    from sgjepa.training import loop
+    from sgjepa.training import world_model
     from sgjepa.training.config import Run
     from sgjepa.training.data import with_laws, with_updates
 
@@ -232,7 +232,7 @@ def train(
     if updates is not None:
         run = with_updates(run, updates, datasets)
     folder = Path("runs") / f"{run.name}-{size}-seed{seed}" if out is None else Path(out)
-    return load_model(loop.train(run, folder, datasets))
+    return load_model(world_model.train(run, folder, datasets))
 
 
 def _run_of(source: str | Path) -> Path:

@@ -30,7 +30,7 @@ from sgjepa.report.write import report
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 SHORT = ForecastConfig(probe=ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300))
 TRAIN = {"gravity": ClippedNormal(4.0, 0.5, 0.1), "gravity_x": ClippedNormal(0.0, 0.5, -5.0)}

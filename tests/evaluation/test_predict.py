@@ -42,8 +42,8 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.loop import train
 from sgjepa.training.validation import stack
+from sgjepa.training.world_model import train
 
 PROBE = ProbeConfig(window=10, hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")

@@ -41,8 +41,8 @@ from sgjepa.results.gather import MAIN, gather
 from sgjepa.results.load import Evaluation, load_evaluations
 from sgjepa.results.paper_numbers import published
 from sgjepa.results.training import cost
-from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
+from sgjepa.training.world_model import train
 
 UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
 BROWSER = find_browser()

@@ -28,7 +28,6 @@ from sgjepa.laws import Grid, Observed, Sampler
 _CHUNK = 25  # episodes encoded at a time
 _FEW = 32  # different values of a law, up to which they count as a grid
 _WINDOW = 4  # frames that a probe sees
-_SIGREG = 0.09  # the weight of the mini recipes
 
 
 @dataclass(frozen=True)
@@ -267,11 +266,8 @@ def _sampler(values: np.ndarray) -> Sampler:
 
 def _with_usual(spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> EnvSpec:
     """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
-    patch = next((size for size in range(max(pixels // 16, 1), pixels + 1) if pixels % size == 0), pixels)
     size = Size(pixels, fitting, held_out, min(_WINDOW, spec.frames))
-    sizes = dict.fromkeys(("mini", "small", "paper"), size)
-    old = spec.usual
-    usual = Usual(laws["train"], laws["test"], sizes, patch, old.sigreg if old else _SIGREG, old.history if old else 20)
+    usual = Usual(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
     return replace(spec, usual=usual)
 
 

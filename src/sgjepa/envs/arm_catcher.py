@@ -272,7 +272,7 @@ class ArmCatcherBall(ArmWorld):
             Measure("time_to_capture", "from the start, of the episodes with a capture", unit="s", better=-1),
         ),
         probed=world3d.FLYING,
-        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE, patch=16, sigreg=0.18),
+        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE),
         image_size=256,
         records={
             "catcher": tool_record("catcher"),

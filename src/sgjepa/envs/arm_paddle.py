@@ -270,7 +270,7 @@ class ArmPaddleBall(ArmWorld):
             Measure("bounces", "flights from paddle to paddle that pass the gates, before any touch of the floor", unit="1"),
         ),
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.72),
+        usual=Usual(EARTH, PLANETS, IN_SPACE),
         image_size=256,
         records={
             "paddle": tool_record("paddle"),

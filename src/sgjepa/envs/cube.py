@@ -157,7 +157,7 @@ class Cube(Blocks):
         measures=reaching("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),
         probed=world3d.FLYING,
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        usual=Usual({}, {}, BENCHMARK),
         image_size=224,
         fps=4,
         records={

@@ -61,8 +61,6 @@ USUAL = Usual(
     train={"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)},
     test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODIES)))},  # 25 values
     sizes={**IN_SPACE, "paper": Size(pixels=256, train=8000, test=5000)},
-    patch=16,
-    sigreg=0.09,
 )
 
 

@@ -85,7 +85,7 @@ class Reacher(Blocks):
         measures=reaching("the finger touched the target"),
         goal=_PLACE,
         probed=Probed(position=_PLACE, velocity=_SPEED),
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        usual=Usual({}, {}, BENCHMARK),
         image_size=224,
         fps=10,
         options={"task": tuple(TARGETS)},
