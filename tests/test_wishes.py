@@ -12,7 +12,7 @@ import pytest
 from sgjepa import cli, laws, zoo
 from sgjepa.cli import faults, wishes
 from sgjepa.core import config
-from sgjepa.recipes.training import RECIPES, recipe
+from sgjepa.recipes.training import recipe, recipes
 
 FIRST_WORDS = {  # what a stage needs before its flags
     **dict.fromkeys(("train", "describe"), "square_gru"),
@@ -59,6 +59,12 @@ def refused(capsys: pytest.CaptureFixture[str], line: str, code: int) -> str:
         ("data square --gravity -3", "type: --law gravity=-3 for the test"),
         ("predict runs/none --gravity 4", "type: --dataset datasets/NAME; made by: sgjepa data WORLD --law gravity=4"),
         ("study factorial --lr 3e-3", "study has no --lr; type: --set optim.lr=3e-3"),
+        ("train --lr", "train has no --lr; type: --set optim.lr=VALUE"),
+        ("train --gpu square_gru", "train has no --gpu: it runs on the GPU where torch sees one"),
+        ("train --gpu", "train has no --gpu: it runs on the GPU where torch sees one"),
+        ("data --gravity", "type: --law gravity=VALUE for the test"),
+        ("train --size mini", "the following arguments are required: recipe (see"),
+        ("train --siz mini", "the following arguments are required: recipe (see"),
         ("train square_gru --sede 3", "train has no --sede (did you mean --seed?)"),
         ("train square_gru --frobnicate", "train has no --frobnicate (see"),
         ("train square_gru square_lewm", "unrecognized arguments: square_lewm (see"),
@@ -138,7 +144,7 @@ def test_models_of_the_package_are_named_with_their_prefix(capsys: pytest.Captur
     for name in runs:
         said = refused(capsys, f"predict {name}", faults.INPUT)
         assert f"{name} comes with the package; type: sgjepa predict zoo:{name} (see" in said
-    alone = next(name for name in runs if name not in RECIPES)
+    alone = next(name for name in runs if name not in recipes())
     assert f"type: sgjepa predict zoo:{alone}, or start" in refused(capsys, f"train {alone}", faults.INPUT)
 
 

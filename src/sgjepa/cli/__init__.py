@@ -85,13 +85,23 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """A stage says itself what it does not know: argparse would leave that to the whole command, and its help."""
+        self._words: Sequence[str] = args or ()
         found, extra = super().parse_known_args(args, namespace)
         if extra and self.stage is not None:
-            name = self.prog.rpartition(" ")[2]
-            self.error(wishes.unknown_flags(name, extra, args or (), list(self._option_string_actions)))
+            self.error(self._unknown(extra))
         return found, extra
 
+    def _unknown(self, extra: Sequence[str]) -> str:
+        return wishes.unknown_flags(self.prog.rpartition(" ")[2], extra, self._words, list(self._option_string_actions))
+
+    def _foreign(self) -> list[str]:
+        """Flags that it was given and does not have."""
+        flags = (word.partition("=")[0] for word in self._words if word.startswith("--"))
+        return [flag for flag in flags if not any(own.startswith(flag) for own in self._option_string_actions)]
+
     def error(self, message: str) -> NoReturn:
+        if self.stage is not None and message.startswith("the following arguments are required") and self._foreign():
+            message = self._unknown(self._foreign())  # that is what is wrong, not the word that it swallowed
         self.exit(faults.USAGE, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
     def format_help(self) -> str:
