@@ -25,6 +25,7 @@ from sgjepa.data.bound import check_bound
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, read_manifest
 from sgjepa.data.seeds import SPLIT_SEED
+from sgjepa.envs import ENVS
 from sgjepa.envs.world import World
 from sgjepa.laws import Grid, Sampler
 
@@ -45,6 +46,13 @@ class Dataset:
     settings: DatasetConfig
     train: Split
     test: Split
+
+    def __repr__(self) -> str:
+        spec = self.settings.spec
+        said = f"laws {', '.join(self.train.laws) or 'none'}, {self.settings.image_size} pixels, {spec.frames} frames each"
+        return (
+            f"Dataset {self.path} of {spec.name}: {self.train.episodes} episodes and {self.test.episodes} held out, {said}"
+        )
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
@@ -85,9 +93,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
     if not path.exists():
         half = path.with_name(path.name + ".partial")
         again = f"{half} is half made: run the same `sgjepa data` command again"
-        raise InputError(
-            f"{path} does not exist; {again if half.exists() else 'make it with `sgjepa data`, or say where it is'}"
-        )
+        raise InputError(f"{path} does not exist; {again if half.exists() else _how_made(path.name)}")
     if not (path / MANIFEST).is_file():
         half_made = path.suffix == ".partial"
         why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
@@ -101,6 +107,14 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.spec)
         check_bound(path / MANIFEST, manifest, splits[name])
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
+
+
+def _how_made(name: str) -> str:
+    """Of a dataset that is not there; the usual ones are called WORLD-SIZE."""
+    world, _, size = name.rpartition("-")
+    return (
+        f"make it: sgjepa data {world} --size {size}" if world in ENVS else "make it with `sgjepa data`, or say where it is"
+    )
 
 
 def _verify(folder: Path, written: dict[str, str]) -> None:
