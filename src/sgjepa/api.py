@@ -67,6 +67,8 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     need_torch()
     threads.prepare()
     name = str(source)
+    if name in zoo.names() and not Path(source).exists():
+        raise InputError(f"{name} comes with the package: load('{zoo.PREFIX}{name}')")
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
     if zoo.drives(folder):
         from sgjepa.policies.diffusion import load_policy
@@ -301,9 +303,18 @@ def evaluate(
     drawn = training_samplers(dataset)
     about = About(
         laws={law: {"unit": laws.find(law).unit, "training": list(sampler.bounds)} for law, sampler in drawn.items()},
+        units=_units(dataset.env_spec),
         notes={"dataset": dataset.path.name, "split": split, "context": given, "probe": f"{probe}, {window} frames"},
     )
     return Results.of(name or called, seed, found.errors, about)
+
+
+def _units(world: EnvSpec) -> dict[str, str]:
+    """Of the errors of places and speeds; "" where nobody said one, or several are mixed."""
+    units = {quantity.name: quantity.unit for quantity in world.state}
+    read = {} if world.probed is None else {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
+    found = {metric: {units[name] for name in names} for metric, names in read.items()}
+    return {metric: several.pop() if len(several) == 1 else "" for metric, several in found.items()}
 
 
 def _check_methods(model: Any) -> None:

@@ -79,14 +79,25 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes -1e-3 for a flag
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """A command says itself what it does not know: argparse would leave that to the whole command, and its help."""
+        """Report the arguments that this command does not have: argparse would leave that to the whole program's help."""
+        self._words: Sequence[str] = args or ()
         found, extra = super().parse_known_args(args, namespace)
         if extra and self.command is not None:
-            name = self.prog.rpartition(" ")[2]
-            self.error(suggestions.describe_unknown_flags(name, extra, args or (), list(self._option_string_actions)))
+            self.error(self._unknown(extra))
         return found, extra
 
+    def _unknown(self, extra: Sequence[str]) -> str:
+        name = self.prog.rpartition(" ")[2]
+        return suggestions.describe_unknown_flags(name, extra, self._words, list(self._option_string_actions))
+
+    def _foreign(self) -> list[str]:
+        """Flags on the command line that this command does not have."""
+        flags = (word.partition("=")[0] for word in self._words if word.startswith("--"))
+        return [flag for flag in flags if not any(own.startswith(flag) for own in self._option_string_actions)]
+
     def error(self, message: str) -> NoReturn:
+        if self.command is not None and message.startswith("the following arguments are required") and self._foreign():
+            message = self._unknown(self._foreign())  # that is what is wrong, not the word that it swallowed
         self.exit(errors.USAGE, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
     def format_help(self) -> str:

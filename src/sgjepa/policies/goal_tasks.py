@@ -55,7 +55,7 @@ class Cases:
 
     def __post_init__(self) -> None:
         for name, what, flag in (
-            ("count", "cases", "cases"),
+            ("count", "cases", "episodes"),
             ("offset", "frames to a goal", "offset"),
             ("budget", "controls", "budget"),
         ):
