@@ -41,7 +41,7 @@ from sgjepa.recipes.policies import policy  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import checkpoint  # noqa: E402
 
-WORLDS = [name for name, env in ENVS.items() if env.world.succeeds]
+WORLDS = [name for name, env in ENVS.items() if env.env_spec.succeeds]
 WAYS = ("alone", "alone, block of 1", "side by side")
 
 
@@ -56,7 +56,7 @@ def untrained(world: str, place: Path) -> tuple[DiffusionPolicy, DatasetConfig]:
     about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, artifact.provenance(), (world,))
     checkpoint.finish(folder, about, {run_folder.MODEL: run.model.build()})
     cfg = replace(policy("mini", world), updates=1, validation=1)
-    seen = features.open_features(folder, find(world).world)
+    seen = features.open_features(folder, find(world).env_spec)
     return load_policy(train_policy(cfg, seen, made, place / "policy")), settings
 
 

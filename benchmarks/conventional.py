@@ -35,11 +35,11 @@ def seconds(work: Callable[[], Any], times: int) -> float:
 def ours(world: str, size: int, times: int) -> tuple[float, float]:
     """Seconds of a picture, and of a frame."""
     env = ENVS[world](image_size=size)
-    control = np.zeros((1, len(env.world.control)))
+    control = np.zeros((1, len(env.env_spec.control)))
     env.begin(0)
 
     def frame() -> None:
-        if env.t == env.world.frames - 1:
+        if env.t == env.env_spec.frames - 1:
             env.begin(0)
         env.step(control[0])
 

@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--elites", type=int, default=30)
     parser.add_argument("--horizon", type=int, default=5)
     options = parser.parse_args()
-    world, there = find(options.world).world, importlib.util.find_spec(PEER) is not None
+    spec, there = find(options.world).env_spec, importlib.util.find_spec(PEER) is not None
     search = Search(candidates=options.candidates, iterations=options.iterations, elites=options.elites)
     cfg = PlannerConfig(horizon=options.horizon, execute=options.horizon, search=search)
     result: dict[str, Any] = {}
@@ -169,10 +169,10 @@ def main() -> None:
         run = recipe(f"{options.world}_{predictor}", "mini")
         model, side = run.model.build().eval(), run.model.encoder.image_size
         frames = torch.randint(0, 256, (1, run.history + 1, side, side, 3), dtype=torch.uint8)
-        ours = our_way(model, run.history, world, cfg, frames)
+        ours = our_way(model, run.history, spec, cfg, frames)
         ways = {"ours": ours, "ours, one by one": one_by_one(ours)}
         if there:
-            ways[PEER] = peers_way(model, run.history, world, cfg, frames)
+            ways[PEER] = peers_way(model, run.history, spec, cfg, frames)
         with torch.no_grad():
             result[predictor] = compare(predictor, ways, options.rounds)
     record.write(options.out, record.settings(options), {**result, "machine": SETTINGS, "torch": torch.__version__})

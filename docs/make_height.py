@@ -116,7 +116,7 @@ def curves(runs: Mapping[str, Path]) -> Iterable[Mapping[str, object]]:
         heights: dict[str, np.ndarray] = {}
         for name, folder in runs.items():
             run, model = checkpoint.load_run(folder)
-            fitted = open_probe(folder, model, env.world)
+            fitted = open_probe(folder, model, env.env_spec)
             with torch.no_grad():
                 z = model.encode(torch.from_numpy(made.frames)[None])
                 c = model.condition(torch.from_numpy(made.control)[None], torch.tensor([[gravity]]))

@@ -64,7 +64,7 @@ def episode(model: Model) -> sgjepa.Episode:
 
 
 def test_a_model_knows_what_it_was_trained_on(model: Model) -> None:
-    assert (model.laws, model.world.name, model.device.type) == (("gravity",), "square", "cpu")
+    assert (model.laws, model.env_spec.name, model.device.type) == (("gravity",), "square", "cpu")
     assert model.history == model.run.history
     assert model.probe is not None
     assert model.decoder is not None
@@ -221,8 +221,8 @@ def test_recordings_come_back_as_they_were_given(recorded: sgjepa.Dataset) -> No
         np.testing.assert_array_equal(split.pixels(np.array([3]))[0], pictures[number])
         np.testing.assert_array_equal(split.state[3, :, 0], states["z"][number].astype(np.float32))
         assert split.law[3, 0] == np.float32(gravity[number])
-    assert again.settings.spec.probed is not None
-    assert again.settings.spec.probed.position == ("z",)
+    assert again.env_spec.probed is not None
+    assert again.env_spec.probed.position == ("z",)
 
 
 def test_the_same_recordings_are_kept_and_others_are_refused(recorded: sgjepa.Dataset) -> None:
@@ -266,9 +266,9 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_left(case: str, tmp_p
 def test_recordings_are_trained_on_loaded_imagined_and_evaluated(recorded: sgjepa.Dataset, tmp_path: Path) -> None:
     """Somebody's arrays go the whole way; the probe of a real training reads the height that it was told to."""
     trained = sgjepa.train("sg_jepa", recorded, out=tmp_path / "run", updates=40, settings={"train.batch": 8})
-    assert (trained.world.name, trained.laws, trained.probe) == ("mine", ("gravity",), None)
+    assert (trained.env_spec.name, trained.laws, trained.probe) == ("mine", ("gravity",), None)
     loaded = sgjepa.load(tmp_path / "run")
-    assert loaded.world == recorded.settings.spec
+    assert loaded.env_spec == recorded.env_spec
     found = sgjepa.evaluate(loaded, recorded)
     assert set(found.sources) == {"predicted", "true", "one_step", "stay", "constant_velocity"}  # nobody can simulate it
     assert len(found.episodes) == recorded.test.episodes

@@ -18,7 +18,7 @@ from sgjepa.data import episode as episodes
 from sgjepa.data.episode import Act, Episode
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs.base import Env
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import Law
 from sgjepa.results.table import About, Results
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sgjepa.policies.diffusion import DiffusionPolicy
     from sgjepa.training.config import Run
 
-    Recipe: TypeAlias = Callable[[World, str], Run]
+    Recipe: TypeAlias = Callable[[EnvSpec, str], Run]
 
 __all__ = [
     "Dataset",
@@ -128,7 +128,7 @@ def simulate(
     """
     env = make(world, **options) if isinstance(world, str) else cast(Env, world.unwrapped)
     try:
-        plan = "" if policy is None else env.world.to_succeed
+        plan = "" if policy is None else env.env_spec.to_succeed
         return episodes.simulate(env, seed, law or {}, plan, None if policy is None else _driver(policy, env, seed))
     finally:
         if isinstance(world, str):
@@ -140,7 +140,7 @@ def _driver(policy: Any, env: Env, seed: int) -> Act:
     from sgjepa.policies.scripted import simple
     from sgjepa.policies.vector_env import view_of
 
-    drives = simple(policy, env.world) if isinstance(policy, str) else policy
+    drives = simple(policy, env.env_spec) if isinstance(policy, str) else policy
     if hasattr(drives, "act") and hasattr(drives, "reset"):
 
         def act(frame: np.ndarray, t: int) -> np.ndarray:
@@ -154,9 +154,11 @@ def _driver(policy: Any, env: Env, seed: int) -> Act:
     if callable(drives):
         return lambda frame, t: _control(drives(frame), env)
     given = np.asarray(drives, np.float32)
-    steps = env.world.frames
+    steps = env.env_spec.frames
     if given.ndim != 2 or len(given) not in (steps - 1, steps):
-        raise InputError(f"controls for {env.world.name} must be ({steps - 1}, {len(env.world.control)}), got {given.shape}")
+        raise InputError(
+            f"controls for {env.env_spec.name} must be ({steps - 1}, {len(env.env_spec.control)}), got {given.shape}"
+        )
     last = np.zeros_like(given[:1])
     rows = given if len(given) == steps else np.concatenate([given, last])
     return lambda frame, t: _control(rows[t], env)
@@ -205,7 +207,7 @@ def train(
     from sgjepa.evaluation.model import load_model
     from sgjepa.recipes.training import METHODS, USUAL_METHOD, recipe_for
     from sgjepa.recipes.training import recipe as usual_recipe
-    from sgjepa.training import loop
+    from sgjepa.training import world_model
     from sgjepa.training.config import Run
     from sgjepa.training.data import with_laws, with_updates
 
@@ -217,7 +219,7 @@ def train(
     if isinstance(recipe, Run):
         run = recipe
     elif recipe in METHODS or recipe == USUAL_METHOD:
-        run = recipe_for(first.settings.spec, first.settings.image_size, recipe, size)
+        run = recipe_for(first.env_spec, first.settings.image_size, recipe, size)
     else:
         run = usual_recipe(recipe, size)
     parents = {one.path.absolute().parent for one in opened}
@@ -231,7 +233,7 @@ def train(
     if updates is not None:
         run = with_updates(run, updates, datasets)
     folder = Path("runs") / f"{run.name}-{size}-seed{seed}" if out is None else Path(out)
-    return load_model(loop.train(run, folder, datasets))
+    return load_model(world_model.train(run, folder, datasets))
 
 
 def _run_of(source: str | Path) -> Path:
@@ -281,11 +283,11 @@ def evaluate(
     dataset = data if isinstance(data, Dataset) else Dataset.open(data, verify=False)
     if split not in ("test", "validation"):
         raise InputError(f"split must be 'test' or 'validation', got '{split}'")
-    window = min(usual_window(dataset.settings.spec, dataset.settings.image_size), dataset.test.frames - 1)
+    window = min(usual_window(dataset.env_spec, dataset.settings.image_size), dataset.test.frames - 1)
     kind = cast(Any, probe)
     if isinstance(model, Model):
         history, called, seed, module = model.history, model.label, model.run.seed, model.net
-        if model.probe is not None and model.probe.config.kind == probe and dataset.settings.spec == model.world:
+        if model.probe is not None and model.probe.config.kind == probe and dataset.env_spec == model.env_spec:
             window = model.probe.config.window
     else:
         _check_methods(model)
@@ -400,7 +402,7 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
     return config
 
 
-def register_policy(name: str, policy: Callable[[World], Policy]) -> Callable[[World], Policy]:
+def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[[EnvSpec], Policy]:
     """Add a policy that needs no training; `simulate` and `sgjepa control` then know it by name.
 
     name: what it is called.

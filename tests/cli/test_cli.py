@@ -66,7 +66,7 @@ def test_help_says_how_many_frames_probes_see(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         cli.main([stage, "--help"])
     (said,) = re.findall(r"frames that a probe sees \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
-    sizes = [size for env in ENVS.values() if env.world.usual for size in env.world.usual.sizes.values()]
+    sizes = [size for env in ENVS.values() if env.env_spec.usual for size in env.env_spec.usual.sizes.values()]
     assert set(map(int, re.findall(r"\d+", said))) == {size.window for size in sizes}
 
 

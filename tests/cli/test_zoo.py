@@ -58,7 +58,7 @@ def test_a_model_is_a_finished_run_that_says_what_it_is(name: str) -> None:
     assert (run.name, run.seed, run.train.epochs * (run.train.updates or 0)) == (card.recipe, card.seed, card.updates)
     assert run_folder.about(place).data == card.data
     assert load_decoder(place, run, model) is not None
-    assert open_probe(place, model, find(run_folder.about(place).worlds[0]).world).scores["validation_nmse"] < 0.5
+    assert open_probe(place, model, find(run_folder.about(place).worlds[0]).env_spec).scores["validation_nmse"] < 0.5
 
 
 @pytest.mark.opengl
@@ -70,7 +70,7 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
     few = replace(base, train=replace(base.train, episodes=1), test=replace(base.test, episodes=card.first))
     data = open_dataset(collect(few, tmp_path / "few", workers=1))
     run, model = load_run(place)
-    fitted = open_probe(place, model, find(world).world)
+    fitted = open_probe(place, model, find(world).env_spec)
     rows = range(card.first)
     with torch.no_grad():
         z = torch.cat([model.encode(torch.from_numpy(data.test.pixels(np.array([i])))) for i in rows])

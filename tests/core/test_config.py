@@ -16,7 +16,9 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 
 
-@pytest.mark.parametrize(("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.world.usual.sizes])
+@pytest.mark.parametrize(
+    ("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.env_spec.usual.sizes]
+)
 def test_every_recipe_survives_json(world: str, size: str) -> None:
     settings = dataset(world, size)
     assert config.from_dict(DatasetConfig, json.loads(json.dumps(config.to_dict(settings)))) == settings

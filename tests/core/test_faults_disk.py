@@ -40,7 +40,7 @@ from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.config import Run
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -463,7 +463,7 @@ import json, os, signal, sys
 from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 from sgjepa.training.config import Run
 real, calls = losses.compute, []
 def compute(*arguments, **keywords):

@@ -21,15 +21,15 @@ from sgjepa.data.store import fit_normalisers, open_dataset
 from sgjepa.data.windows import Clips, Together
 from sgjepa.envs import ENVS, planar
 from sgjepa.envs.base import Env
-from sgjepa.envs.spec import Quantity, World
+from sgjepa.envs.spec import EnvSpec, Quantity
 from sgjepa.laws import Grid, Law
 
 
 class Walled(planar.Square):
     """A square that nobody kicks, that says when a wall is near and what became of it."""
 
-    world: ClassVar[World] = replace(
-        planar.Square.world,
+    env_spec: ClassVar[EnvSpec] = replace(
+        planar.Square.env_spec,
         name="walled",
         gym_id="sgjepa/Walled-v0",
         control=(),
@@ -145,12 +145,12 @@ def test_every_world_records_what_it_declares(world: str) -> None:
     """Widths and words as declared, names that are no other column's, and the same in info."""
     env: Env = ENVS[world](image_size=16)
     _, info = env.reset(seed=0)
-    declared: Mapping[str, tuple[Quantity, ...]] = env.world.records
+    declared: Mapping[str, tuple[Quantity, ...]] = env.env_spec.records
     assert not declared.keys() & (episode.COLUMNS.keys() | laws.LAWS.keys())
     for _ in range(3):
         assert {name: values.shape for name, values in env.records().items()} == {n: (len(q),) for n, q in declared.items()}
-        assert env.labels().keys() == env.world.labels.keys()
-        assert all(word in env.world.labels[name] for name, word in env.labels().items())
+        assert env.labels().keys() == env.env_spec.labels.keys()
+        assert all(word in env.env_spec.labels[name] for name, word in env.labels().items())
         assert info["records"].keys() == declared.keys()
         assert info["labels"] == env.labels()
         *_, info = env.step(env.expert())

@@ -108,10 +108,10 @@ def test_train_and_test_laws_are_the_papers() -> None:
 # --- plans ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.plans])
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.plans])
 def test_every_block_of_episodes_has_each_plan_as_often_as_the_world_says(world: str) -> None:
     """Franka: of any 20 episodes from a multiple of 20 on, 14 are planned successes and one is each failure."""
-    plans = ENVS[world].world.plans
+    plans = ENVS[world].env_spec.plans
     for split in ("train", "test"):
         drawn = [episode_plan(plans, 0, split, n) for n in range(20 * len(plans))]
         blocks = [drawn[i : i + len(plans)] for i in range(0, len(drawn), len(plans))]
@@ -124,7 +124,7 @@ def test_every_block_of_episodes_has_each_plan_as_often_as_the_world_says(world:
 
 def test_a_world_without_plans_is_reset_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = small()
-    assert episode_plan(ENVS["square"].world.plans, 0, "train", 7) == ""
+    assert episode_plan(ENVS["square"].env_spec.plans, 0, "train", 7) == ""
     env = make_env(settings)
     given: list[dict[str, Any]] = []
     reset = env.reset
@@ -145,7 +145,7 @@ def test_planned_episodes_are_the_same_bytes_with_any_number_of_workers(tmp_path
     one = collect(settings, tmp_path / "one", workers=1)
     assert data_bytes(one) == data_bytes(collect(settings, tmp_path / "two", workers=2))
     stored = open_dataset(one)
-    plans = ENVS[world].world.plans
+    plans = ENVS[world].env_spec.plans
     assert list(stored.train.label("plan")) == [episode_plan(plans, 0, "train", n) for n in range(5)]
     assert sorted(stored.train.label("plan")) == sorted(plans)
     note = stored.test.metadata(1)
@@ -163,7 +163,7 @@ def test_the_schema_names_every_column_unit_and_the_codec(finished: Path) -> Non
     assert set(about["columns"]) == set(table.schema.names)
     assert about["codec"] == "lz4"
     assert about["laws"] == {"gravity": "m/s^2"}
-    assert about["state"] == [[q.name, q.unit] for q in planar.Square.world.state]
+    assert about["state"] == [[q.name, q.unit] for q in planar.Square.env_spec.state]
     assert about["control"] == [["impulse_x", "N s"], ["impulse_z", "N s"]]
     assert about["env"] == {"contact": "elastic", "renderer": "raster"}
     assert about["symmetry"] == 4

@@ -83,7 +83,7 @@ def throw(env: ArmWorld, place: np.ndarray, velocity: np.ndarray, frames: int = 
     rose: set[str] = set()
     for _ in range(frames):
         env.step(rest(env))
-        names = [quantity.name for quantity in env.world.records["contact"]]
+        names = [quantity.name for quantity in env.env_spec.records["contact"]]
         rose |= {name for name, flag in zip(names, env.records()["contact"], strict=True) if flag}
     return env.state()[3:6], rose
 

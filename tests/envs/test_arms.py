@@ -40,12 +40,12 @@ def test_a_posture_is_searched_for_once_and_belongs_to_nobody(world: str) -> Non
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.filterwarnings("ignore:.*recommend using a symmetric and normalized space")
 def test_gymnasium_accepts_the_world(world: str) -> None:
-    check_env(gymnasium.make(ENVS[world].world.gym_id, image_size=16).unwrapped, skip_render_check=True)
+    check_env(gymnasium.make(ENVS[world].env_spec.gym_id, image_size=16).unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_same_seed_gives_the_same_episode_and_it_is_finite(world: str) -> None:
-    gravity = ENVS[world].world.nominal_law["gravity"]
+    gravity = ENVS[world].env_spec.nominal_law["gravity"]
     first, again = play(make(world), 5, gravity), play(make(world), 5, gravity)
     for name in ("state", "arm", "control", "contact"):
         one = np.array([frame[name] for frame in first])
@@ -69,15 +69,15 @@ def test_no_command_asks_a_joint_for_more_than_its_published_speed(world: str) -
         env.step(control.astype(np.float32))
         assert fastest(env.command.speeds) <= 1.02
         assert fastest(env.records()["arm"][joints : 2 * joints]) <= 1.2, "a joint that lagged catches up"
-    for plan in dict.fromkeys(env.world.plans):
-        seen = play(env, 3, env.world.nominal_law["gravity"] * 1.4, plan)
+    for plan in dict.fromkeys(env.env_spec.plans):
+        seen = play(env, 3, env.env_spec.nominal_law["gravity"] * 1.4, plan)
         assert max(fastest(frame["arm"][joints : 2 * joints]) for frame in seen) <= 1.05, plan
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_ball_and_arm_move_and_records_are_what_they_say(world: str) -> None:
     env = make(world)
-    seen = play(env, 1, env.world.nominal_law["gravity"])
+    seen = play(env, 1, env.env_spec.nominal_law["gravity"])
     state = np.array([frame["state"] for frame in seen])
     assert np.ptp(state[:, :3], axis=0).max() > 0.2
     assert np.linalg.norm(state[:, 6:10], axis=1) == pytest.approx(np.ones(64))
@@ -129,14 +129,14 @@ def test_the_red_ball_is_drawn_where_the_state_says(world: str) -> None:
 def test_no_plan_shows_in_the_first_frame(world: str) -> None:
     """One seed, all plans: the same picture, records and ball. Only the catcher's ball is thrown otherwise to be missed."""
     env = make(world, image_size=32)
-    known = 3 if world == "arm_catcher_ball" else len(env.world.state)
+    known = 3 if world == "arm_catcher_ball" else len(env.env_spec.state)
     for gravity in (0.0, 4.0, 9.8):
         frames, states, records = [], [], []
-        for plan in dict.fromkeys(env.world.plans):
+        for plan in dict.fromkeys(env.env_spec.plans):
             frame, info = env.reset(seed=4, options={"law": {"gravity": gravity}, "plan": plan})
             frames.append(frame)
             states.append(env.state()[:known])
-            records.append(np.concatenate([info["records"][name] for name in env.world.records]))
+            records.append(np.concatenate([info["records"][name] for name in env.env_spec.records]))
         assert np.ptp(states, axis=0).max() == 0
         assert np.ptp(records, axis=0).max() == 0
         assert np.ptp(frames, axis=0).max() == 0
@@ -181,7 +181,7 @@ def test_recorded_velocities_are_those_with_which_positions_change(world: str) -
         control[:3] += 0.4 * np.sin(0.6 * t + np.arange(3))
         env.step(control)
         seen.append(env.records())
-    tool = "catcher" if "catcher" in env.world.records else "paddle"
+    tool = "catcher" if "catcher" in env.env_spec.records else "paddle"
     joints = [joint.name for joint in env.robot.joints]
     for record, places, speeds in (
         (tool, [f"{tool}_{axis}" for axis in "xyz"], [f"{tool}_v{axis}" for axis in "xyz"]),
@@ -227,7 +227,7 @@ def test_what_is_imagined_leaves_no_trace(world: str) -> None:
     env, other = make(world), make(world)
     env.action_space.seed(0)
     for each in (env, other):
-        each.reset(seed=2, options={"plan": env.world.plans[0]})
+        each.reset(seed=2, options={"plan": env.env_spec.plans[0]})
     for t in range(63):
         if t == 10:
             with env.imagined() as play:
@@ -307,7 +307,7 @@ def test_restitution_is_the_one_asked_for(e: float) -> None:
 @pytest.mark.parametrize("world", WORLDS)
 def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> None:
     env = make(world)
-    still = np.zeros(len(env.world.control), np.float32)
+    still = np.zeros(len(env.env_spec.control), np.float32)
     bad_resets = [
         ({"law": {"gravity": float("nan")}}, "finite number"),
         ({"law": {"gravity": float("inf")}}, "finite number"),
@@ -346,7 +346,7 @@ def test_any_control_keeps_the_arm_in_its_limits_and_finite(world: str) -> None:
     """Full commands in random directions for two seconds: targets stay reachable, nothing blows up."""
     env, rng = make(world), np.random.default_rng(0)
     env.reset(seed=0)
-    limit = np.broadcast_to(env.world.control_limit, len(env.world.control))
+    limit = np.broadcast_to(env.env_spec.control_limit, len(env.env_spec.control))
     for step in range(32):
         if step % 8 == 0:
             control = (rng.choice([-1, 1], len(limit)) * limit).astype(np.float32)

@@ -39,12 +39,12 @@ def make(world: str, image_size: int = 8, **options: Any) -> Blocks:
 
 def named(env: Env) -> dict[str, float]:
     """The state by name, as a dataset would hold it."""
-    return dict(zip((q.name for q in env.world.state), env.state().astype(np.float32).tolist(), strict=True))
+    return dict(zip((q.name for q in env.env_spec.state), env.state().astype(np.float32).tolist(), strict=True))
 
 
 def by_chance(env: Env, seed: int, frames: int) -> np.ndarray:
     """Controls (frames, 5 A)."""
-    return np.random.default_rng(seed).uniform(-1, 1, (frames, len(env.world.control)))
+    return np.random.default_rng(seed).uniform(-1, 1, (frames, len(env.env_spec.control)))
 
 
 # --- the benchmarks themselves ------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_reacher_moves_and_is_rewarded_as_dmc_does(task: str) -> None:
     theirs, ours = suite.load("reacher", task, task_kwargs={"random": 1}), make("reacher", task=task)
     theirs.reset()
     physics = theirs.physics
-    assert physics.timestep() * BLOCK == ours.world.frame_dt
+    assert physics.timestep() * BLOCK == ours.env_spec.frame_dt
     target = physics.named.data.geom_xpos["target"]
     goal = {"x": float(target[0]), "y": float(target[1])}
     angles = dict(zip(("shoulder", "wrist"), physics.data.qpos.tolist(), strict=True))
@@ -84,7 +84,7 @@ def test_the_cube_moves_and_succeeds_as_ogbench_does() -> None:
     theirs.reset(seed=3)
     ours = make("cube")
     ours.begin(0)
-    assert theirs._control_timestep * BLOCK == ours.world.frame_dt
+    assert theirs._control_timestep * BLOCK == ours.env_spec.frame_dt
     assert np.array_equal(theirs.action_high, ACTION)
     ours.data.qpos[:] = theirs._data.qpos
     mujoco.mj_forward(ours.model, ours.data)
@@ -139,7 +139,7 @@ def test_its_recipes_are_the_papers(world: str, method: str) -> None:
     for size, frames in (("mini", 24), ("paper", 15)):
         run = recipe(f"{world}_{method}", size)
         assert (run.history, run.loss.steps, run.train.frames) == (10, 5, frames)
-        assert (run.model.laws, run.model.controls) == (0, len(ENVS[world].world.control))
+        assert (run.model.laws, run.model.controls) == (0, len(ENVS[world].env_spec.control))
     assert run.train.epochs == 20
 
 
@@ -151,7 +151,7 @@ def test_what_the_demonstrator_foresees_is_what_happens(world: str) -> None:
     """An episode driven by its recorded controls alone is the demonstrated one, to the bit."""
     shown, driven = make(world), make(world)
     for env in (shown, driven):
-        env.begin(4, {"plan": env.world.to_succeed})
+        env.begin(4, {"plan": env.env_spec.to_succeed})
     for _ in range(6):
         control = shown.expert()
         assert np.array_equal(control, shown.expert())
@@ -190,10 +190,10 @@ def test_a_goal_that_is_met_between_two_frames_counts() -> None:
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_recorded_state_gives_the_picture_of_its_frame_and_goes_on_from_there(world: str) -> None:
     env, other = make(world, image_size=64), make(world, image_size=64)
-    episode = simulate(env, 11, {}, env.world.to_succeed)
+    episode = simulate(env, 11, {}, env.env_spec.to_succeed)
     other.begin(5)
     for t in (0, 9, 14):
-        state = dict(zip((q.name for q in env.world.state), episode.state[t].tolist(), strict=True))
+        state = dict(zip((q.name for q in env.env_spec.state), episode.state[t].tolist(), strict=True))
         other.put(state)
         assert np.abs(other._frame().astype(int) - episode.frames[t]).max() <= 8
         assert named(other) == pytest.approx(state, abs=1e-5)
@@ -206,7 +206,7 @@ def test_a_recorded_state_gives_the_picture_of_its_frame_and_goes_on_from_there(
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_goal_is_not_seen(world: str) -> None:
     env = make(world, image_size=32)
-    goals = [dict(zip(env.world.goal, place, strict=False)) for place in ((0.3, 0.1, 0.02), (0.5, -0.2, 0.02))]
+    goals = [dict(zip(env.env_spec.goal, place, strict=False)) for place in ((0.3, 0.1, 0.02), (0.5, -0.2, 0.02))]
     one, other = (env.reset(seed=0, options={"goal": goal})[0] for goal in goals)
     assert np.array_equal(one, other)
     assert np.array_equal(env.records()["goal"], list(goals[1].values()))
@@ -218,8 +218,8 @@ def test_the_demonstrator_reaches_its_goal(world: str) -> None:
     env = make(world)
     found = []
     for seed in range(6):
-        env.begin(seed, {"plan": env.world.to_succeed})
-        while not env.decided() and env.t < env.world.frames - 1:
+        env.begin(seed, {"plan": env.env_spec.to_succeed})
+        while not env.decided() and env.t < env.env_spec.frames - 1:
             env.advance(env.expert())
         found.append(env.measures()["success"])
     assert sum(found) >= 5
@@ -231,8 +231,8 @@ def test_a_robot_that_is_told_nothing_stays_where_it_is(world: str) -> None:
     env.begin(2)
     before = env.state()
     for _ in range(3):
-        env.advance(np.zeros(len(env.world.control)))
-    joints = [i for i, q in enumerate(env.world.state) if q.unit == "rad"]
+        env.advance(np.zeros(len(env.env_spec.control)))
+    joints = [i for i, q in enumerate(env.env_spec.state) if q.unit == "rad"]
     sag = {"reacher": 1e-9, "cube": 0.1}[world]  # rad: OGBench's motors hold the hand where it has sunk to
     assert env.state()[joints] == pytest.approx(before[joints], abs=sag)
 
@@ -240,12 +240,12 @@ def test_a_robot_that_is_told_nothing_stays_where_it_is(world: str) -> None:
 def test_a_state_in_which_a_swing_presses_the_wrist_into_its_limit_can_be_put() -> None:
     """The limit is soft, as DMC has it: of the states that a sweep records some lie beyond, and cases begin in them."""
     env = ENVS["reacher"](image_size=16)
-    names = [quantity.name for quantity in env.world.state]
+    names = [quantity.name for quantity in env.env_spec.state]
     env.begin(0)
     env.put({"shoulder": 0.0, "wrist": 2.7, "shoulder_rate": 0.0, "wrist_rate": 0.0})
     farthest = env.state()
     for _ in range(6):
-        env.advance(np.tile([0.0, 1.0], len(env.world.control) // 2))
+        env.advance(np.tile([0.0, 1.0], len(env.env_spec.control) // 2))
         farthest = max(farthest, env.state(), key=lambda state: state[names.index("wrist")])
     assert farthest[names.index("wrist")] > env.model.joint("wrist").range[1]
     env.put(dict(zip(names, farthest.astype(np.float32).tolist(), strict=True)))
@@ -306,8 +306,8 @@ def test_two_links_go_where_their_angles_say() -> None:
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmarks, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"needs (dm_control|ogbench): pip install 'sgjepa\[conventional\]'"):
-        benchmarks.folder(env.world.name)
-    assert not benchmarks.installed(env.world.name)
+        benchmarks.folder(env.env_spec.name)
+    assert not benchmarks.installed(env.env_spec.name)
     assert benchmarks.installed("square")
 
 

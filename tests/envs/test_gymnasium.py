@@ -25,7 +25,7 @@ HOUSE = "sgjepa/House-v0"
 
 
 def made(world: str, **options: Any) -> Env:
-    env = gymnasium.make(ENVS[world].world.gym_id, image_size=8, **options).unwrapped
+    env = gymnasium.make(ENVS[world].env_spec.gym_id, image_size=8, **options).unwrapped
     assert isinstance(env, Env)
     return env
 
@@ -37,7 +37,7 @@ def idle(env: gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any
 def aloft(world: str) -> dict[str, float]:
     """The object in mid-air, at rest."""
     high = {"x": 0.0, "y": 0.3, "z": 1.2} if issubclass(ENVS[world], ArmWorld) else {"x": 0.0, "z": 2.0}
-    still = {q.name: 0.0 for q in ENVS[world].world.state if q.name in ("vx", "vy", "vz", "omega")}
+    still = {q.name: 0.0 for q in ENVS[world].env_spec.state if q.name in ("vx", "vy", "vz", "omega")}
     return {**ALOFT.get(world, high), **still}
 
 
@@ -63,7 +63,7 @@ def test_under_a_law_given_to_make_things_fall_as_fast_as_it_says(world: str, gr
     *_, after = env.step(idle(env))
     assert info["law"] == after["law"] == {"gravity": gravity}
     assert info["phys"]["gravity"] == gravity
-    assert (after["state"]["vz"] - info["state"]["vz"]) / env.world.frame_dt == pytest.approx(-gravity, rel=1e-6)
+    assert (after["state"]["vz"] - info["state"]["vz"]) / env.env_spec.frame_dt == pytest.approx(-gravity, rel=1e-6)
     env.close()
 
 
@@ -143,7 +143,7 @@ def test_a_reset_without_a_seed_keeps_the_law_and_one_with_a_seed_begins_anew(wo
     assert env.reset(options={"law": {"gravity": 5.0}})[1]["law"] == {"gravity": 5.0}
     assert env.reset()[1]["law"] == {"gravity": 5.0}
     info, expected = env.reset(seed=7)[1], alone.reset(seed=7)[1]
-    assert info["law"] == expected["law"] == env.world.nominal_law
+    assert info["law"] == expected["law"] == env.env_spec.nominal_law
     assert info["state"] == expected["state"]
     assert np.array_equal(env.model.opt.gravity, alone.model.opt.gravity)
     env.close()
@@ -206,7 +206,7 @@ def test_things_fall_as_the_drawn_and_the_shown_law_say(world: str) -> None:
     for seed in (0, None):
         seen, before = env.reset(seed=seed, options={"state": aloft(world)})
         later, *_, after = env.step(idle(env))
-        rate = (after["state"]["vz"] - before["state"]["vz"]) / ENVS[world].world.frame_dt
+        rate = (after["state"]["vz"] - before["state"]["vz"]) / ENVS[world].env_spec.frame_dt
         assert rate == pytest.approx(-before["law"]["gravity"], rel=1e-6)
         assert seen["law"].tolist() == later["law"].tolist() == pytest.approx([before["law"]["gravity"]], rel=1e-6)
         shown.add(seen["law"].item())
@@ -288,7 +288,7 @@ def test_wrappers_are_for_these_worlds() -> None:
 @pytest.mark.filterwarnings("ignore:.*recommend using a symmetric and normalized space")
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
 def test_gymnasium_accepts_both_wrappers(world: str) -> None:
-    env = LawInObservation(RandomLaw(gymnasium.make(ENVS[world].world.gym_id, image_size=8), {"gravity": [2.0, 6.0]}))
+    env = LawInObservation(RandomLaw(gymnasium.make(ENVS[world].env_spec.gym_id, image_size=8), {"gravity": [2.0, 6.0]}))
     check_env(env, skip_render_check=True)
     env.close()
 

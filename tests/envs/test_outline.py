@@ -41,7 +41,7 @@ def test_outlines_of_many_states_are_those_of_each(world: str) -> None:
     env = find(world)(image_size=32)
     env.reset(seed=0)
     rng = np.random.default_rng(0)
-    names = [quantity.name for quantity in env.world.state]
+    names = [quantity.name for quantity in env.env_spec.state]
     many = dict(zip(names, rng.uniform(-0.3, 0.3, (len(names), 2, 5)), strict=True))
     curves = env.outline(many)
     alone = env.outline({name: values[1, 3] for name, values in many.items()})
@@ -90,7 +90,7 @@ def _geoms(env: object, body: str) -> tuple[int, int]:
     return int(about.geomadr[0]), int(about.geomadr[0] + about.geomnum[0])
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.probed])
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.probed])
 def test_every_world_that_can_be_probed_can_be_outlined(world: str) -> None:
     env = find(world)(image_size=32)
     _, info = env.reset(seed=1)

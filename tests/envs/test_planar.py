@@ -68,7 +68,7 @@ def test_an_episode_has_64_frames_and_named_state(world: str) -> None:
 
 
 def test_symmetry_orders_are_those_of_the_shapes() -> None:
-    assert {w: ENVS[w].world.probed.symmetry for w in WORLDS} == {
+    assert {w: ENVS[w].env_spec.probed.symmetry for w in WORLDS} == {
         "square": 4,
         "right_triangle": 1,
         "pentagon": 5,
@@ -288,7 +288,7 @@ def test_updates_compose() -> None:
     """S(20) = S(12) after S(8): an episode restarted from a recorded state goes the same way."""
     env, other = make("pentagon"), make("pentagon")
     states = [e.state() for e in play(env, 11, 10.0, steps=20)]
-    named = dict(zip([q.name for q in env.world.state], states[7].tolist(), strict=True))
+    named = dict(zip([q.name for q in env.env_spec.state], states[7].tolist(), strict=True))
     other.reset(seed=11, options={"law": {"gravity": 10.0}, "state": named})
     for _ in range(12):
         other.step(STILL)

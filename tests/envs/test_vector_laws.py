@@ -30,7 +30,7 @@ from sgjepa.report.write import report
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 SHORT = ForecastConfig(probe=ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300))
 TRAIN = {"gravity": ClippedNormal(4.0, 0.5, 0.1), "gravity_x": ClippedNormal(0.0, 0.5, -5.0)}
@@ -196,14 +196,14 @@ def test_recorded_states_are_the_datasets(run: Path, tilted: Dataset) -> None:
 class Lawless(planar.Square):
     """Always the same gravity, which is nobody's parameter."""
 
-    world = replace(planar.Square.world, name="lawless", gym_id="sgjepa/Lawless-v0", nominal_law={})
+    env_spec = replace(planar.Square.env_spec, name="lawless", gym_id="sgjepa/Lawless-v0", nominal_law={})
 
     def _build(self) -> None:
         super()._build()
         laws.LAWS["gravity"].apply(self.model, 4.0)
 
     def phys(self) -> np.ndarray:
-        return np.zeros(len(self.world.phys))
+        return np.zeros(len(self.env_spec.phys))
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.loop import train
 from sgjepa.training.validation import stack
+from sgjepa.training.world_model import train
 
 PROBE = ProbeConfig(window=10, hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")
@@ -116,7 +116,7 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
 
 def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     assert targets_in(data.train) == PLANAR
-    monkeypatch.setattr(ENVS["square"], "world", replace(ENVS["square"].world, probed=None))
+    monkeypatch.setattr(ENVS["square"], "env_spec", replace(ENVS["square"].env_spec, probed=None))
     with pytest.raises(InputError, match="square cannot be probed"):
         targets_in(data.train)
 
@@ -326,7 +326,7 @@ def test_a_body_is_put_elsewhere_or_stays_where_it_was(data: Dataset) -> None:
         env.put({"x": 40.0})
     assert (env.state() == before).all()
     env.put({"x": 0.25, "vz": 1.5})
-    names = [q.name for q in env.world.state]
+    names = [q.name for q in env.env_spec.state]
     after = dict(zip(names, env.state().tolist(), strict=True))
     kept = dict(zip(names, before.tolist(), strict=True)) | {"x": 0.25, "vz": 1.5}
     assert after == pytest.approx(kept)

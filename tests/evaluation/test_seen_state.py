@@ -17,13 +17,13 @@ from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.world.succeeds])
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.succeeds])
 def test_the_world_shows_what_the_dataset_holds(world: str, tmp_path: Path) -> None:
     settings = small(world)
     few = replace(settings, train=replace(settings.train, episodes=1), test=replace(settings.test, episodes=1))
     dataset = open_dataset(collect(few, tmp_path / world, workers=1))
     stored, env = seen_states(dataset.test), make_env(few)
-    assert stored.shape == (1, env.world.frames, len(env.world.seen))
+    assert stored.shape == (1, env.env_spec.frames, len(env.env_spec.seen))
     note = dataset.test.metadata(0)
     env.reset(seed=note["seed"], options=reset_options(note["law"], note["labels"]["plan"]))
     shown = [env.seen_state()]
@@ -36,7 +36,7 @@ def test_the_world_shows_what_the_dataset_holds(world: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("world", ENVS)
 def test_a_robots_own_pose_is_among_the_records_and_named_once(world: str) -> None:
-    declared = ENVS[world].world
+    declared = ENVS[world].env_spec
     assert set(declared.own) <= set(declared.records)
     names = [quantity.name for quantity in declared.seen]
     assert len(set(names)) == len(names)

@@ -24,7 +24,7 @@ from sgjepa.policies.files import read_policy
 from sgjepa.policies.noisy_position import errors_of
 
 CATCHER = "arm_catcher_ball"
-WORLD = find(CATCHER).world
+WORLD = find(CATCHER).env_spec
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("name", worlds("mini"))
 def test_every_world_with_a_task_shows_a_place(name: str) -> None:
-    world = find(name).world
-    assert open_features(None, world, blur=0.01).width == 3 + len(world.seen) - len(world.state)
+    spec = find(name).env_spec
+    assert open_features(None, spec, blur=0.01).width == 3 + len(spec.seen) - len(spec.state)
 
 
 def test_what_cannot_be_is_refused_in_a_line(
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="square has no robot"):
-        open_features(None, find("square").world, blur=0.01)
+        open_features(None, find("square").env_spec, blur=0.01)
     for given in ("-0.01", "nan"):
         assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
         assert "0 m or more" in capsys.readouterr().err

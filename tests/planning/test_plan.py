@@ -86,7 +86,7 @@ def catcher(balls: Dataset, place: Path) -> Path:
 def test_a_case_begins_in_a_frame_of_its_episode_and_its_goal_is_that_episodes_later_state(goals: Dataset) -> None:
     env = make_env(goals.settings)
     for start in cases_of(goals, CASES):
-        env.begin(start.seed, start.options(env.world))
+        env.begin(start.seed, start.options(env.env_spec))
         assert not env.success()
         np.testing.assert_allclose(env.state(), goals.test.state[start.number, start.frame], atol=1e-5)
         assert list(env.goal.values()) == goals.test.state[start.number, start.frame + 3, :2].tolist()
@@ -98,7 +98,7 @@ def test_a_case_begins_in_a_frame_of_its_episode_and_its_goal_is_that_episodes_l
 def test_cases_can_be_of_episodes_that_were_held_out(goals: Dataset, run: Path, tmp_path: Path) -> None:
     (number,) = split_episodes(goals.train.episodes)[1]
     (start,) = cases_of(goals, replace(CASES, count=1), held_out=True)
-    names = [quantity.name for quantity in Placed.world.state]
+    names = [quantity.name for quantity in Placed.env_spec.state]
     assert start.number == number
     assert start.state == dict(zip(names, goals.train.state[number, start.frame].tolist(), strict=True))
     options = ["--cases", "1", "--offset", "3", "--candidates", "6", "--iterations", "2", "--elites", "2", "--workers", "1"]
@@ -259,7 +259,7 @@ def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_fra
 
 
 def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset) -> None:
-    found = meeting_targets(find(CATCHER).world)
+    found = meeting_targets(find(CATCHER).env_spec)
     assert found.position == ("x", "y", "z", "catcher_x", "catcher_y", "catcher_z")
     seen = np.concatenate([balls.test.state, balls.test.record("catcher")], axis=-1)
     assert np.array_equal(found.of(seen)[..., :3], balls.test.state[..., :3])
@@ -380,6 +380,6 @@ def test_bad_input_is_one_line(
 def test_a_goal_of_another_world_is_refused(goals: Dataset) -> None:
     start = cases_of(goals, CASES)[0]
     with pytest.raises(InputError, match="unknown reset option 'goal'"):
-        ENVS["square"](image_size=32).begin(0, start.options(Placed.world))
+        ENVS["square"](image_size=32).begin(0, start.options(Placed.env_spec))
     with pytest.raises(InputError, match="has no goal to reach"):
-        usual(ENVS["franka_basket"].world)
+        usual(ENVS["franka_basket"].env_spec)

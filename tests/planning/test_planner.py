@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
-from sgjepa.envs.spec import Quantity, World
+from sgjepa.envs.spec import EnvSpec, Quantity
 from sgjepa.models.base import WorldModel
 from sgjepa.planning.cem import Search, _noise, search
 from sgjepa.planning.planner import Distance, Planner
@@ -155,7 +155,7 @@ def test_a_plan_of_nothing_is_refused() -> None:
 
 # --- a world that is known exactly -------------------------------------------------------------------------------------
 
-POINT = World(
+POINT = EnvSpec(
     name="point",
     gym_id="",
     state=(),

@@ -19,7 +19,7 @@ from sgjepa.policies.goal_tasks import starts
 from sgjepa.policies.scripted import SIMPLE, HoldStill, Random, simple
 from sgjepa.policies.vector_env import Fleet
 
-TASKS = [name for name, env in ENVS.items() if env.world.succeeds]
+TASKS = [name for name, env in ENVS.items() if env.env_spec.succeeds]
 CATCHER = "arm_catcher_ball"
 
 
@@ -52,21 +52,21 @@ def equal(one: Driven, other: Driven) -> None:
 @pytest.mark.parametrize("world", TASKS)
 def test_the_demonstrator_in_the_loop_is_the_demonstrator_of_the_dataset(world: str) -> None:
     settings = small(world)
-    found = drive_in_waves(simple("expert", ENVS[world].world), settings, "test", range(3), 0, 1)
+    found = drive_in_waves(simple("expert", ENVS[world].env_spec), settings, "test", range(3), 0, 1)
     env = make_env(settings)
     for row, start in enumerate(starts(settings, "test", range(3))):
-        recorded = simulate(env, start.seed, start.law, env.world.to_succeed)
+        recorded = simulate(env, start.seed, start.law, env.env_spec.to_succeed)
         steps = int(found.rows["steps"][row])
         mine = found.controls["episode"] == start.number
-        names = [f"control.{one.name}" for one in env.world.control]
+        names = [f"control.{one.name}" for one in env.env_spec.control]
         given = np.stack([found.controls[name][mine] for name in names], axis=1)
         np.testing.assert_array_equal(given, recorded.control[:steps])
         assert found.rows["success"][row] == recorded.success
-        assert found.rows[env.world.outcome][row] == recorded.labels[env.world.outcome]
+        assert found.rows[env.env_spec.outcome][row] == recorded.labels[env.env_spec.outcome]
 
 
 @pytest.mark.opengl
-@pytest.mark.parametrize("policy", [Follower(), Random(ENVS[CATCHER].world)], ids=["frames", "chance"])
+@pytest.mark.parametrize("policy", [Follower(), Random(ENVS[CATCHER].env_spec)], ids=["frames", "chance"])
 def test_any_number_of_processes_and_one_episode_at_a_time_give_the_same(policy: Policy) -> None:
     settings, numbers = small(CATCHER), [3, 7, 11, 20, 21]
     alone = drive_in_waves(policy, settings, "test", numbers, 5, processes=1, wave=1)
@@ -87,8 +87,8 @@ def test_a_policy_is_shown_the_pictures_that_the_world_itself_would_draw() -> No
     found = drive_in_waves(Watcher(), settings, "test", [4, 5], 0, 1)
     start = starts(settings, "test", [5])[0]
     env = make_env(settings)
-    frames = [env.reset(seed=start.seed, options=reset_options(start.law, env.world.to_succeed))[0]]
-    controls = np.stack([found.controls[f"control.{one.name}"] for one in env.world.control], axis=1)
+    frames = [env.reset(seed=start.seed, options=reset_options(start.law, env.env_spec.to_succeed))[0]]
+    controls = np.stack([found.controls[f"control.{one.name}"] for one in env.env_spec.control], axis=1)
     for control in controls[found.controls["episode"] == 5]:
         frames.append(env.step(control)[0])
     for t, frame in enumerate(frames[:-1]):
@@ -98,17 +98,17 @@ def test_a_policy_is_shown_the_pictures_that_the_world_itself_would_draw() -> No
 
 @pytest.mark.parametrize("world", TASKS)
 def test_what_is_decided_stays_as_it_is(world: str) -> None:
-    settings, policy = small(world), Random(ENVS[world].world)
+    settings, policy = small(world), Random(ENVS[world].env_spec)
     env = make_env(settings)
     decided = 0
     for start in starts(settings, "test", range(0, 50, 9)):  # in turn by chance and as demonstrated: failures and successes
-        env.begin(start.seed, reset_options(start.law, env.world.to_succeed))
+        env.begin(start.seed, reset_options(start.law, env.env_spec.to_succeed))
         policy.reset(np.zeros((1, 1)), [start.seed])
         known = None
-        for _ in range(env.world.frames - 1):
+        for _ in range(env.env_spec.frames - 1):
             by_chance = policy.act(env.seen_state()[None], np.zeros((1, 1)))[0]
             env.advance(by_chance if start.number % 2 else env.expert())
-            now = env.measures(), env.labels()[env.world.outcome]
+            now = env.measures(), env.labels()[env.env_spec.outcome]
             assert known is None or (env.decided() and str(now) == str(known))
             known = now if env.decided() else None
         decided += known is not None
@@ -117,7 +117,7 @@ def test_what_is_decided_stays_as_it_is(world: str) -> None:
 
 @pytest.mark.parametrize("world", TASKS)
 def test_a_task_says_what_it_measures(world: str) -> None:
-    declared = ENVS[world].world
+    declared = ENVS[world].env_spec
     env = ENVS[world](image_size=8)
     env.begin(seed=0)
     assert declared.measures[0].name == "success"
@@ -131,7 +131,7 @@ def test_a_task_says_what_it_measures(world: str) -> None:
 def test_who_holds_still_does_not_move(world: str) -> None:
     env = ENVS[world](image_size=8)
     assert isinstance(env, ArmWorld)
-    policy = HoldStill(env.world)
+    policy = HoldStill(env.env_spec)
     env.begin(seed=1)
     before, facing = (part.copy() for part in env.tool())
     for _ in range(5):  # before the ball can be there
@@ -151,7 +151,7 @@ def test_chance_is_of_the_sampling_seed_and_the_episode_alone() -> None:
 def test_controls_lie_within_the_limits(name: str) -> None:
     for world in TASKS:
         env = ENVS[world](image_size=8)
-        policy = simple(name, env.world)
+        policy = simple(name, env.env_spec)
         policy.reset(np.zeros((2, 1)), [1, 2])
         env.begin(seed=0)
         seen = env.expert() if policy.sees == "expert" else env.seen_state()
@@ -177,11 +177,11 @@ def test_a_worker_that_is_killed_is_one_line() -> None:
 
 def test_a_world_without_a_task_and_a_policy_that_says_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="square has no task"):
-        drive_in_waves(HoldStill(ENVS[CATCHER].world), small(), "test", [0], 0)
+        drive_in_waves(HoldStill(ENVS[CATCHER].env_spec), small(), "test", [0], 0)
 
     class Mute(HoldStill):
         def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
             return np.full((len(seen), 3), np.nan)
 
     with pytest.raises(InputError, match="not 1 x 3 finite numbers"):
-        drive_in_waves(Mute(ENVS[CATCHER].world), small(CATCHER), "test", [0], 0, 1)
+        drive_in_waves(Mute(ENVS[CATCHER].env_spec), small(CATCHER), "test", [0], 0, 1)

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
 
 CATCHER = "arm_catcher_ball"
-WORLD = find(CATCHER).world
+WORLD = find(CATCHER).env_spec
 SUCCESS = WORLD.measures[0]
 
 
@@ -504,7 +504,7 @@ def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: P
 
 
 def test_no_world_is_forgotten() -> None:
-    assert all(env.world.measures for env in ENVS.values() if env.world.succeeds)
+    assert all(env.env_spec.measures for env in ENVS.values() if env.env_spec.succeeds)
 
 
 def test_a_subject_says_what_trainings_share(dataset: Dataset, policy: Path) -> None:

@@ -101,7 +101,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         dataset = open_dataset(collect(replace(base, world="placed", **parts), root / "placed", workers=1))
         found = Played(root, root.parent / "out")
         untaught(dataset, root)
-        train_policy(TINY, open_features(found.run, Anywhere.world), dataset, found.policy)
+        train_policy(TINY, open_features(found.run, Anywhere.env_spec), dataset, found.policy)
         assert cli.main(found.plan()) == 0
         assert cli.main(found.control()) == 0
         yield found

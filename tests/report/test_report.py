@@ -41,8 +41,8 @@ from sgjepa.results.gather import MAIN, gather
 from sgjepa.results.load import Evaluation, load_evaluations
 from sgjepa.results.paper_numbers import published
 from sgjepa.results.training import cost
-from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
+from sgjepa.training.world_model import train
 
 UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
 BROWSER = browser()
@@ -639,7 +639,7 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
     out = Path(shutil.copytree(made, tmp_path / "report"))
     (out / "notes.txt").write_text("mine")
     before = artifact.digests(out)
-    for stage in ("page", "to_csv"):
+    for stage in ("comparison", "to_csv"):
         with monkeypatch.context() as patched:
             # they take seconds, and nothing here asks for them
             patched.setattr("sgjepa.report.write._pictures", lambda *_: defaultdict(list))

@@ -14,8 +14,8 @@ from sgjepa.core import run_folder
 from sgjepa.data.probe_targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.training.config import Run
-from sgjepa.training.loop import train
 from sgjepa.training.validation import Reader, Watch, probe_scores
+from sgjepa.training.world_model import train
 
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega"), ("x", "z"), ("vx", "vz"), "theta", "omega", 4, 1 / 16)
 
@@ -137,7 +137,7 @@ def test_a_frozen_encoder_and_a_world_with_nothing_to_read_are_passed_over(
     first = train(short, tmp_path / "first", finished.parent)
     alone = replace(short, init=str(first), train=replace(short.train, trains="predictor"))
     assert readable(train(alone, tmp_path / "alone", finished.parent)) == [{}]
-    monkeypatch.setattr(ENVS["square"], "world", replace(ENVS["square"].world, probed=None))
+    monkeypatch.setattr(ENVS["square"], "env_spec", replace(ENVS["square"].env_spec, probed=None))
     assert readable(train(short, tmp_path / "nothing", finished.parent)) == [{}]
 
 

@@ -139,7 +139,7 @@ def _dataset(options: Namespace) -> Any:
 
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before anybody makes a dataset in vain
-            usual(find(world).world)
+            usual(find(world).env_spec)
         data = about.data
     return open_dataset(shared.beside(folders[0], next(iter(data))))
 

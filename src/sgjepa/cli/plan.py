@@ -77,20 +77,20 @@ def run(options: Namespace) -> None:
     dataset = shared.dataset_of(_alone(options, first))
     for folder in others:  # all plan in the first one's world, on its episodes
         shared.check_run(Path(folder), dataset, options.transfer)
-    world = dataset.settings.spec
-    cfg = _planner(options, usual(world))
-    cfg.check(world)
-    if not world.goal:
-        _refuse_goals(options, world.name)
-    cases = _cases(options) if world.goal else None
-    episodes = None if world.goal else options.cases
+    spec = dataset.env_spec
+    cfg = _planner(options, usual(spec))
+    cfg.check(spec)
+    if not spec.goal:
+        _refuse_goals(options, spec.name)
+    cases = _cases(options) if spec.goal else None
+    episodes = None if spec.goal else options.cases
     begun = beginnings(dataset, episodes, cases, options.held_out)  # before the work
     artifact.check_output(options.out, MADE_BY, (REFERENCES,))
     subjects = [planned(folder, dataset, cfg, cases, options.held_out) for folder in options.runs]
-    astray = [latent_errors(folder, dataset, held_out=options.held_out) for folder in options.runs] if world.goal else []
+    astray = [latent_errors(folder, dataset, held_out=options.held_out) for folder in options.runs] if spec.goal else []
     latents = {subject.driver.weights: found for subject, found in zip(subjects, astray, strict=False)}
     control.try_all([*subjects, *_references(options, dataset, cfg)], dataset, options, begun, latents)
-    if world.goal:
+    if spec.goal:
         _say_latents(options, astray)
 
 
@@ -147,7 +147,7 @@ def _references(options: Namespace, dataset: Any, cfg: Any) -> list[Any]:
     from sgjepa.planning.load import simulated
     from sgjepa.policies.evaluate import untrained
 
-    if not dataset.settings.spec.goal:
+    if not dataset.env_spec.goal:
         return [untrained(name, dataset, options.out) for name in ("random", "still", "expert")]
     ceiling = [] if options.no_simulator else [simulated(dataset, options.out, cfg)]
     return [untrained("random", dataset, options.out), *ceiling]

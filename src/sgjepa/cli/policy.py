@@ -62,16 +62,16 @@ def run(options: Namespace) -> None:
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     seen, pose = _looks_at(options)
     dataset = _dataset(options)
-    world = dataset.settings.spec
-    task_of(world.name)
-    if world.goal and (seen or pose):
+    spec = dataset.env_spec
+    task_of(spec.name)
+    if spec.goal and (seen or pose):
         raise InputError(
-            f"{world.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
+            f"{spec.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
             "let the run plan (`sgjepa plan RUN`), or train on `state`, which tells the goal"
         )
-    usual = policy(options.size, world.name)
+    usual = policy(options.size, spec.name)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
-    features = open_features(seen, world, pose, options.blur)
+    features = open_features(seen, spec, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
     shared.say_next("control", folder, *(["--dataset", options.dataset] if options.dataset else []))

@@ -230,7 +230,7 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
     from sgjepa.evaluation.probes import ProbeConfig
 
     settings = dataset.settings
-    window = usual_window(settings.spec, settings.image_size) if options.window is None else options.window
+    window = usual_window(settings.env_spec, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 
@@ -257,7 +257,7 @@ def need_seeds(options: Namespace) -> None:
 
 def say_verdict(folder: Path) -> None:
     """The report's own sentences, on the terminal."""
-    from sgjepa.report.write import ANSWER
+    from sgjepa.report.page import ANSWER
 
     for line in (folder / ANSWER).read_text(encoding="utf-8").splitlines():
         print(f"   {line}")

@@ -65,7 +65,7 @@ def run(options: Namespace) -> None:
     from sgjepa.recipes.training import recipe
     from sgjepa.training import distributed
     from sgjepa.training.data import with_laws, with_updates
-    from sgjepa.training.loop import train
+    from sgjepa.training.world_model import train
 
     init = None if options.init is None else str(options.init)
     chosen = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)

@@ -22,13 +22,12 @@ from sgjepa.data.episode import Episode
 from sgjepa.data.manifest import MANIFEST
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import Probed, Quantity, Size, Usual, World
+from sgjepa.envs.spec import EnvSpec, Probed, Quantity, Size, Usual
 from sgjepa.laws import Grid, Observed, Sampler
 
 _CHUNK = 25  # episodes encoded at a time
 _FEW = 32  # different values of a law, up to which they count as a grid
 _WINDOW = 4  # frames that a probe sees
-_SIGREG = 0.09  # the weight of the mini recipes
 
 
 @dataclass(frozen=True)
@@ -204,12 +203,12 @@ def _world(
     fps: float,
     units: Mapping[str, str],
     probed: Probed | None,
-) -> World:
+) -> EnvSpec:
     """What the recordings declare; those of one of our worlds declare what that one does."""
     limit = float(np.abs(given.control).max(initial=0.0)) or 1.0
     steps = len(given.frames[0])
     if name in ENVS:
-        ours = find(name).world
+        ours = find(name).env_spec
         widths = {"state": (len(ours.state), len(state)), "control": (len(ours.control), len(control))}
         for what, (declared, found) in widths.items():
             if declared != found:
@@ -228,7 +227,7 @@ def _world(
             outcome="",
             meets=(),
         )
-    return World(
+    return EnvSpec(
         name=name,
         gym_id=f"recorded/{name}-v0",
         state=tuple(Quantity(one, units.get(one, "")) for one in state),
@@ -265,13 +264,10 @@ def _sampler(values: np.ndarray) -> Sampler:
     return Observed(float(values.mean()), float(values.std()), float(different[0]), float(different[-1]))
 
 
-def _with_usual(spec: World, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> World:
+def _with_usual(spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> EnvSpec:
     """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
-    patch = next((size for size in range(max(pixels // 16, 1), pixels + 1) if pixels % size == 0), pixels)
     size = Size(pixels, fitting, held_out, min(_WINDOW, spec.frames))
-    sizes = dict.fromkeys(("mini", "small", "paper"), size)
-    old = spec.usual
-    usual = Usual(laws["train"], laws["test"], sizes, patch, old.sigreg if old else _SIGREG, old.history if old else 20)
+    usual = Usual(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
     return replace(spec, usual=usual)
 
 

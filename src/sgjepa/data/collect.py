@@ -30,10 +30,10 @@ from sgjepa.laws import Grid
 
 def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
     """The schema of a split's rows, with every option of the world spelled out."""
-    world = settings.spec
-    names = list({**world.nominal_law, **settings.part(split).laws})
-    env = {**{key: choices[0] for key, choices in world.options.items()}, **settings.env}
-    return episode.schema(world, names, settings.image_size, codec.find(settings.codec), env, settings.seed)
+    spec = settings.env_spec
+    names = list({**spec.nominal_law, **settings.part(split).laws})
+    env = {**{key: choices[0] for key, choices in spec.options.items()}, **settings.env}
+    return episode.schema(spec, names, settings.image_size, codec.find(settings.codec), env, settings.seed)
 
 
 def assemble(settings: DatasetConfig, partial: Path, chunks: dict[str, list[Path]], speed: float | None) -> None:
@@ -63,10 +63,10 @@ def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
     part: Part = settings.part(split)
     first = lance.dataset(target).to_table(columns=["episode_metadata"], filter="step_idx = 0")
     notes = [json.loads(note) for note in first["episode_metadata"].to_pylist()]
-    words = {name: Counter(note["labels"][name] for note in notes) for name in settings.spec.labels}
+    words = {name: Counter(note["labels"][name] for note in notes) for name in settings.env_spec.labels}
     return PartSummary(
         episodes=part.episodes,
-        frames=part.episodes * settings.spec.frames,
+        frames=part.episodes * settings.env_spec.frames,
         bytes=sum(p.stat().st_size for p in target.rglob("*") if p.is_file()),
         laws={
             name: _describe([note["law"][name] for note in notes], isinstance(part.laws[name], Grid)) for name in part.laws
@@ -169,7 +169,7 @@ def _make(chunks: list[_Chunk], processes: int) -> float | None:
     with progress(total, total - made, chunks[0].settings.world, "episodes") as bar:
         for chunk in _finished(missing, min(processes, len(missing))):
             bar.update(len(chunk.numbers))
-    frames = made * chunks[0].settings.spec.frames
+    frames = made * chunks[0].settings.env_spec.frames
     return round(frames / (time.perf_counter() - began), 1) if made else None
 
 
@@ -181,7 +181,7 @@ def _whole(chunk: _Chunk) -> bool:
             fits = stream.schema.equals(schema_of(chunk.settings, chunk.split), check_metadata=True)
     except (OSError, pa.ArrowInvalid):
         return False
-    return bool(fits) and rows == len(chunk.numbers) * chunk.settings.spec.frames
+    return bool(fits) and rows == len(chunk.numbers) * chunk.settings.env_spec.frames
 
 
 def _finished(chunks: list[_Chunk], processes: int) -> Iterator[_Chunk]:

@@ -22,7 +22,7 @@ from sgjepa.envs import find
 from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots.robot import MENAGERIE
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Sampler
 
 SPLIT_SEED = 42  # of training against validation episodes, the same for all trainings unless told otherwise
@@ -86,7 +86,9 @@ class DatasetConfig:
     codec: str = "lz4"
     env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
     seed: int = 0
-    recorded: World | None = None  # what a world that is not simulated here declares; its episodes are somebody's recordings
+    recorded: EnvSpec | None = (
+        None  # what a world that is not simulated here declares; its episodes are somebody's recordings
+    )
 
     def __post_init__(self) -> None:
         check_bounds(self, image_size=(1, 16_384))
@@ -94,17 +96,17 @@ class DatasetConfig:
             raise InputError(f"DatasetConfig.recorded is of the world {self.recorded.name}, not {self.world}")
 
     @property
-    def spec(self) -> World:
+    def env_spec(self) -> EnvSpec:
         """What the world declares."""
-        return find(self.world).world if self.recorded is None else self.recorded
+        return find(self.world).env_spec if self.recorded is None else self.recorded
 
     def part(self, split: str) -> Part:
         return {"train": self.train, "test": self.test}[split]
 
 
-def world_of(name: str, recorded: Mapping[str, Any]) -> World:
+def env_spec_of(name: str, recorded: Mapping[str, Any]) -> EnvSpec:
     """What a world declares: one of ours, or a recorded one as a run keeps it (`RunRecord.recorded`)."""
-    return from_dict(World, recorded[name]) if name in recorded else find(name).world
+    return from_dict(EnvSpec, recorded[name]) if name in recorded else find(name).env_spec
 
 
 def with_meshes(settings: DatasetConfig) -> DatasetConfig:
@@ -146,31 +148,31 @@ def begin_episode(settings: DatasetConfig, env: Env, split: str, number: int) ->
 def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple[int, dict[str, float], str]:
     """Seed, laws and plan of an episode."""
     law = episode_law(settings.part(split).laws, settings.seed, split, number)
-    plan = episode_plan(env.world.plans, settings.seed, split, number)
+    plan = episode_plan(env.env_spec.plans, settings.seed, split, number)
     return episode_seed(settings.seed, split, number), law, plan
 
 
 def check(settings: DatasetConfig) -> None:
     """Refuse at the door what would fail in a worker."""
-    world = settings.spec
+    spec = settings.env_spec
     codec.find(settings.codec)
     for key, value in settings.env.items():
         if key == MENAGERIE:  # from `with_meshes`
             continue
-        if not world.options:
-            raise InputError(f"{world.name} has no options, so none called '{key}'")
-        if key not in world.options:
-            raise unknown(f"option of {world.name}", key, world.options)
-        if value not in world.options[key]:
-            raise unknown(key, value, world.options[key])
+        if not spec.options:
+            raise InputError(f"{spec.name} has no options, so none called '{key}'")
+        if key not in spec.options:
+            raise unknown(f"option of {spec.name}", key, spec.options)
+        if value not in spec.options[key]:
+            raise unknown(key, value, spec.options[key])
     if settings.seed < 0:
         raise InputError(f"seed must not be negative, got {settings.seed}")
     for split in episode.SPLITS:
         _check_part(settings.part(split), split)
-        world.check_laws(settings.part(split).laws)
+        spec.check_laws(settings.part(split).laws)
     for name in settings.train.laws.keys() ^ settings.test.laws.keys():
         raise InputError(f"law '{name}' must be given for both splits, or for none")
-    for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | world.records.keys()):
+    for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | spec.records.keys()):
         raise InputError(f"a law cannot be called '{name}': a dataset has a column of that name already")
     env = make_env(settings)
     env.reset(seed=0)  # draws a frame: a renderer that cannot work is found out here

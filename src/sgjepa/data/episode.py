@@ -3,7 +3,7 @@
 row t:   pixels[t], state[t]    the frame and exactly the state it shows
          control[t]             acts between frame t and t + 1; the last row's drives nothing
          one column per law     constant over the episode; the paper's action is [control; law]
-         one column per record  what else the world records at a frame: `World.records`
+         one column per record  what else the world records at a frame: `EnvSpec.records`
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sgjepa import laws
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
 from sgjepa.envs.base import Env
-from sgjepa.envs.spec import Quantity, World
+from sgjepa.envs.spec import EnvSpec, Quantity
 
 FORMAT = "sgjepa-1"
 SPLITS = {"train": 0, "test": 1}
@@ -99,7 +99,7 @@ def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "", act:
     frame, _ = env.reset(seed=seed, options=reset_options(law, plan))
     drive = act or (lambda frame, t: env.expert())
     frames, states, controls, records, rewards = [frame], [env.state()], [drive(frame, 0)], [env.records()], [0.0]
-    for t in range(1, env.world.frames):
+    for t in range(1, env.env_spec.frames):
         frame, reward, *_ = env.step(controls[-1])
         frames.append(frame)
         rewards.append(reward)
@@ -115,20 +115,20 @@ def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "", act:
         reward=np.array(rewards, np.float32),
         success=env.success(),
         seed=seed,
-        records={name: np.stack([r[name] for r in records]).astype(np.float32) for name in env.world.records},
-        labels={name: _known(env.world, name, env.labels()[name]) for name in env.world.labels},
-        names=tuple(quantity.name for quantity in env.world.state),
+        records={name: np.stack([r[name] for r in records]).astype(np.float32) for name in env.env_spec.records},
+        labels={name: _known(env.env_spec, name, env.labels()[name]) for name in env.env_spec.labels},
+        names=tuple(quantity.name for quantity in env.env_spec.state),
     )
 
 
-def _known(world: World, label: str, word: str) -> str:
-    if word not in world.labels[label]:
-        raise unknown(f"{label} of {world.name}", word, world.labels[label])
+def _known(spec: EnvSpec, label: str, word: str) -> str:
+    if word not in spec.labels[label]:
+        raise unknown(f"{label} of {spec.name}", word, spec.labels[label])
     return word
 
 
 def schema(
-    world: World, law_names: Sequence[str], image_size: int, codec: Codec, env_options: Mapping[str, str], seed: int
+    spec: EnvSpec, law_names: Sequence[str], image_size: int, codec: Codec, env_options: Mapping[str, str], seed: int
 ) -> pa.Schema:
     """The columns and the metadata that explains them. The same settings give the same bytes."""
 
@@ -141,39 +141,39 @@ def schema(
         ("split_id", pa.int8()),
         ("pixels", pa.binary()),
         # Lance has no vectors that are 0 wide
-        *([("state", vector(world.state))] if world.state else []),
-        *([("control", vector(world.control))] if world.control else []),
+        *([("state", vector(spec.state))] if spec.state else []),
+        *([("control", vector(spec.control))] if spec.control else []),
         *((name, pa.float32()) for name in law_names),
         ("reward", pa.float32()),
-        *([("phys", vector(world.phys))] if world.phys else []),
-        *((name, vector(quantities)) for name, quantities in world.records.items()),
+        *([("phys", vector(spec.phys))] if spec.phys else []),
+        *((name, vector(quantities)) for name, quantities in spec.records.items()),
         ("source_episode_index", pa.int32()),
         ("task", pa.string()),
         ("episode_metadata", pa.string()),
     ]
     about = {
         "format": FORMAT,
-        "task": world.name,
-        "gym_id": world.gym_id,
-        "fps": world.fps,
-        "frames_per_episode": world.frames,
+        "task": spec.name,
+        "gym_id": spec.gym_id,
+        "fps": spec.fps,
+        "frames_per_episode": spec.frames,
         "pixels_shape": [image_size, image_size, 3],
         "codec": codec.name,
         "codec_about": codec.about,
         "columns": {
-            **columns_of({"state": len(world.state), "control": len(world.control), "phys": len(world.phys)}),
-            **({"reward": REWARD} if world.succeeds else {}),
+            **columns_of({"state": len(spec.state), "control": len(spec.control), "phys": len(spec.phys)}),
+            **({"reward": REWARD} if spec.succeeds else {}),
             **{name: f"law in {laws.find(name).unit}, constant over the episode" for name in law_names},
-            **{name: f"record at the frame, in the order of `records.{name}`" for name in world.records},
+            **{name: f"record at the frame, in the order of `records.{name}`" for name in spec.records},
         },
-        "state": [[q.name, q.unit] for q in world.state],
-        "control": [[q.name, q.unit] for q in world.control],
-        "phys": [[q.name, q.unit] for q in world.phys],
-        "records": {name: [[q.name, q.unit] for q in quantities] for name, quantities in world.records.items()},
-        "labels": {name: list(words) for name, words in world.labels.items()},
+        "state": [[q.name, q.unit] for q in spec.state],
+        "control": [[q.name, q.unit] for q in spec.control],
+        "phys": [[q.name, q.unit] for q in spec.phys],
+        "records": {name: [[q.name, q.unit] for q in quantities] for name, quantities in spec.records.items()},
+        "labels": {name: list(words) for name, words in spec.labels.items()},
         "laws": {name: laws.find(name).unit for name in law_names},
         "split_to_id": SPLITS,
-        "symmetry": world.probed.symmetry if world.probed else 1,
+        "symmetry": spec.probed.symmetry if spec.probed else 1,
         "env": dict(env_options),
         "mujoco": version("mujoco"),  # trajectories repeat bit for bit only within a version
         "seed": seed,

@@ -26,9 +26,9 @@ _FAR = 8.0  # standard deviations that no drawn law lies from its mean
 def check_bound(path: Path, manifest: Manifest, split: Split) -> None:
     """Refuse a manifest that disagrees with the schema, the laws or the sizes of a split. path: the manifest's."""
     settings, part, about = manifest.config, manifest.parts[split.name], split.about
-    world = settings.spec
+    spec = settings.env_spec
     drawn, env = settings.part(split.name), about.get("env", {})
-    options = {key: settings.env.get(key, (world.options.get(key) or (None,))[0]) for key in {*env, *settings.env}}
+    options = {key: settings.env.get(key, (spec.options.get(key) or (None,))[0]) for key in {*env, *settings.env}}
     told: dict[str, tuple[Any, Any]] = {
         "format": (manifest.format, about.get("format")),
         "config.world": (settings.world, about.get("task")),
@@ -36,7 +36,7 @@ def check_bound(path: Path, manifest: Manifest, split: Split) -> None:
         "config.codec": (settings.codec, about.get("codec")),
         "config.seed": (settings.seed, about.get("seed")),
         "config.env": (options, env),
-        f"config.{split.name}.laws": (list({**world.nominal_law, **drawn.laws}), list(split.laws)),
+        f"config.{split.name}.laws": (list({**spec.nominal_law, **drawn.laws}), list(split.laws)),
         f"config.{split.name}.episodes": (drawn.episodes, split.episodes),
         f"parts.{split.name}.laws": (sorted(part.laws), sorted(drawn.laws)),
         f"parts.{split.name}.frames": (part.frames, split.episodes * split.frames),

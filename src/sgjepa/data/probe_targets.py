@@ -1,6 +1,6 @@
 """What a probe reads out of a world, and the errors that are reported in physical units. NumPy only.
 
-A world declares it (`World.probed`): positions, as many velocities, and an angle with its rate. An angle enters as sine and
+A world declares it (`EnvSpec.probed`): positions, as many velocities, an angle with its rate. An angle enters as sine and
 cosine of `symmetry * angle`, so poses that look the same have the same target.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def targets_in(split: Split) -> Targets:
     found = readable_in(split)
     if found is None:
         raise InputError(
-            f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (World.probed)"
+            f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)"
         )
     return found
 
@@ -125,30 +125,30 @@ def targets_in(split: Split) -> Targets:
 def readable_in(split: Split) -> Targets | None:
     """The same; None if the world declares nothing."""
     about = split.about
-    return _readable(split.spec, tuple(name for name, _ in about["state"]), about["fps"])
+    return _readable(split.env_spec, tuple(name for name, _ in about["state"]), about["fps"])
 
 
-def readable_of(world: World) -> Targets | None:
+def readable_of(spec: EnvSpec) -> Targets | None:
     """What can be read of a world's own frames."""
-    return _readable(world, tuple(quantity.name for quantity in world.state), world.fps)
+    return _readable(spec, tuple(quantity.name for quantity in spec.state), spec.fps)
 
 
-def _readable(world: World, state: tuple[str, ...], fps: float) -> Targets | None:
-    probed = world.probed
+def _readable(spec: EnvSpec, state: tuple[str, ...], fps: float) -> Targets | None:
+    probed = spec.probed
     if probed is None:
         return None
     turning = (probed.angle, probed.rate, probed.symmetry)
     return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
 
 
-def usual_window(world: World, pixels: int) -> int:
+def usual_window(spec: EnvSpec, pixels: int) -> int:
     """Frames that a probe sees in a world, in pictures of that size: as in the smallest usual one that is as large."""
-    if world.usual is None:
+    if spec.usual is None:
         return _WINDOW
-    sizes = sorted(world.usual.sizes.values(), key=lambda size: size.pixels)
+    sizes = sorted(spec.usual.sizes.values(), key=lambda size: size.pixels)
     return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
 
 
 def seen_states(split: Split) -> np.ndarray:
-    """Every frame without its picture, (N, T, S) in the order of `World.seen`: what `Env.seen_state` says in the world."""
-    return np.concatenate([split.state, *(split.record(name) for name in split.spec.own)], axis=-1)
+    """Every frame without its picture, (N, T, S) in the order of `EnvSpec.seen`: what `Env.seen_state` says in the world."""
+    return np.concatenate([split.state, *(split.record(name) for name in split.env_spec.own)], axis=-1)

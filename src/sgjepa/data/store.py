@@ -23,7 +23,7 @@ from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, check_bound, read_manifest
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Grid, Sampler
 
 
@@ -43,6 +43,11 @@ class Dataset:
     settings: DatasetConfig
     train: Split
     test: Split
+
+    @property
+    def env_spec(self) -> EnvSpec:
+        """The specification of the world that the episodes are from."""
+        return self.settings.env_spec
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
@@ -96,7 +101,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         folder, part = path / f"{name}.lance", manifest.parts[name]
         if verify:
             _verify(folder, part.sha256)
-        splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.spec)
+        splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.env_spec)
         check_bound(path / MANIFEST, manifest, splits[name])
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
@@ -123,9 +128,9 @@ class Split:
     picture: height, width and channels of a frame.
     """
 
-    def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: World):
+    def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: EnvSpec):
         """spec: what the world of these episodes declares."""
-        self.folder, self.name, self.episodes, self.digest, self.spec = folder, name, episodes, digest, spec
+        self.folder, self.name, self.episodes, self.digest, self.env_spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
             self._lance = lance.dataset(str(folder))

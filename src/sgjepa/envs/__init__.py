@@ -40,8 +40,8 @@ def register_ids() -> None:
 
 def register(env: type[Env], module: str) -> None:
     """Add a world of somebody else's, under its own name and id. module: the one that registers it."""
-    ENVS.register(env.world.name, env, module)
-    _register_id(env.world.gym_id, env, env.world.frames - 1)
+    ENVS.register(env.env_spec.name, env, module)
+    _register_id(env.env_spec.gym_id, env, env.env_spec.frames - 1)
 
 
 def _register_id(gym_id: str, entry: type[Env] | str, steps: int) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import world3d
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
-from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW, Size, Usual, World
+from sgjepa.envs.planar_contact import BALL_CONTACTS, TOUCH, Contact, advance
+from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW, EnvSpec, Size, Usual
 from sgjepa.envs.world3d import Arena, Look, Spatial
 
 RADIUS = 0.06
@@ -48,7 +48,7 @@ class ApproachBall(Spatial):
 
     arena = ARENA
     radius = RADIUS
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="approach_ball",
         gym_id="sgjepa/ApproachBall-v0",
         state=world3d.BALL,
@@ -57,7 +57,7 @@ class ApproachBall(Spatial):
         phys=world3d.phys("box"),
         nominal_law={"gravity": 9.8},
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, _SIZES, patch=16, sigreg=0.18),
+        usual=Usual(EARTH, PLANETS, _SIZES),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )
@@ -108,7 +108,7 @@ class ApproachBall(Spatial):
     def _set_state(self, state: Mapping[str, float]) -> None:
         for name, value in _FIXED.items():
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
-                raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state()[:6].tolist(), strict=True)), **state}
         before = self.data.qpos.copy()
         self.data.qpos[:] = [values[name] for name in _MOVING[:3]]
@@ -119,7 +119,7 @@ class ApproachBall(Spatial):
         mujoco.mj_forward(self.model, self.data)
 
     def _advance(self, control: np.ndarray) -> None:
-        advance(self.model, self.data, self.world.frame_dt, self.contact, self._free)
+        advance(self.model, self.data, self.env_spec.frame_dt, self.contact, self._free)
 
     def clearance(self) -> float:
         """Metres between the ball and the nearest of floor and walls; negative inside. The camera's side is open."""
@@ -167,7 +167,7 @@ def _model(contact: Contact) -> Any:
     """The compiled model (mujoco.MjModel) with unit mass and no gravity: mass and laws come at reset."""
     spec = mujoco.MjSpec()
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.gravity = [0, 0, 0]
     world3d.set_looks(spec, LOOK)
     world3d.add_arena(spec, ARENA)

@@ -28,7 +28,7 @@ from sgjepa.envs.arm_world import (
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
-from sgjepa.envs.spec import IN_SPACE, NARROW, Measure, Usual, World
+from sgjepa.envs.spec import IN_SPACE, NARROW, EnvSpec, Measure, Usual
 from sgjepa.envs.world3d import Arena, Look
 from sgjepa.laws import evenly
 
@@ -256,7 +256,7 @@ class ArmCatcherBall(ArmWorld):
     attempt: Attempt
     _expert: Hand
     touches = ("catcher", "floor", "wall", "robot")
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="arm_catcher_ball",
         gym_id="sgjepa/ArmCatcherBall-v0",
         state=world3d.BALL,
@@ -272,7 +272,7 @@ class ArmCatcherBall(ArmWorld):
             Measure("time_to_capture", "from the start, of the episodes with a capture", unit="s", better=-1),
         ),
         probed=world3d.FLYING,
-        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE, patch=16, sigreg=0.18),
+        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE),
         image_size=256,
         records={
             "catcher": tool_record("catcher"),

@@ -30,7 +30,7 @@ from sgjepa.envs.arm_world import (
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
-from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, Measure, Usual, World
+from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, EnvSpec, Measure, Usual
 from sgjepa.envs.world3d import Arena, Look
 
 RADIUS, MASS = 0.04, 0.10  # m, kg
@@ -254,7 +254,7 @@ class ArmPaddleBall(ArmWorld):
     attempt: Attempt
     _expert: Juggler
     touches = ("paddle", "floor", "wall", "robot")
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="arm_paddle_ball",
         gym_id="sgjepa/ArmPaddleBall-v0",
         state=world3d.BALL,
@@ -270,7 +270,7 @@ class ArmPaddleBall(ArmWorld):
             Measure("bounces", "flights from paddle to paddle that pass the gates, before any touch of the floor", unit="1"),
         ),
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.72),
+        usual=Usual(EARTH, PLANETS, IN_SPACE),
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
@@ -328,7 +328,7 @@ class ArmPaddleBall(ArmWorld):
         pass
 
     def success(self) -> bool:
-        return not self.attempt.dropped and self.t == self.world.frames - 1 and self._bounces() > 0
+        return not self.attempt.dropped and self.t == self.env_spec.frames - 1 and self._bounces() > 0
 
     def _bounces(self) -> int:
         touched, ball, paddle = np.array(self.attempt.history).T

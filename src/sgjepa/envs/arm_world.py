@@ -178,7 +178,7 @@ class ArmWorld(Spatial):
     def _set_state(self, state: Mapping[str, float]) -> None:
         for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
-                raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state().tolist(), strict=False)), **state}
         x, y, z, vx, vy, vz, *turn, wx, wy, wz = (values[name] for name in _MOVING)
         if z < self.radius - 0.02:
@@ -205,8 +205,8 @@ class ArmWorld(Spatial):
 
     def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
-        arm, data, before, ramp = self.arm, self.data, self.command.speeds, self.world.frame_dt / 2
-        self.command = reach(arm, data, self.command, position, rotation, self.world.frame_dt)
+        arm, data, before, ramp = self.arm, self.data, self.command.speeds, self.env_spec.frame_dt / 2
+        self.command = reach(arm, data, self.command, position, rotation, self.env_spec.frame_dt)
         start, after = data.qpos[arm.qpos].copy(), self.command.speeds
         gain = (after - before) / ramp
         t = arm_physics.TIMESTEP * np.arange(1, self.substeps + 1)[:, None]  # (S, 1) s

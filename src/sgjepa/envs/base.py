@@ -1,4 +1,4 @@
-"""The seam every world shares: one Gymnasium environment for data and for control. What it declares is in world.py.
+"""The seam every world shares: one Gymnasium environment for data and for control. What it declares is in spec.py.
 
 frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
 control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
@@ -17,8 +17,8 @@ import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
-from sgjepa.envs import headless  # noqa: F401  # MuJoCo's own Renderer, too, then draws without a screen
-from sgjepa.envs.spec import World
+from sgjepa.envs.render.opengl import load_mujoco
+from sgjepa.envs.spec import EnvSpec
 
 
 class Closes(Protocol):
@@ -30,12 +30,14 @@ class Closes(Protocol):
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     """A gravity-controlled world. The observation is the RGB frame; info holds the named state, law and physics.
 
-    A world defines `world` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
-    law: what holds in every episode whose reset is given none; laws that it does not name are those of `World.nominal_law`.
+    A world defines `env_spec` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
+    `spec` is Gymnasium's own: how `gymnasium.make` was called.
+
+    law: holds in every episode whose reset names none; laws that it leaves out are those of `EnvSpec.nominal_law`.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
-    world: ClassVar[World]
+    env_spec: ClassVar[EnvSpec]
     model: Any  # mujoco.MjModel: what a law is applied to
     _painter: Closes | None  # draws the model with OpenGL, from the first frame on; worlds that draw without leave it None
 
@@ -47,27 +49,28 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         law: Mapping[str, float] | None = None,
     ):
         try:
-            self.image_size = self.world.image_size if image_size is None else operator.index(image_size)
+            self.image_size = self.env_spec.image_size if image_size is None else operator.index(image_size)
         except TypeError:
             self.image_size = 0
         if not 8 <= self.image_size <= 4096:
             raise InputError(f"image_size must be a whole number from 8 to 4096, got {image_size!r}")
-        self.metadata = {**self.metadata, "render_fps": self.world.fps}
+        self.metadata = {**self.metadata, "render_fps": self.env_spec.fps}
         if render_mode not in (None, "rgb_array"):
             raise unknown("render_mode", render_mode, ["rgb_array"])
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(0, 255, (self.image_size, self.image_size, 3), np.uint8)
-        self._limit = np.broadcast_to(np.asarray(self.world.control_limit, float), len(self.world.control))
+        self._limit = np.broadcast_to(np.asarray(self.env_spec.control_limit, float), len(self.env_spec.control))
         self.action_space = gymnasium.spaces.Box(np.float32(-self._limit), np.float32(self._limit), dtype=np.float32)
         self.terminate_on_success = terminate_on_success
-        self.default_law = {**self.world.nominal_law, **laws.check({} if law is None else law)}
-        self.world.check_laws(self.default_law)
+        self.default_law = {**self.env_spec.nominal_law, **laws.check({} if law is None else law)}
+        self.env_spec.check_laws(self.default_law)
         self.law: dict[str, float] = {}
         self.plan = ""
-        self.goal: dict[str, float] = {}  # the quantities that `world.goal` names, as they should become
+        self.goal: dict[str, float] = {}  # the quantities that `env_spec.goal` names, as they should become
         self.t = -1  # frame number; -1 until the first reset has succeeded
         self._rewarded = False  # whether a step of this episode has ended in success
         self._painter = None
+        load_mujoco()  # also for worlds that import it themselves: its own Renderer then draws without a screen
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------
@@ -94,18 +97,18 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @abstractmethod
     def state(self) -> np.ndarray:
-        """The present state in the order of `world.state`, (S,) float64."""
+        """The present state in the order of `env_spec.state`, (S,) float64."""
 
     @abstractmethod
     def phys(self) -> np.ndarray:
-        """The episode's physics vector in the order of `world.phys`, (P,) float64."""
+        """The episode's physics vector in the order of `env_spec.phys`, (P,) float64."""
 
     @abstractmethod
     def expert(self) -> np.ndarray:
         """The scripted demonstrator's control for this step, (A,) float32."""
 
     def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
-        """A goal for the episode that was just launched, by the names of `world.goal`; empty where there is none."""
+        """A goal for the episode that was just launched, by the names of `env_spec.goal`; empty where there is none."""
         return {}
 
     def success(self) -> bool:
@@ -113,7 +116,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return False
 
     def measures(self) -> dict[str, float]:
-        """What `world.measures` names, of the episode so far."""
+        """What `env_spec.measures` names, of the episode so far."""
         return {}
 
     def decided(self) -> bool:
@@ -121,16 +124,16 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return False
 
     def records(self) -> dict[str, np.ndarray]:
-        """The vectors that `world.records` names, as of the present frame, (R,) float64 each."""
+        """The vectors that `env_spec.records` names, as of the present frame, (R,) float64 each."""
         return {}
 
     def seen_state(self) -> np.ndarray:
-        """The present frame without a picture, in the order of `world.seen`, (S,) float32: the numbers of datasets."""
+        """The present frame without a picture, in the order of `env_spec.seen`, (S,) float32: the numbers of datasets."""
         records = self.records()
-        return np.concatenate([self.state(), *(records[name] for name in self.world.own)]).astype(np.float32)
+        return np.concatenate([self.state(), *(records[name] for name in self.env_spec.own)]).astype(np.float32)
 
     def labels(self) -> dict[str, str]:
-        """The words that `world.labels` names for the episode so far; datasets keep those of the last frame."""
+        """The words that `env_spec.labels` names for the episode so far; datasets keep those of the last frame."""
         return {}
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -146,7 +149,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
 
         Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Worlds with a `goal` take
-        {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}: what to reach, by all the names of `world.goal`. Else the seed decides.
+        {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}: what to reach, by all the names of `env_spec.goal`. Else the seed decides.
 
         A reset with a seed begins anew: the episode is a function of the seed and the options, and without a law among them
         `default_law` holds. A reset without a seed goes on, as with the random numbers so with the law: the one given last
@@ -159,15 +162,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """`reset` without a picture: for those who do not look."""
         options = options or {}
-        known = ["law", "state", *(["plan"] if self.world.plans else []), *(["goal"] if self.world.goal else [])]
+        known = ["law", "state", *(["plan"] if self.env_spec.plans else []), *(["goal"] if self.env_spec.goal else [])]
         for key in options:
             if key not in known:
                 raise unknown("reset option", key, known)
-        if "plan" in options and options["plan"] not in self.world.plans:
-            raise unknown("plan", options["plan"], dict.fromkeys(self.world.plans))
+        if "plan" in options and options["plan"] not in self.env_spec.plans:
+            raise unknown("plan", options["plan"], dict.fromkeys(self.env_spec.plans))
         goes_on = seed is None and "law" not in options
         law = dict(self.law or self.default_law) if goes_on else {**self.default_law, **laws.check(options.get("law", {}))}
-        self.world.check_laws(law)
+        self.env_spec.check_laws(law)
         state = self._check_state(options.get("state", {}))
         goal = self._check_goal(options["goal"]) if "goal" in options else None
         super().reset(seed=seed)
@@ -176,9 +179,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             self._build()
         self._obey(law)
         self.law, self.t, self._rewarded = law, -1, False
-        if self.world.plans:
-            drawn = self.world.plans[
-                self.np_random.integers(len(self.world.plans))
+        if self.env_spec.plans:
+            drawn = self.env_spec.plans[
+                self.np_random.integers(len(self.env_spec.plans))
             ]  # also when not used: a seed is a launch
             self.plan = options.get("plan", drawn)
         self._launch(self.np_random)
@@ -206,13 +209,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def advance(self, action: np.ndarray) -> tuple[float, bool, bool]:
         """`step` without a picture: reward, terminated, truncated."""
         self._begun("step")
-        if self.t >= self.world.frames - 1 or (self.terminate_on_success and self._rewarded):
-            raise InputError(f"{self.world.name}: the episode ended at frame {self.t}; call reset to start another")
+        if self.t >= self.env_spec.frames - 1 or (self.terminate_on_success and self._rewarded):
+            raise InputError(f"{self.env_spec.name}: the episode ended at frame {self.t}; call reset to start another")
         self._advance(self._check_control(action))
         self.t += 1
         first = self.success() and not self._rewarded
         self._rewarded |= first
-        return float(first), first and self.terminate_on_success, self.t == self.world.frames - 1
+        return float(first), first and self.terminate_on_success, self.t == self.env_spec.frames - 1
 
     def picture_of(self, other: Env) -> np.ndarray:
         """The present frame of another environment of this world and size, (H, W, 3) uint8.
@@ -223,7 +226,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _begun(self, call: str) -> None:
         if self.t < 0:
-            raise InputError(f"{self.world.name}: call reset before {call}")
+            raise InputError(f"{self.env_spec.name}: call reset before {call}")
 
     def render(self) -> np.ndarray | None:
         return self._frame() if self.render_mode == "rgb_array" and self.t >= 0 else None
@@ -238,19 +241,19 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return {**self.__dict__, "_painter": None}  # an OpenGL context cannot be copied; the copy makes its own
 
     def _info(self) -> dict[str, Any]:
-        names = (q.name for q in self.world.state)
+        names = (q.name for q in self.env_spec.state)
         return {
             "state": dict(zip(names, self.state().tolist(), strict=True)),
             "law": dict(self.law),
             **({"goal": dict(self.goal)} if self.goal else {}),
-            "phys": dict(zip((q.name for q in self.world.phys), self.phys().tolist(), strict=True)),
+            "phys": dict(zip((q.name for q in self.env_spec.phys), self.phys().tolist(), strict=True)),
             "success": self.success(),
             "records": self.records(),
             "labels": self.labels(),
         }
 
     def _check_control(self, control: np.ndarray) -> np.ndarray:
-        names = ", ".join(q.name for q in self.world.control) or "no channels"
+        names = ", ".join(q.name for q in self.env_spec.control) or "no channels"
         try:
             given = np.asarray(control)
         except (TypeError, ValueError):  # rows of different lengths
@@ -263,19 +266,21 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         if not np.isfinite(array).all():
             raise InputError(f"control ({names}) must be finite, got {array.tolist()}")
         if (np.abs(array) > self._limit * (1 + 1e-6)).any():  # float32 rounding of the limit itself is no error
-            one = np.ndim(self.world.control_limit) == 0
+            one = np.ndim(self.env_spec.control_limit) == 0
             limits = ", ".join(f"{limit:g}" for limit in (self._limit[:1] if one else self._limit))
             raise InputError(f"control ({names}) must lie within ±{limits}, got {array.tolist()}")
         return array
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, float]:
-        return _named_numbers("state", state, [q.name for q in self.world.state])
+        return _named_numbers("state", state, [q.name for q in self.env_spec.state])
 
     def _check_goal(self, goal: Mapping[str, Any]) -> dict[str, float]:
-        given = _named_numbers("goal", goal, self.world.goal)
-        if missing := [name for name in self.world.goal if name not in given]:
-            raise InputError(f"a goal of {self.world.name} needs {', '.join(self.world.goal)}; {', '.join(missing)} missing")
-        return {name: given[name] for name in self.world.goal}
+        given = _named_numbers("goal", goal, self.env_spec.goal)
+        if missing := [name for name in self.env_spec.goal if name not in given]:
+            raise InputError(
+                f"a goal of {self.env_spec.name} needs {', '.join(self.env_spec.goal)}; {', '.join(missing)} missing"
+            )
+        return {name: given[name] for name in self.env_spec.goal}
 
 
 def _named_numbers(kind: str, given: Any, names: Sequence[str]) -> dict[str, float]:

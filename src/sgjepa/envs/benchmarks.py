@@ -41,7 +41,7 @@ def in_blocks(action: Sequence[Quantity]) -> tuple[Quantity, ...]:
 
 
 def goal_record(names: Sequence[str]) -> tuple[Quantity, ...]:
-    """The goal as a record of every frame, for policies that see states. names: of `World.goal`, in m"""
+    """The goal as a record of every frame, for policies that see states. names: of `EnvSpec.goal`, in m"""
     return tuple(Quantity(f"goal_{name}", "m") for name in names)
 
 

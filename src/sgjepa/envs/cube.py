@@ -25,7 +25,7 @@ from sgjepa.envs.reacher import wrapped
 from sgjepa.envs.render.layered_renderer import LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.robots.kinematics import turned
-from sgjepa.envs.spec import BENCHMARK, Quantity, Usual, World
+from sgjepa.envs.spec import BENCHMARK, EnvSpec, Quantity, Usual
 
 SEGMENT = 0.4  # s from one key pose to the next, and a fifth more or less
 CONTROL_DT = 0.05  # s
@@ -138,7 +138,7 @@ class Cube(Blocks):
     """See the module. `plan` at reset: "place", the demonstrator brings the cube to the goal; "play", here and there."""
 
     _painter: LayeredPainter | None
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="cube",
         gym_id="sgjepa/Cube-v0",
         state=(
@@ -157,7 +157,7 @@ class Cube(Blocks):
         measures=reaching("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),
         probed=world3d.FLYING,
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        usual=Usual({}, {}, BENCHMARK),
         image_size=224,
         fps=4,
         records={
@@ -208,7 +208,7 @@ class Cube(Blocks):
         self._player: Player | None = None
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        now = {**dict(zip((q.name for q in self.world.state), self.state().tolist(), strict=True)), **state}
+        now = {**dict(zip((q.name for q in self.env_spec.state), self.state().tolist(), strict=True)), **state}
         x, y, z, vx, vy, vz, *turn, wx, wy, wz = (now[q.name] for q in _CUBE)
         deep = max(float(np.max([WALLS[0] - (x, y), (x, y) - WALLS[1]])), -z) + HALF
         if deep > HALF and state.keys() & {"x", "y", "z"}:  # the cube leans on walls with an edge

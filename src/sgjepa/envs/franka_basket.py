@@ -47,7 +47,7 @@ from sgjepa.envs.franka_basket_scene import (
     tilt_of,
 )
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.spec import BODIES, IN_SPACE, Measure, Size, Usual, World
+from sgjepa.envs.spec import BODIES, IN_SPACE, EnvSpec, Measure, Size, Usual
 from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
@@ -61,8 +61,6 @@ USUAL = Usual(
     train={"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)},
     test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODIES)))},  # 25 values
     sizes={**IN_SPACE, "paper": Size(pixels=256, train=8000, test=5000)},
-    patch=16,
-    sigreg=0.09,
 )
 
 
@@ -80,7 +78,7 @@ class FrankaPaddleToBasket(ArmWorld):
     attempt: Attempt
     _expert: Striker
     touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="franka_basket",
         gym_id="sgjepa/FrankaPaddleToBasket-v0",
         state=world3d.BALL,

@@ -156,7 +156,7 @@ class Striker:
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
         """When to strike: some time after the ball's top, but early enough for the ball to come down within the episode."""
-        left = (env.world.frames - 1 - env.t) / env.world.fps - 1.25 * self._flight * _slowness(env)
+        left = (env.env_spec.frames - 1 - env.t) / env.env_spec.fps - 1.25 * self._flight * _slowness(env)
         return max(min(self._when + style.late * _slowness(env), left), self._when)
 
     def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
@@ -213,10 +213,10 @@ class Striker:
 
 def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
     """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
-    joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.world.fps)
-    for t in range(env.t + 1, min(last, env.world.frames - 1) + 1):
+    joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.env_spec.fps)
+    for t in range(env.t + 1, min(last, env.env_spec.frames - 1) + 1):
         found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
-        speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.world.fps
+        speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.env_spec.fps
         effort = max(effort, speed, 1e3 * found.cost)
         if effort >= enough:
             break
@@ -230,7 +230,7 @@ def _slowness(env: FrankaPaddleToBasket) -> float:
 
 
 def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray, np.ndarray]]) -> Way:
-    poses = [pose((frame - env.t) / env.world.fps) for frame in range(env.world.frames)]
+    poses = [pose((frame - env.t) / env.env_spec.fps) for frame in range(env.env_spec.frames)]
     return np.array([p for p, _ in poses]), np.array([n for _, n in poses])
 
 
@@ -240,11 +240,11 @@ def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.nd
 
 def _top(env: FrankaPaddleToBasket) -> float | None:
     """When the ball is at the top of the first flight that comes near enough to the arm, if any does."""
-    run, before, left = env.left_alone(), env.ball()[1][2], env.world.frames - env.t
+    run, before, left = env.left_alone(), env.ball()[1][2], env.env_spec.frames - env.t
     for frame in range(left):
         place, speed = run(env.substeps)
         if before > 0 >= speed[2] and place[0] > NEAR:
-            return (frame + before / (before - speed[2])) / env.world.fps
+            return (frame + before / (before - speed[2])) / env.env_spec.fps
         before = speed[2]
     return None
 
@@ -272,7 +272,7 @@ def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
     """Play a stroke in a copy. The world is as before afterwards."""
     strayed = 0.0
     with env.imagined() as play:
-        for t in range(env.t + 1, env.world.frames):
+        for t in range(env.t + 1, env.env_spec.frames):
             play(_control(way[0][t], way[1][t], env.command.position).astype(float))
             strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
             if env.attempt.crossed and env.plan == "success":  # a ball that should miss may still come to the rim

@@ -16,10 +16,10 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs.base import Env
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.planar_contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.render.gl_renderer import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, VIEW, Raster
-from sgjepa.envs.spec import NARROW, SMALL_WINDOW, Probed, Quantity, Size, Usual, World
+from sgjepa.envs.spec import NARROW, SMALL_WINDOW, EnvSpec, Probed, Quantity, Size, Usual
 from sgjepa.laws import evenly
 
 
@@ -113,7 +113,7 @@ def build(shape: Shape, contact: Contact, picture_size: int) -> Any:
 
 def _set_physics(spec: Any, contact: Contact) -> None:
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.gravity = [0, 0, 0]
 
@@ -203,13 +203,11 @@ USUAL = Usual(
         "small": Size(pixels=64, train=4000, test=500, window=SMALL_WINDOW),
         "paper": Size(pixels=128, train=8000, test=5000),
     },
-    patch=8,
-    sigreg=0.72,
 )
 
 
-def _world(shape: Shape, gym_id: str) -> World:
-    return World(
+def _world(shape: Shape, gym_id: str) -> EnvSpec:
+    return EnvSpec(
         name=shape.name,
         gym_id=gym_id,
         state=(
@@ -290,19 +288,19 @@ class Planar(Env):
     def _set_state(self, state: Mapping[str, float]) -> None:
         for name, value in zip(("anchor_x", "anchor_z"), CENTRE, strict=True):
             if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
-                raise InputError(f"state '{name}' is fixed at {value:g} in {self.world.name}, got {state[name]:g}")
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
         values = {**dict(zip(_MOVING, self.state(), strict=False)), **state}
         before = self.data.qpos.copy()
         self.data.qpos[:] = values["x"], values["z"], values["theta"]
         if (deep := -self.clearance()) > self.contact.depth:
             self.data.qpos[:] = before
-            raise InputError(f"state puts the {self.world.name} {deep:.3g} m into a wall; move x, z or theta")
+            raise InputError(f"state puts the {self.env_spec.name} {deep:.3g} m into a wall; move x, z or theta")
         self.data.qvel[:] = values["vx"], values["vz"], values["omega"]
         mujoco.mj_forward(self.model, self.data)
 
     def _advance(self, control: np.ndarray) -> None:
         self.data.qvel[:2] += control / self._mass
-        advance(self.model, self.data, self.world.frame_dt, self.contact, self._free)
+        advance(self.model, self.data, self.env_spec.frame_dt, self.contact, self._free)
 
     def _free(self) -> float:
         """Seconds that no vertex can reach a wall in, however it turns."""
@@ -383,19 +381,19 @@ class Planar(Env):
 
 class Square(Planar):
     shape = SQUARE
-    world = _world(shape, "sgjepa/Square-v0")
+    env_spec = _world(shape, "sgjepa/Square-v0")
 
 
 class RightTriangle(Planar):
     shape = RIGHT_TRIANGLE
-    world = _world(shape, "sgjepa/RightTriangle-v0")
+    env_spec = _world(shape, "sgjepa/RightTriangle-v0")
 
 
 class Pentagon(Planar):
     shape = PENTAGON
-    world = _world(shape, "sgjepa/Pentagon-v0")
+    env_spec = _world(shape, "sgjepa/Pentagon-v0")
 
 
 class House(Planar):
     shape = HOUSE
-    world = _world(shape, "sgjepa/House-v0")
+    env_spec = _world(shape, "sgjepa/House-v0")

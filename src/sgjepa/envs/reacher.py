@@ -14,7 +14,7 @@ from sgjepa.envs.benchmarks import BLOCK, Blocks, folder, goal_record, in_blocks
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layered_renderer import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
-from sgjepa.envs.spec import BENCHMARK, Probed, Quantity, Usual, World
+from sgjepa.envs.spec import BENCHMARK, EnvSpec, Probed, Quantity, Usual
 from sgjepa.envs.world3d import HIDDEN
 
 
@@ -67,7 +67,7 @@ class Reacher(Blocks):
     """
 
     _painter: LayeredPainter | None
-    world: ClassVar[World] = World(
+    env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="reacher",
         gym_id="sgjepa/Reacher-v0",
         state=(
@@ -85,7 +85,7 @@ class Reacher(Blocks):
         measures=reaching("the finger touched the target"),
         goal=_PLACE,
         probed=Probed(position=_PLACE, velocity=_SPEED),
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        usual=Usual({}, {}, BENCHMARK),
         image_size=224,
         fps=10,
         options={"task": tuple(TARGETS)},
@@ -117,7 +117,7 @@ class Reacher(Blocks):
         self._begin_anew()
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:] = rng.uniform(-math.pi, math.pi), rng.uniform(*self.model.joint("wrist").range)
-        torques = np.random.default_rng(rng.integers(2**63)).uniform(-1, 1, (BLOCK * self.world.frames, 2))
+        torques = np.random.default_rng(rng.integers(2**63)).uniform(-1, 1, (BLOCK * self.env_spec.frames, 2))
         held = rng.integers(1, HELD + 1, len(torques)) if self.plan == "sweep" else 1
         self._torques = np.repeat(torques, held, axis=0)[: len(torques)]
         mujoco.mj_forward(self.model, self.data)
@@ -128,7 +128,7 @@ class Reacher(Blocks):
 
     def _set_state(self, state: Mapping[str, float]) -> None:
         """The angles decide. Where a place is given and they are not, the elbow stays on its side; so for the rates."""
-        now = {**dict(zip((q.name for q in self.world.state), self.state().tolist(), strict=True)), **state}
+        now = {**dict(zip((q.name for q in self.env_spec.state), self.state().tolist(), strict=True)), **state}
         values = {names: np.array([now[name] for name in names]) for names in (_PLACE, _SPEED, _ANGLES, _RATES)}
         angles, rates = values[_ANGLES], values[_RATES]
         if not state.keys() & set(_ANGLES) and state.keys() & set(_PLACE):

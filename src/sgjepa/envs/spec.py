@@ -54,18 +54,15 @@ class Measure:
 
 @dataclass(frozen=True)
 class Usual:
-    """The usual dataset of a world and the settings of its models: what recipes are made from."""
+    """The usual dataset of a world: what recipes are made from."""
 
     train: Mapping[str, Sampler]  # laws of the training episodes
     test: Mapping[str, Sampler]
     sizes: Mapping[str, Size]  # by name, the smallest first: mini, perhaps small, paper
-    patch: int  # pixels, of the paper's encoder
-    sigreg: float  # the paper's weight of SIGReg
-    history: int = 20  # H of the paper's models
 
 
 @dataclass(frozen=True)
-class World:
+class EnvSpec:
     """Everything that is fixed about a world."""
 
     name: str  # on the command line, and the dataset's task

@@ -63,7 +63,7 @@ class RandomLaw(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(samplers, Mapping) or not samplers:
             raise InputError(f"RandomLaw takes laws such as {{'gravity': (2.0, 6.0)}}, got {one_line(repr(samplers), 60)}")
         self.samplers = {name: _sampler(name, given) for name, given in samplers.items()}
-        _world(env).world.check_laws(self.samplers)
+        _world(env).env_spec.check_laws(self.samplers)
         self._given: dict[str, float] = {}  # at reset, to hold until it is given anew
         self._rng: np.random.Generator | None = None
 
@@ -95,9 +95,9 @@ class LawInObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         self._env = _world(env)
         self.names = tuple(dict.fromkeys((names,) if isinstance(names, str) else _held(env) if names is None else names))
         if not self.names:
-            raise InputError(f"{self._env.world.name} has no law to show; give it one: make(..., law={{'gravity': 9.8}})")
+            raise InputError(f"{self._env.env_spec.name} has no law to show; give it one: make(..., law={{'gravity': 9.8}})")
         laws.check(dict.fromkeys(self.names, 0.0))
-        self._env.world.check_laws(self.names)
+        self._env.env_spec.check_laws(self.names)
         limit = np.array([laws.LAWS[name].limit for name in self.names], np.float32)
         self.observation_space = gymnasium.spaces.Dict(
             image=env.observation_space, law=gymnasium.spaces.Box(-limit, limit, dtype=np.float32)

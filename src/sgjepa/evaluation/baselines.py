@@ -48,10 +48,10 @@ def simulate(
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):
-        plan = episode_plan(env.world.plans, dataset.settings.seed, part.name, number)
+        plan = episode_plan(env.env_spec.plans, dataset.settings.seed, part.name, number)
         law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
         env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=reset_options(law, plan))
-        if env.world.records:
+        if env.env_spec.records:
             for control in part.control[number, : context - 1]:
                 env.step(control)
         moved += _put(env, targets, seen[row], truth[row, context - 1])
@@ -76,4 +76,4 @@ def _put(env: Env, targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool
         except InputError:
             continue
         return tenth > 0
-    raise InputError(f"{env.world.name}: the simulator refuses the recorded state {truth}")
+    raise InputError(f"{env.env_spec.name}: the simulator refuses the recorded state {truth}")

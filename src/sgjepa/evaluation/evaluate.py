@@ -58,7 +58,7 @@ class ForecastConfig:
 
 def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
     """The usual evaluation on a dataset with these settings."""
-    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.spec, data.image_size)))
+    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.env_spec, data.image_size)))
 
 
 def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:

@@ -15,10 +15,10 @@ from sgjepa import laws
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError, need_matplotlib, unknown
 from sgjepa.core.methods import label_of
-from sgjepa.data.config import world_of
+from sgjepa.data.config import env_spec_of
 from sgjepa.data.episode import Episode
 from sgjepa.data.probe_targets import UNITS, Targets
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation import forecast
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.probes import Fitted, kept_probe
@@ -104,7 +104,7 @@ class Model:
     folder: where it was read from.
     run: the settings that it was trained with.
     net: the torch module.
-    world: the description of the world that it was trained in.
+    env_spec: the specification of the world that it was trained in.
     laws: names of the laws that it is told, in order.
     probe: reads named states from its latents; None if none was fitted.
     decoder: draws its latents; None if none was trained.
@@ -114,7 +114,7 @@ class Model:
     folder: Path
     run: Run
     net: WorldModel
-    world: World
+    env_spec: EnvSpec
     laws: tuple[str, ...]
     probe: Fitted | None
     decoder: Decoder | None
@@ -122,7 +122,7 @@ class Model:
     @property
     def label(self) -> str:
         """Its method, as the paper calls it."""
-        return label_of(self.run.name, self.world.name, self.net.frozen_encoder)
+        return label_of(self.run.name, self.env_spec.name, self.net.frozen_encoder)
 
     @property
     def history(self) -> int:
@@ -249,8 +249,8 @@ class Model:
             frames=None if self.decoder is None else self.decode(rolled[0, context:]),
             errors=errors,
             truth=true,
-            frame_dt=1.0 / self.world.fps,
-            units={quantity.name: quantity.unit for quantity in self.world.state},
+            frame_dt=1.0 / self.env_spec.fps,
+            units={quantity.name: quantity.unit for quantity in self.env_spec.state},
         )
 
     def _law(self, law: Mapping[str, float] | None, truth: Episode | None) -> dict[str, float]:
@@ -268,7 +268,7 @@ class Model:
         """(T, A) float32, T >= least; none are needed where nobody drives."""
         count = self.net.controls
         if given is None and count:
-            raise InputError(f"{self.world.name} is driven: give the controls, ({least}, {count}) or longer")
+            raise InputError(f"{self.env_spec.name} is driven: give the controls, ({least}, {count}) or longer")
         values = np.zeros((least, 0), np.float32) if given is None else np.asarray(given, np.float32)
         if values.ndim != 2 or values.shape[1] != count or len(values) < least:
             raise InputError(f"controls must be ({least}, {count}) or longer, got {values.shape}")
@@ -282,7 +282,7 @@ class Model:
     def __repr__(self) -> str:
         parts = [f"laws {', '.join(self.laws) or 'none'}", f"history {self.history}"]
         parts += ["probe"] * (self.probe is not None) + ["decoder"] * (self.decoder is not None)
-        return f"Model {self.name} of {self.world.name}: {', '.join(parts)}"
+        return f"Model {self.name} of {self.env_spec.name}: {', '.join(parts)}"
 
 
 def _compared(
@@ -302,22 +302,22 @@ def load_model(folder: Path, name: str = "") -> Model:
     there = run_folder.about(folder)
     if not there.worlds:
         raise InputError(f"{folder} does not say which world it was trained in; train it again")
-    world = world_of(there.worlds[0], there.recorded)
+    spec = env_spec_of(there.worlds[0], there.recorded)
     return Model(
         name=name or folder.name,
         folder=folder,
         run=run,
         net=net,
-        world=world,
-        laws=laws_of(folder, there.laws, world, net.laws),
-        probe=kept_probe(folder, net, world),
+        env_spec=spec,
+        laws=laws_of(folder, there.laws, spec, net.laws),
+        probe=kept_probe(folder, net, spec),
         decoder=load_decoder(folder, run, net),
     )
 
 
-def laws_of(folder: Path, named: tuple[str, ...], world: World, count: int) -> tuple[str, ...]:
+def laws_of(folder: Path, named: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
     """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
-    usual = tuple(world.usual.train) if world.usual else tuple(world.nominal_law)
+    usual = tuple(spec.usual.train) if spec.usual else tuple(spec.nominal_law)
     for names in (named, usual):
         if len(names) == count:
             return names

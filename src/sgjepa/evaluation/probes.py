@@ -21,7 +21,7 @@ from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.probe_targets import Targets, readable_of, seen_states, targets_in
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.records import ProbeRecord
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.models.weights import load_weights, save_weights
@@ -200,7 +200,7 @@ def fit_to(
 ) -> Fitted:
     """As `fit_probe`, for a model that is loaded already.
 
-    targets: what to read of `World.seen` instead of what the world declares (`World.probed`); for a probe of its own.
+    targets: what to read of `EnvSpec.seen` instead of what the world declares (`EnvSpec.probed`); for a probe of its own.
     """
     place = probe_folder(folder, dataset, cfg, targets)
     settings = _settings(folder, run, dataset, cfg, targets)
@@ -214,19 +214,19 @@ def fit_to(
         return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
 
 
-def open_probe(folder: Path, model: WorldModel, world: World) -> Fitted:
+def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
     """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
-    if world.probed is None:
-        raise InputError(f"{world.name} cannot be probed: it declares nothing that a probe could read (World.probed)")
-    found = kept_probe(folder, model, world)
+    if spec.probed is None:
+        raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
+    found = kept_probe(folder, model, spec)
     if found is None:
         raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
     return found
 
 
-def kept_probe(folder: Path, model: WorldModel, world: World) -> Fitted | None:
+def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The same; None if there is none."""
-    targets, weights = readable_of(world), artifact.file_digest(folder / run_folder.MODEL)
+    targets, weights = readable_of(spec), artifact.file_digest(folder / run_folder.MODEL)
     for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
         there = artifact.read_record(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
         own = "targets" in there.settings  # it reads something of its own

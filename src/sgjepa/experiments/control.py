@@ -86,7 +86,7 @@ class ControlStudy(ActingStudy):
 
 def worlds(size: str) -> list[str]:
     """Those with a task under laws that have the size."""
-    declared = {name: env.world for name, env in ENVS.items() if env.world.succeeds and env.world.nominal_law}
+    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.succeeds and env.env_spec.nominal_law}
     return [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
 
 

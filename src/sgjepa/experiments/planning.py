@@ -86,7 +86,7 @@ class PlanningStudy(ActingStudy):
 
 def models(size: str) -> list[Cell]:
     """Of every world with a goal, one for each predictor."""
-    worlds = {name: env.world for name, env in ENVS.items() if env.world.goal and env.world.usual}
+    worlds = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal and env.env_spec.usual}
     there = [name for name, world in worlds.items() if world.usual and size in world.usual.sizes]
     return [model(f"{name}_{method}", size) for name in there for method in METHODS]
 
@@ -105,7 +105,7 @@ def _try(job: Job) -> Tried:
     if job.run is not None:
         subject = planned(job.run, dataset, job.cfg, job.cases)
     elif job.reference == "simulator":
-        subject = simulated(dataset, job.out, job.cfg or usual(dataset.settings.spec))
+        subject = simulated(dataset, job.out, job.cfg or usual(dataset.env_spec))
     else:
         subject = untrained(job.reference, dataset, job.out)
     place = trial(subject, dataset, job.sampling, beginnings(dataset, cases=job.cases))

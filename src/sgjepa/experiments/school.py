@@ -71,7 +71,7 @@ def _teach(pupil: Pupil) -> tuple[Path, list[Path]]:
 
     torch.set_num_threads(1)
     dataset = open_dataset(pupil.data)
-    features = open_features(pupil.run, dataset.settings.spec, pupil.pose, pupil.blur)
+    features = open_features(pupil.run, dataset.env_spec, pupil.pose, pupil.blur)
     try:
         train_policy(pupil.settings, features, dataset, pupil.folder)
     except KeyboardInterrupt:

@@ -22,7 +22,8 @@ from sgjepa.experiments.chains import Chain, evaluation_of, run_chains
 from sgjepa.experiments.places import Place, place_of
 from sgjepa.report.content import Finding
 from sgjepa.report.overview import overview
-from sgjepa.report.write import ANSWER, PAGE, write_report
+from sgjepa.report.page import ANSWER, PAGE
+from sgjepa.report.write import write_report
 from sgjepa.results.claims import LEAST, Claims, write_claims
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from sgjepa.data.probe_targets import Targets, usual_window
 from sgjepa.data.store import Dataset
-from sgjepa.envs import find
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.probes import Fitted, ProbeConfig, fit_to
 from sgjepa.models.base import WorldModel
 from sgjepa.training.config import Run
@@ -38,14 +37,13 @@ class Meeting:
         return gap.square().sum(dim=-1).amin(dim=1).view(-1, count)
 
 
-def meeting_targets(world: World) -> Targets:
-    """The two places that `World.meets` names."""
-    names = tuple(quantity.name for quantity in world.seen)
-    return Targets(names, tuple(name for place in world.meets for name in place), (), "", "", 1, world.frame_dt)
+def meeting_targets(spec: EnvSpec) -> Targets:
+    """The two places that `EnvSpec.meets` names."""
+    names = tuple(quantity.name for quantity in spec.seen)
+    return Targets(names, tuple(name for place in spec.meets for name in place), (), "", "", 1, spec.frame_dt)
 
 
 def meeting(folder: Path, run: Run, model: WorldModel, dataset: Dataset) -> Meeting:
     """The price of a finished run, with a probe of its own that is fitted once and kept beside the others."""
-    world = dataset.settings.world
-    cfg = ProbeConfig(window=usual_window(dataset.settings.spec, dataset.settings.image_size))
-    return Meeting(model, fit_to(folder, run, model, dataset, cfg, meeting_targets(find(world).world)))
+    cfg = ProbeConfig(window=usual_window(dataset.env_spec, dataset.settings.image_size))
+    return Meeting(model, fit_to(folder, run, model, dataset, cfg, meeting_targets(dataset.env_spec)))

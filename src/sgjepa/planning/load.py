@@ -12,7 +12,7 @@ from torch import Tensor
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Dataset, unseen
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
 from sgjepa.planning.cem import Search
 from sgjepa.planning.interception import meeting
@@ -34,16 +34,16 @@ TO_GOALS = PlannerConfig(horizon=5, execute=5)
 TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iterations=6, elites=8))
 
 
-def usual(world: World) -> PlannerConfig:
+def usual(spec: EnvSpec) -> PlannerConfig:
     """How to plan in a world; an InputError if it has nothing to plan for."""
-    if not world.succeeds:
-        raise InputError(f"nothing can be planned in {world.name}: it has no task to succeed in")
-    if not (world.goal or world.meets):
+    if not spec.succeeds:
+        raise InputError(f"nothing can be planned in {spec.name}: it has no task to succeed in")
+    if not (spec.goal or spec.meets):
         raise InputError(
-            f"{world.name} has no goal to reach (World.goal), nor a task that brings two things together; "
+            f"{spec.name} has no goal to reach (EnvSpec.goal), nor a task that brings two things together; "
             "train a policy for it instead: `sgjepa policy RUN`"
         )
-    return TO_GOALS if world.goal else TO_MEET
+    return TO_GOALS if spec.goal else TO_MEET
 
 
 class ToGoals(Planner):
@@ -52,7 +52,7 @@ class ToGoals(Planner):
     def __init__(
         self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int, held_out: bool = False
     ):
-        super().__init__(model, history, dataset.settings.spec, _nothing, cfg)
+        super().__init__(model, history, dataset.env_spec, _nothing, cfg)
         self._dataset, self._split, self._lead = dataset, unseen(dataset, held_out)[0], lead
 
     def aim(self, starts: Sequence[Start]) -> None:
@@ -79,8 +79,8 @@ def planned(
 
     cases: needed in a world with goals. held_out: they are of training episodes that it did not learn from.
     """
-    world = dataset.settings.spec
-    ordinary = usual(world)
+    spec = dataset.env_spec
+    ordinary = usual(spec)
     cfg = cfg or ordinary
     run, model = checkpoint.load_run(folder)
     check_fits(model, dataset.train, f"the model in {folder}")  # before anything is fitted
@@ -88,20 +88,20 @@ def planned(
         check_run(folder, run.split_seed, dataset)
     model = model.to(device())
     planner: Planner
-    if world.goal:
+    if spec.goal:
         if cases is None:
-            raise InputError(f"{world.name} has goals to reach: let {folder} plan with `sgjepa plan`")
+            raise InputError(f"{spec.name} has goals to reach: let {folder} plan with `sgjepa plan`")
         planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead, held_out), "goal picture"
     else:
         meets = meeting(folder, run, model, dataset)
-        planner, price = Planner(model, run.history, world, meets, cfg, kept=meets.window), "probed distance"
+        planner, price = Planner(model, run.history, spec, meets, cfg, kept=meets.window), "probed distance"
     how = {"search": cfg.search.way, **_named(cfg), "price": price}
     return Subject(_driver(folder, run), planner, folder / TRIALS, how, _differs(cfg, ordinary))
 
 
 def simulated(dataset: Dataset, out: Path, cfg: PlannerConfig) -> Subject:
     """The ceiling of planning; its trials go below `out`. cfg: horizon and execute; its search is its own."""
-    ordinary = usual(dataset.settings.spec)
+    ordinary = usual(dataset.env_spec)
     own = PlannerConfig(cfg.horizon, cfg.execute, search=SEARCH)
     how = {"search": SEARCH.way, **_named(own), "price": "true distance"}
     differs = _differs(own, PlannerConfig(ordinary.horizon, ordinary.execute, search=SEARCH))

@@ -33,12 +33,12 @@ class TrueSimulator:
 
     def __init__(self, settings: DatasetConfig, cfg: PlannerConfig):
         self._env: Env = make_env(settings)
-        world = self._env.world
-        if not world.goal:
-            raise InputError(f"{world.name} has no goal to reach (World.goal)")
-        names = [quantity.name for quantity in world.state]
-        self._names, self._aim = names, [names.index(name) for name in world.goal]
-        self._agenda = Agenda(world, cfg)
+        spec = self._env.env_spec
+        if not spec.goal:
+            raise InputError(f"{spec.name} has no goal to reach (EnvSpec.goal)")
+        names = [quantity.name for quantity in spec.state]
+        self._names, self._aim = names, [names.index(name) for name in spec.goal]
+        self._agenda = Agenda(spec, cfg)
         self._starts: Sequence[Start] = ()
         self._states = np.zeros((0, len(names)))
 
@@ -61,10 +61,10 @@ class TrueSimulator:
 
     def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
         (row,) = rows.tolist()
-        start, world = self._starts[row], self._env.world
-        goal = np.array(list(start.options(world)["goal"].values()))
+        start, spec = self._starts[row], self._env.env_spec
+        goal = np.array(list(start.options(spec)["goal"].values()))
         now = dict(zip(self._names, self._states[row].tolist(), strict=True))
-        options: dict[str, Any] = {**start.options(world), "state": now}
+        options: dict[str, Any] = {**start.options(spec), "state": now}
 
         def cost(plans: Tensor) -> Tensor:
             """(1, N, P, A) -> (1, N)"""

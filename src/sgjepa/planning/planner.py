@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
 from sgjepa.models.candidate_rollouts import imagination
 from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
@@ -72,14 +72,14 @@ class Planner:
     sees: View = "frames"
     by_chance = True  # candidates are drawn
 
-    def __init__(self, model: WorldModel, history: int, world: World, price: Price, cfg: PlannerConfig, kept: int = 0):
+    def __init__(self, model: WorldModel, history: int, spec: EnvSpec, price: Price, cfg: PlannerConfig, kept: int = 0):
         """kept: latents that the price looks back on, if these are more than H."""
         familiar = (model.control_mean.square() + model.control_std.square()).sqrt().cpu().numpy()
         self._model, self._history, self._price = model.eval(), history, price
-        self._agenda = Agenda(world, cfg, familiar)
+        self._agenda = Agenda(spec, cfg, familiar)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._kept = max(kept, history)
-        self._still = torch.tensor(world.still or [0.0] * len(world.control), device=self._device)
+        self._still = torch.tensor(spec.still or [0.0] * len(spec.control), device=self._device)
         self._z: Tensor | None = None  # of the frames so far, (N, t, ...)
         self._given: Tensor | None = None  # the controls that led on from them, (N, t, A)
         self._law = torch.empty(0)

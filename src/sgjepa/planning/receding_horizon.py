@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.planning.cem import Cost, Search, search
 
 
@@ -37,12 +37,12 @@ class PlannerConfig:
         if not 1 <= self.execute <= self.horizon:
             raise InputError(f"of {self.horizon} planned controls 1 to so many can be carried out, not {self.execute}")
 
-    def check(self, world: World) -> None:
+    def check(self, spec: EnvSpec) -> None:
         """Refuse a plan that is longer than an episode of the world."""
-        if self.horizon >= world.frames:
-            most = world.frames - 1
+        if self.horizon >= spec.frames:
+            most = spec.frames - 1
             raise InputError(
-                f"{world.name} takes at most {most} controls in an episode, a plan cannot be {self.horizon} long (--horizon)"
+                f"{spec.name} takes at most {most} controls in an episode, a plan cannot be {self.horizon} long (--horizon)"
             )
 
 
@@ -62,13 +62,13 @@ class Agenda:
     Episodes whose plans are searched for together wait as long as all of them take.
     """
 
-    def __init__(self, world: World, cfg: PlannerConfig, familiar: np.ndarray | None = None):
+    def __init__(self, spec: EnvSpec, cfg: PlannerConfig, familiar: np.ndarray | None = None):
         """familiar: (A,) the spread of controls that a model has seen, from zero."""
-        cfg.check(world)
-        limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+        cfg.check(spec)
+        limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
         if cfg.within and familiar is not None:
             limit = np.minimum(limit, cfg.within * familiar.astype(np.float32))
-        self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), world.actions
+        self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), spec.actions
         self.reset([])
 
     def reset(self, seeds: Sequence[int]) -> None:

@@ -40,8 +40,8 @@ def as_cost(run: Path) -> Cost:
     worlds = run_folder.about(run).worlds
     if len(worlds) != 1:
         raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
-    world = find(worlds[0]).world
-    return Cost(model, settings.history, world.control_limit, world.still)
+    spec = find(worlds[0]).env_spec
+    return Cost(model, settings.history, spec.control_limit, spec.still)
 
 
 class Cost(nn.Module):

@@ -15,7 +15,7 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
 from sgjepa.data.config import DatasetConfig, chance_seed
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Plans, Policy, Rests
 from sgjepa.policies.files import SECONDS
 from sgjepa.policies.goal_tasks import Start, starts, to_columns
@@ -46,14 +46,14 @@ def drive(
 ) -> Driven:
     """Let the policy drive these episodes, all at once."""
     task_of(settings.world)
-    return drive_from(policy, fleet, settings.spec, split, starts(settings, split, numbers), sampling)
+    return drive_from(policy, fleet, settings.env_spec, split, starts(settings, split, numbers), sampling)
 
 
 def drive_from(
-    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+    policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Driven:
     """The same from any beginnings. steps: at most so many, to the last frame if None."""
-    work = driving(policy, fleet, world, split, begun, sampling, steps)
+    work = driving(policy, fleet, spec, split, begun, sampling, steps)
     while True:
         try:
             next(work)
@@ -63,21 +63,21 @@ def drive_from(
 
 
 def driving(
-    policy: Policy, fleet: Fleet, world: World, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
+    policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Generator[Moment, None, Driven]:
     """`drive_from` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
-    limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+    limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
     policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
     plans = policy if isinstance(policy, Plans) else None
     if plans is not None:
         plans.aim(begun)
     seen, given, took = fleet.begin(begun), [], []
     yield Moment(seen, np.zeros(len(begun), bool))
-    for _ in range(world.frames - 1 if steps is None else steps):
+    for _ in range(spec.frames - 1 if steps is None else steps):
         wanted = np.asarray(policy.act(seen, laws), np.float32)  # (N, A)
         if wanted.shape != (len(begun), len(limit)) or not np.isfinite(wanted).all():
-            raise InputError(f"the policy's controls for {world.name} are not {len(begun)} x {len(limit)} finite numbers")
+            raise InputError(f"the policy's controls for {spec.name} are not {len(begun)} x {len(limit)} finite numbers")
         given.append(np.clip(wanted, -limit, limit))
         seen, over = fleet.step(given[-1])
         if plans is not None:
@@ -88,10 +88,10 @@ def driving(
         if over.all():
             break
     outcomes = fleet.outcomes()
-    controls = _controls(world, begun, outcomes, np.stack(given, axis=1))
+    controls = _controls(spec, begun, outcomes, np.stack(given, axis=1))
     if took:
         controls |= {SECONDS: _until_decided(np.stack(took, axis=1), outcomes)}
-    return Driven(_rows(world, begun, outcomes), controls)
+    return Driven(_rows(spec, begun, outcomes), controls)
 
 
 def drive_in_waves(
@@ -114,19 +114,19 @@ def together(parts: Sequence[Driven]) -> Driven:
     return Driven(join([part.rows for part in parts]), join([part.controls for part in parts]))
 
 
-def _rows(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome]) -> Table:
+def _rows(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome]) -> Table:
     """episode, law.NAME, the measures, the labels (all but the plan, which is the same for all), and the steps taken."""
     table: Table = {"episode": np.array([start.number for start in begun], np.int32)}
     table |= {f"law.{name}": np.array([start.law[name] for start in begun]) for name in begun[0].law}
-    table |= {one.name: np.array([outcome.measures[one.name] for outcome in outcomes]) for one in world.measures}
-    for name in world.labels:
+    table |= {one.name: np.array([outcome.measures[one.name] for outcome in outcomes]) for one in spec.measures}
+    for name in spec.labels:
         if name != "plan":
             table[name] = np.array([outcome.labels[name] for outcome in outcomes], object)
     table |= {"steps": np.array([outcome.steps for outcome in outcomes], np.int32)}
     return table | to_columns(begun)
 
 
-def _controls(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome], given: np.ndarray) -> Table:
+def _controls(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome], given: np.ndarray) -> Table:
     """given: (N, T, A), longer than the episodes that were decided before the last one."""
     steps = [outcome.steps for outcome in outcomes]
     table: Table = {
@@ -134,7 +134,7 @@ def _controls(world: World, begun: Sequence[Start], outcomes: Sequence[Outcome],
         "step": np.concatenate([np.arange(count, dtype=np.int32) for count in steps]),
     }
     taken = _until_decided(given, outcomes)
-    return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(world.control)}
+    return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(spec.control)}
 
 
 def _until_decided(values: np.ndarray, outcomes: Sequence[Outcome]) -> np.ndarray:

@@ -81,9 +81,9 @@ def demonstrations(
     fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
     if not len(fitting):
         raise InputError(f"{split.folder.parent} has no successful training episode to learn from; make a larger dataset")
-    world = dataset.settings.spec
+    spec = dataset.env_spec
     seen = {name: features.of_split(split, part) for name, part in (("fit", fitting), ("held", held_out)) if len(part)}
-    control = learned(world, split.control[:, :-1])  # (N, T - 1, C)
+    control = learned(spec, split.control[:, :-1])  # (N, T - 1, C)
     scaling = Scaling(
         fit_zscore(seen["fit"].reshape(-1, seen["fit"].shape[2])),
         fit_minmax(control[fitting].reshape(-1, control.shape[2])),

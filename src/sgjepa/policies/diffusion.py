@@ -45,7 +45,7 @@ class DiffusionPolicy:
         self._network, self._features = network.to(device()).eval(), features
         settings = config.from_dict(PolicyConfig, record.settings.config)
         self._history, self._told = settings.network.history, settings.law
-        self._world = find(record.settings.world).world
+        self._spec = find(record.settings.world).env_spec
         self._episodes = self._begun(())
 
     @property
@@ -123,7 +123,7 @@ class DiffusionPolicy:
         told = self.record.scaling.law(laws[now.running]) if self._told else np.zeros((len(noise), 0), np.float32)
         inputs = (torch.from_numpy(x).to(device()) for x in (now.history[now.running], told, noise))
         learned = in_blocks(self._sample, *inputs).cpu().numpy()
-        return executable(self._world, self.record.scaling.control.undo(learned))
+        return executable(self._spec, self.record.scaling.control.undo(learned))
 
     def _sample(self, history: Tensor, law: Tensor, noise: Tensor) -> Tensor:
         seen = self._network.seen(history, law)
@@ -181,13 +181,13 @@ def _sampling(usual: Diffusion, sampler: Sampler | None, steps: int | None) -> D
 def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
     """What the policy was trained to see, after a check that it is still the same."""
     source = record.settings.source
-    world = find(record.settings.world).world
+    spec = find(record.settings.world).env_spec
     if source.name in (STATE, POSE) and not source.run:
-        return open_features(None, world, pose=source.name == POSE, blur=source.blur)
+        return open_features(None, spec, pose=source.name == POSE, blur=source.blur)
     place = folder / source.run if run is None else run
     if not place.is_dir():
         raise InputError(f"{folder} sees through the run {source.name}, and {place} does not exist; put that run back there")
-    found = open_features(place, world, source.pose)
+    found = open_features(place, spec, source.pose)
     if found.source(folder).model != source.model:
         raise InputError(
             f"{folder} was trained on other weights of {source.name} than {place} has now; train the policy again in "

@@ -79,12 +79,12 @@ def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
 def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int], side: int) -> np.ndarray:
     """Frames of the numbered episodes, (R, T, side, side, 3) uint8; from the decision on, the last one stands."""
     env = make_env(replace(about.played, image_size=side))
-    names = [f"control.{one.name}" for one in env.world.control]
-    length = about.settings.cases.budget + 1 if about.settings.cases else env.world.frames
+    names = [f"control.{one.name}" for one in env.env_spec.control]
+    length = about.settings.cases.budget + 1 if about.settings.cases else env.env_spec.frames
     films = []
     for start in from_columns(rows, about.played, about.settings.split, numbers):
         taken = np.stack([controls[name][controls["episode"] == start.number] for name in names], axis=1)
-        frames = [env.reset(seed=start.seed, options=start.options(env.world))[0]]
+        frames = [env.reset(seed=start.seed, options=start.options(env.env_spec))[0]]
         frames += [env.step(control)[0] for control in taken]
         films.append(np.stack(frames + frames[-1:] * (length - len(frames))))
     env.close()
@@ -127,7 +127,7 @@ class Beginnings:
 def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
     """One of policies/scripted.py; its trials go below `out`."""
     task_of(dataset.settings.world)
-    policy = simple(name, dataset.settings.spec)
+    policy = simple(name, dataset.env_spec)
     return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
 
 
@@ -224,13 +224,13 @@ def _try(
     begun: Sequence[Start],
 ) -> None:
     """Drive what is missing, and write all files at once."""
-    world = dataset.settings.spec
+    spec = dataset.env_spec
     digest = hashlib.sha256(artifact.to_json(config.told(settings)).encode()).hexdigest()[:12]
     partial = place.parent / f".{place.name}-{digest}.partial"
     partial.mkdir(parents=True, exist_ok=True)
     artifact.sweep(partial, mine=True)
     done = together(list(_waves(subject, dataset, settings, partial, processes, begun)))
-    scores = {one.name: _mean(done.rows[one.name]) for one in world.measures}
+    scores = {one.name: _mean(done.rows[one.name]) for one in spec.measures}
     about = ControlRecord(
         dataset=dataset.path.resolve().name,
         played=dataset.settings,
@@ -238,7 +238,7 @@ def _try(
             name: LawRecord(dataset.test.about["laws"][name], sampler)
             for name, sampler in training_samplers(dataset).items()
         },
-        measures=world.measures,
+        measures=spec.measures,
         settings=settings,
         scores=scores,
         seconds=round(sum(artifact.read_json(path) for path in partial.glob(f"*-{_SECONDS}")), 2),
@@ -267,7 +267,7 @@ def _waves(
     begun: Sequence[Start],
 ) -> Iterator[Driven]:
     """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
-    world, steps = dataset.settings.spec, settings.cases.budget if settings.cases else None
+    spec, steps = dataset.env_spec, settings.cases.budget if settings.cases else None
     wave = _FEW if isinstance(subject.policy, Plans) else WAVE
     parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
     there = [_finished(partial, i, part) for i, part in enumerate(parts)]
@@ -279,7 +279,7 @@ def _waves(
             if found is None:
                 began = time.perf_counter()
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
-                found = drive_from(subject.policy, fleet, world, settings.split, part, settings.sampling, steps)
+                found = drive_from(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
                 artifact.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
                 write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole

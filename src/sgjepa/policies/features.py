@@ -16,7 +16,7 @@ from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.probe_targets import seen_states
 from sgjepa.data.store import Split
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
 from sgjepa.policies.base import View
 from sgjepa.policies.files import POSE, STATE, Source
@@ -61,11 +61,11 @@ class StateFeatures:
 
     sees: View = "state"
 
-    def __init__(self, world: World, pose_alone: bool = False):
-        self._name, self._first = (POSE, len(world.state)) if pose_alone else (STATE, 0)
-        self._names = [quantity.name for quantity in world.seen[self._first :]]
+    def __init__(self, spec: EnvSpec, pose_alone: bool = False):
+        self._name, self._first = (POSE, len(spec.state)) if pose_alone else (STATE, 0)
+        self._names = [quantity.name for quantity in spec.seen[self._first :]]
         if not self._names:
-            raise InputError(f"{world.name} has no robot that could know its own pose (World.own); leave it out")
+            raise InputError(f"{spec.name} has no robot that could know its own pose (EnvSpec.own); leave it out")
         self.width, self.pixels, self.encoder = len(self._names), None, None
 
     def source(self, folder: Path) -> Source:
@@ -137,17 +137,17 @@ class PosedFeatures:
         return np.concatenate([self._looked.of_seen(seen["frame"]), self._own.of_values(seen["own"])], axis=-1)
 
 
-def open_features(run: Path | None, world: World, pose: bool = False, blur: float | None = None) -> Features:
+def open_features(run: Path | None, spec: EnvSpec, pose: bool = False, blur: float | None = None) -> Features:
     """Of a finished run, with the robot's own pose if asked for; None: of the true state, or of that pose alone.
 
     blur: of the true state, places alone, with such an error in m.
     """
     if blur is not None:
-        return SightFeatures(world, blur)
+        return SightFeatures(spec, blur)
     if run is None:
-        return StateFeatures(world, pose_alone=pose)
+        return StateFeatures(spec, pose_alone=pose)
     looked = ModelFeatures(run, *checkpoint.load_run(run))
-    return PosedFeatures(looked, StateFeatures(world, pose_alone=True)) if pose else looked
+    return PosedFeatures(looked, StateFeatures(spec, pose_alone=True)) if pose else looked
 
 
 def device() -> torch.device:

@@ -14,7 +14,7 @@ from sgjepa.core.tables import Table
 from sgjepa.data.config import DatasetConfig, episode_law, episode_seed, make_env
 from sgjepa.data.episode import reset_options
 from sgjepa.data.store import Dataset, unseen
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Start:
     reached: dict[str, float] | None = None  # a state in which the goal is reached
     plan: str = ""  # what the dataset's episode was made for, where that is known and it begins in one of its frames
 
-    def options(self, world: World) -> dict[str, Any]:
+    def options(self, spec: EnvSpec) -> dict[str, Any]:
         """What `Env.reset` is told."""
-        given = reset_options(self.law, world.to_succeed)
+        given = reset_options(self.law, spec.to_succeed)
         if self.state is not None:
             given["state"] = self.state
         if self.reached is not None:
-            given["goal"] = {name: self.reached[name] for name in world.goal}
+            given["goal"] = {name: self.reached[name] for name in spec.goal}
         return given
 
 
@@ -66,7 +66,7 @@ class Cases:
 
 def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
     """How the numbered episodes begin, with all laws that hold."""
-    nominal, drawn = settings.spec.nominal_law, settings.part(split).laws
+    nominal, drawn = settings.env_spec.nominal_law, settings.part(split).laws
     return [
         Start(n, episode_seed(settings.seed, split, n), {**nominal, **episode_law(drawn, settings.seed, split, n)})
         for n in numbers
@@ -75,27 +75,25 @@ def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[
 
 def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start]:
     """The first so many cases among these episodes."""
-    world, (split, numbers) = dataset.settings.spec, unseen(dataset, held_out)
-    if not world.goal:
-        raise InputError(f"{world.name} has no goal to reach (World.goal)")
+    spec, (split, numbers) = dataset.env_spec, unseen(dataset, held_out)
+    if not spec.goal:
+        raise InputError(f"{spec.name} has no goal to reach (EnvSpec.goal)")
     last = split.frames - 1 - cfg.offset
     if last < cfg.lead - 1:
         raise InputError(
             f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames; ask for nearer ones (--offset)"
         )
     if cfg.budget > split.frames - 1:
-        raise InputError(
-            f"{world.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)"
-        )
-    names = [quantity.name for quantity in world.state]
-    made_for = split.label("plan") if world.plans else [""] * split.episodes
+        raise InputError(f"{spec.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)")
+    names = [quantity.name for quantity in spec.state]
+    made_for = split.label("plan") if spec.plans else [""] * split.episodes
     env, found = make_env(dataset.settings), []
     for launched in starts(dataset.settings, split.name, numbers):
         states = split.state[launched.number]
         for frame in np.random.default_rng([launched.seed, cfg.offset]).permutation(np.arange(cfg.lead - 1, last + 1)):
             here, there = (dict(zip(names, states[t].tolist(), strict=True)) for t in (frame, frame + cfg.offset))
             start = replace(launched, frame=int(frame), state=here, reached=there, plan=str(made_for[launched.number]))
-            env.begin(start.seed, start.options(world))
+            env.begin(start.seed, start.options(spec))
             if not env.success():
                 found.append(start)
                 break
@@ -111,7 +109,7 @@ def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | N
     env = make_env(settings if side is None else replace(settings, image_size=side))
     pictures = []
     for start in begun:
-        pictures.append(env.reset(seed=start.seed, options=replace(start, state=start.reached).options(env.world))[0])
+        pictures.append(env.reset(seed=start.seed, options=replace(start, state=start.reached).options(env.env_spec))[0])
     env.close()
     return np.stack(pictures)
 

@@ -9,7 +9,7 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.data.probe_targets import seen_states
 from sgjepa.data.store import Split
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import View
 from sgjepa.policies.files import STATE, Source
 from sgjepa.policies.tasks import to_vector
@@ -25,14 +25,14 @@ class SightFeatures:
 
     sees: View = "state"
 
-    def __init__(self, world: World, blur: float):
-        if world.probed is None or not world.own:
-            raise InputError(f"{world.name} has no robot, or nothing whose place could be seen; leave --blur out")
+    def __init__(self, spec: EnvSpec, blur: float):
+        if spec.probed is None or not spec.own:
+            raise InputError(f"{spec.name} has no robot, or nothing whose place could be seen; leave --blur out")
         if not 0 <= blur <= 1e3:
             raise InputError(f"the error of a place is 0 m or more, got {blur}; choose another --blur")
-        state, own = ([quantity.name for quantity in some] for some in (world.state, world.seen[len(world.state) :]))
-        self._places, self._first = [state.index(name) for name in world.probed.position], len(state)
-        self._names, self._blur = [*world.probed.position, *own], blur
+        state, own = ([quantity.name for quantity in some] for some in (spec.state, spec.seen[len(spec.state) :]))
+        self._places, self._first = [state.index(name) for name in spec.probed.position], len(state)
+        self._names, self._blur = [*spec.probed.position, *own], blur
         self.width, self.pixels, self.encoder = len(self._names), None, None
 
     def source(self, folder: Path) -> Source:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sgjepa.core.registry import Registry
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Policy, View
 
 
@@ -30,8 +30,8 @@ class HoldStill:
     sees: View = "state"
     by_chance = False
 
-    def __init__(self, world: World):
-        self._control = np.array(world.still or np.zeros(len(world.control)), np.float32)
+    def __init__(self, spec: EnvSpec):
+        self._control = np.array(spec.still or np.zeros(len(spec.control)), np.float32)
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         pass
@@ -46,8 +46,8 @@ class Random:
     sees: View = "state"
     by_chance = True
 
-    def __init__(self, world: World):
-        self._limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(world.control))
+    def __init__(self, spec: EnvSpec):
+        self._limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
         self._rngs: list[np.random.Generator] = []
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
@@ -58,12 +58,12 @@ class Random:
         return (drawn * self._limit).astype(np.float32)
 
 
-SIMPLE: Registry[Callable[[World], Policy]] = Registry(
+SIMPLE: Registry[Callable[[EnvSpec], Policy]] = Registry(
     "policy",
     {"expert": lambda world: Demonstrator(), "still": HoldStill, "random": Random},
 )
 
 
-def simple(name: str, world: World) -> Policy:
+def simple(name: str, spec: EnvSpec) -> Policy:
     """The policy of that name, for a world."""
-    return SIMPLE.find(name)(world)
+    return SIMPLE.find(name)(spec)

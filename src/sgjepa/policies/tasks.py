@@ -15,7 +15,7 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 
 PHI, THETA = "phi", "theta"
 
@@ -64,12 +64,12 @@ TASKS = {
 
 
 def _with_tasks() -> list[str]:
-    return [name for name, env in ENVS.items() if env.world.succeeds]
+    return [name for name, env in ENVS.items() if env.env_spec.succeeds]
 
 
 def task_of(world: str) -> Task:
     """The task of a world; an InputError if it has none."""
-    if not find(world).world.succeeds:
+    if not find(world).env_spec.succeeds:
         raise InputError(
             f"{world} has no task, so there is nothing to succeed in: worlds with one: {', '.join(_with_tasks())}"
         )
@@ -86,14 +86,14 @@ def ends(task: Task, split: Split) -> np.ndarray:
     return np.where(set_.any(axis=1), set_.argmax(axis=1), split.frames)
 
 
-def learned(world: World, control: np.ndarray) -> np.ndarray:
+def learned(spec: EnvSpec, control: np.ndarray) -> np.ndarray:
     """Controls (..., A) in the form in which they are learned."""
-    return to_vector(control, [q.name for q in world.control])
+    return to_vector(control, [q.name for q in spec.control])
 
 
-def executable(world: World, values: np.ndarray) -> np.ndarray:
+def executable(spec: EnvSpec, values: np.ndarray) -> np.ndarray:
     """What was learned (..., A) as controls that the world takes: within its limits, float32."""
-    names = [q.name for q in world.control]
-    limit = np.broadcast_to(np.asarray(world.control_limit, np.float32), len(names))
+    names = [q.name for q in spec.control]
+    limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(names))
     steepest = float(limit[names.index(THETA)]) if THETA in names else 0.0
     return np.clip(to_angles(values, names, steepest), -limit, limit).astype(np.float32)

@@ -36,7 +36,7 @@ def view_of(env: Env, sees: View, frame: np.ndarray | None) -> np.ndarray:
         return env.expert()
     if frame is None or sees == "state":
         return env.seen_state()
-    return posed(frame, env.seen_state()[len(env.world.state) :]) if sees == "posed" else frame
+    return posed(frame, env.seen_state()[len(env.env_spec.state) :]) if sees == "posed" else frame
 
 
 class Crew:
@@ -53,7 +53,7 @@ class Crew:
             self._envs.append(make_env(self._settings))
         self._running = self._envs[: len(starts)]
         for env, start in zip(self._running, starts, strict=True):
-            env.begin(start.seed, start.options(env.world))
+            env.begin(start.seed, start.options(env.env_spec))
         return np.stack([self._view(env) for env in self._running])
 
     def step(self, controls: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

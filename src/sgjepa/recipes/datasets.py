@@ -7,34 +7,34 @@ from collections.abc import Iterable
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import Usual, World
+from sgjepa.envs.spec import EnvSpec, Usual
 
 SIZES = ("mini", "small", "paper")
 
 
 def usual(world: str) -> Usual:
     """What recipes are made from in the world of that name."""
-    return settings_of(find(world).world)
+    return settings_of(find(world).env_spec)
 
 
-def settings_of(world: World) -> Usual:
+def settings_of(spec: EnvSpec) -> Usual:
     """What recipes are made from in a world."""
-    if world.usual is None:
-        raise InputError(f"{world.name} has no recipes: its World declares no usual settings")
-    return world.usual
+    if spec.usual is None:
+        raise InputError(f"{spec.name} has no recipes: its EnvSpec declares no usual settings")
+    return spec.usual
 
 
 def check_size(world: str, size: str) -> None:
     """Refuse a size that is not there, or not in the world of that name."""
-    check_size_of(find(world).world, size)
+    check_size_of(find(world).env_spec, size)
 
 
-def check_size_of(world: World, size: str) -> None:
+def check_size_of(spec: EnvSpec, size: str) -> None:
     """Refuse a size that is not there, or not in a world."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
-    if size not in (there := settings_of(world).sizes):
-        raise InputError(f"{world.name} has no size '{size}'; it has {', '.join(there)}")
+    if size not in (there := settings_of(spec).sizes):
+        raise InputError(f"{spec.name} has no size '{size}'; it has {', '.join(there)}")
 
 
 def dataset(world: str, size: str) -> DatasetConfig:
@@ -49,7 +49,7 @@ def dataset(world: str, size: str) -> DatasetConfig:
 def named(names: Iterable[str]) -> list[DatasetConfig] | None:
     """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
     found = [name.rpartition("-") for name in names]
-    declared = {world: env.world.usual for world, env in ENVS.items()}
+    declared = {world: env.env_spec.usual for world, env in ENVS.items()}
     if any((there := declared.get(world)) is None or size not in there.sizes for world, _, size in found):
         return None
     return [dataset(world, size) for world, _, size in found]

@@ -9,15 +9,15 @@ stretches encoded once for several windows, and the same number of updates on th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.registry import Registry
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import PredictorConfig
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders import vit
@@ -62,55 +62,77 @@ CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
     "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
 }
-# arms alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
-_ARMS = {"reacher", "cube"}
-CHOSEN_FOR_ARMS = {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}
 
 
-def chosen(world: World, size: str, family: str) -> Chosen:
-    """Settings of a method (sg_jepa, lewm) in a world, at a size for a CPU."""
-    return CHOSEN_FOR_ARMS[family] if world.name in _ARMS else CHOSEN[size][family]
+@dataclass(frozen=True)
+class Family:
+    """Settings that the models of some worlds share: the paper's, and those of the sizes for a CPU."""
+
+    sigreg: float = 0.09  # the paper's weight of SIGReg
+    history: int = 20  # H of the paper's models
+    chosen: Mapping[str, Mapping[str, Chosen]] = field(default_factory=lambda: CHOSEN)  # by size and method
+    convolutions: bool = False  # the encoder on a CPU, instead of a ViT, which reads a ball's height better
 
 
-def gru(world: World, size: str) -> Run:
+# an arm alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
+_BENCHMARK = Family(
+    sigreg=0.72,
+    history=10,
+    chosen={"mini": {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}},
+    convolutions=True,
+)
+# a world that is not named here, such as one of somebody else, has the defaults
+FAMILIES = {
+    **dict.fromkeys(("right_triangle", "square", "pentagon", "house", "arm_paddle_ball"), Family(sigreg=0.72)),
+    **dict.fromkeys(("approach_ball", "arm_catcher_ball"), Family(sigreg=0.18)),
+    **dict.fromkeys(("reacher", "cube"), _BENCHMARK),
+}
+
+
+def family_of(spec: EnvSpec) -> Family:
+    """The settings of models in a world."""
+    return FAMILIES.get(spec.name, Family())
+
+
+def gru(spec: EnvSpec, size: str) -> Run:
     """SG-JEPA with the GRU predictor."""
-    return _sg_jepa(world, size, "gru", _gru(size), _encoder(world, size))
+    return _sg_jepa(spec, size, "gru", _gru(size), _encoder(spec, size))
 
 
-def gru_small(world: World, size: str) -> Run:
+def gru_small(spec: EnvSpec, size: str) -> Run:
     """The same with an encoder of twice the width: the paper's ViT-Small."""
-    return _sg_jepa(world, size, "gru_small", _gru(size), _encoder(world, size).wider())
+    return _sg_jepa(spec, size, "gru_small", _gru(size), _encoder(spec, size).wider())
 
 
-def ssm(world: World, size: str) -> Run:
+def ssm(spec: EnvSpec, size: str) -> Run:
     """SG-JEPA with the selective state space."""
     predictor = SSM(**_NARROW) if size in _ON_CPU else SSM()
-    return _sg_jepa(world, size, "ssm", predictor, _encoder(world, size))
+    return _sg_jepa(spec, size, "ssm", predictor, _encoder(spec, size))
 
 
-def transformer(world: World, size: str, conditioning: str = "adaln_0") -> Run:
+def transformer(spec: EnvSpec, size: str, conditioning: str = "adaln_0") -> Run:
     """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
     predictor = variant(conditioning, _transformer(size), _LATENT if size in _ON_CPU else JEPAConfig.latent)
-    return _sg_jepa(world, size, "transformer", predictor, _encoder(world, size))
+    return _sg_jepa(spec, size, "transformer", predictor, _encoder(spec, size))
 
 
-def lewm(world: World, size: str) -> Run:
+def lewm(spec: EnvSpec, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size in _ON_CPU:
-        loss = OneStepLoss(sigreg=chosen(world, size, "lewm").sigreg, windows="dense", flatten=True)
-    return _run(world, size, "lewm", _model(world, size, "lewm", _transformer(size), _encoder(world, size)), loss)
+        loss = OneStepLoss(sigreg=family_of(spec).chosen[size]["lewm"].sigreg, windows="dense", flatten=True)
+    return _run(spec, size, "lewm", _model(spec, size, "lewm", _transformer(size), _encoder(spec, size)), loss)
 
 
-def dino(world: World, size: str) -> Run:
+def dino(spec: EnvSpec, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
-    controls, laws, history = _controls(world), _laws(world), settings_of(world).history
+    controls, laws, history = _controls(spec), _laws(spec), family_of(spec).history
     if size in _ON_CPU:
         narrow = DinoConfig(MobileNetV2(64), controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
-        return _run(world, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
+        return _run(spec, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
-        name=f"{world.name}_dino",
-        data=(f"{world.name}-paper",),
+        name=f"{spec.name}_dino",
+        data=(f"{spec.name}-paper",),
         model=DinoConfig(DINOv2(), controls, laws=laws, history=history),
         loss=OneStepLoss(sigreg=0.0),
         train=Train(epochs=20, batch=32, frames=history + 1),
@@ -118,41 +140,41 @@ def dino(world: World, size: str) -> Run:
     )
 
 
-def dino_gru(world: World, size: str) -> Run:
+def dino_gru(spec: EnvSpec, size: str) -> Run:
     """SG-JEPA's GRU and objective on DINO's mean patch: what its features are good for with another predictor."""
-    like = gru(world, size)
+    like = gru(spec, size)
     assert isinstance(like.model, JEPAConfig)
     shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
     encoder = MobileNetV2(64) if size in _ON_CPU else DINOv2()
     model = MeanPatchConfig(encoder, **{name: getattr(like.model, name) for name in shared})
-    return replace(like, name=f"{world.name}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
+    return replace(like, name=f"{spec.name}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
 
 
-def _sg_jepa(world: World, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> Run:
+def _sg_jepa(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> Run:
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
-    loss = RolloutLoss(sigreg=settings_of(world).sigreg)
+    loss = RolloutLoss(sigreg=family_of(spec).sigreg)
     if size in _ON_CPU:
-        loss = RolloutLoss(sigreg=chosen(world, size, "sg_jepa").sigreg, windows="dense", flatten=True)
-    return _run(world, size, method, _model(world, size, "sg_jepa", predictor, encoder), loss)
+        loss = RolloutLoss(sigreg=family_of(spec).chosen[size]["sg_jepa"].sigreg, windows="dense", flatten=True)
+    return _run(spec, size, method, _model(spec, size, "sg_jepa", predictor, encoder), loss)
 
 
-def _run(world: World, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
+def _run(spec: EnvSpec, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
     """How long and how fast a model is trained at that size."""
-    name, data = f"{world.name}_{method}", (f"{world.name}-{size}",)
+    name, data = f"{spec.name}_{method}", (f"{spec.name}-{size}",)
     if size in _ON_CPU:
         return Run(name, data, model, loss, _ON_CPU[size], OptimConfig(lr_matrix=2e-3, lr=1e-3))
     return Run(name, data, model, loss, Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps))
 
 
-def _model(world: World, size: str, family: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
+def _model(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
     if size not in _ON_CPU:
-        return JEPAConfig(encoder, predictor, _controls(world), laws=_laws(world), history=settings_of(world).history)
-    settings = chosen(world, size, family)
+        return JEPAConfig(encoder, predictor, _controls(spec), laws=_laws(spec), history=family_of(spec).history)
+    settings = family_of(spec).chosen[size][method]
     return JEPAConfig(
         encoder,
         replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
-        _controls(world),
-        laws=_laws(world),
+        _controls(spec),
+        laws=_laws(spec),
         latent=_LATENT,
         projector_width=256,
         condition_width=128,
@@ -161,28 +183,28 @@ def _model(world: World, size: str, family: str, predictor: PredictorConfig, enc
     )
 
 
-def _controls(world: World) -> int:
-    return len(world.control)
+def _controls(spec: EnvSpec) -> int:
+    return len(spec.control)
 
 
-def _laws(world: World) -> int:
+def _laws(spec: EnvSpec) -> int:
     """How many vary in the world's dataset: none in conventional benchmarks."""
-    return len(settings_of(world).train)
+    return len(settings_of(spec).train)
 
 
-def _encoder(world: World, size: str) -> ViT | Convolutions:
-    """On a CPU convolutions for arms, and in the small size where a body turns; a ViT reads a ball's height better."""
-    settings, probed = settings_of(world), world.probed
-    if (size in _ON_CPU and world.name in _ARMS) or (size == "small" and probed and probed.angle):
-        return Convolutions(settings.sizes[size].pixels)
-    return (
-        _mini_vit(settings.sizes[size].pixels) if size in _ON_CPU else vit.tiny(settings.sizes[size].pixels, settings.patch)
-    )
+def _encoder(spec: EnvSpec, size: str) -> ViT | Convolutions:
+    """A ViT; on a CPU convolutions for some worlds, and in the small size where a body turns."""
+    pixels, turns = settings_of(spec).sizes[size].pixels, spec.probed is not None and bool(spec.probed.angle)
+    if size not in _ON_CPU:
+        return vit.tiny(pixels, _patch(pixels))
+    if family_of(spec).convolutions or (size == "small" and turns):
+        return Convolutions(pixels)
+    return vit.mini(pixels, next((patch for patch in (16, 8, 4) if pixels % patch == 0), 16))  # few tokens, if patches tile
 
 
-def _mini_vit(pixels: int) -> ViT:
-    """Few tokens, as far as patches tile the picture."""
-    return vit.mini(pixels, next((patch for patch in (16, 8, 4) if pixels % patch == 0), 16))
+def _patch(pixels: int) -> int:
+    """Sixteen patches along a side as in the paper, or the next smaller number that tiles the picture."""
+    return next((patch for patch in range(max(pixels // 16, 1), pixels) if pixels % patch == 0), pixels)
 
 
 def _gru(size: str) -> GRU:
@@ -193,7 +215,7 @@ def _transformer(size: str) -> Transformer:
     return Transformer(depth=3, heads=4, head_dim=32, mlp=256) if size in _ON_CPU else Transformer()
 
 
-Recipe: TypeAlias = Callable[[World, str], Run]  # of a world, at a size
+Recipe: TypeAlias = Callable[[EnvSpec, str], Run]  # of a world, at a size
 
 METHODS: Registry[Recipe] = Registry(
     "method",
@@ -213,7 +235,7 @@ USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is
 
 def worlds() -> dict[str, tuple[str, ...]]:
     """What the first part of a recipe's name may be, and the worlds that it trains on."""
-    return {**{name: (name,) for name, env in ENVS.items() if env.world.usual}, **_TOGETHER}
+    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.usual}, **_TOGETHER}
 
 
 def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
@@ -232,19 +254,19 @@ def recipe(name: str, size: str) -> Run:
     parts, make = known[name]
     for world in parts:
         check_size(world, size)
-    return replace(make(find(parts[0]).world, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
+    return replace(make(find(parts[0]).env_spec, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
 
 
-def recipe_for(world: World, pixels: int, method: str, size: str) -> Run:
+def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
     """The run of a method in a world that need not have a simulator, for pictures of that size.
 
     Its dataset is called as the usual one.
     """
-    check_size_of(world, size)
-    usual = settings_of(world)
+    check_size_of(spec, size)
+    usual = settings_of(spec)
     if usual.sizes[size].pixels != pixels:
-        world = replace(world, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
-    return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(world, size), world.frames)
+        spec = replace(spec, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
+    return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
 
 
 def _within(run: Run, frames: int) -> Run:
@@ -259,7 +281,7 @@ def _within(run: Run, frames: int) -> Run:
 def recipe_with(predictor: type[PredictorConfig], method: str) -> Recipe:
     """SG-JEPA with somebody else's predictor, as its config's defaults have it; dropout as chosen, if it has any."""
 
-    def make(world: World, size: str) -> Run:
-        return _sg_jepa(world, size, method, predictor(), _encoder(world, size))
+    def make(spec: EnvSpec, size: str) -> Run:
+        return _sg_jepa(spec, size, method, predictor(), _encoder(spec, size))
 
     return make

@@ -12,17 +12,15 @@ from sgjepa.core.tables import to_csv
 from sgjepa.policies.files import SIMULATOR, SPLIT
 from sgjepa.report import control_tables as tables
 from sgjepa.report import parts
+from sgjepa.report.blocks import plain
 from sgjepa.report.control_figures import Film, colours, film, success_by_law
-from sgjepa.report.page import document
-from sgjepa.report.panels import Picture, capital
+from sgjepa.report.page import FIGURES, FILMS, PAGE, TABLES, document
+from sgjepa.report.panels import Picture
 from sgjepa.report.paper_plans import Latents, beside, beside_html
 from sgjepa.report.sections import Section
-from sgjepa.report.words import count, fixed, join
-from sgjepa.report.write import FIGURES, PAGE, TABLES, plain
+from sgjepa.report.words import capital, count, fixed, join
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.success import REGIONS
-
-FILMS = "films"
 
 
 def write_control(

@@ -70,7 +70,7 @@ def success_by_law(played: Played, law: Axis) -> list[Picture]:
 def film(played: Played, player: Player) -> Film:
     """Some episodes by chance, the same for all policies, then its best and its worst, from its first training."""
     trial = player.first
-    about, fps = trial.about, find(played.world).world.fps
+    about, fps = trial.about, find(played.world).env_spec.fps
     order = _worst_first(player)
     kinds = {
         "drawn": _drawn(len(order)),
@@ -113,4 +113,4 @@ def _outcome(player: Player, row: int) -> str:
     trial = player.first
     if trial.table[SUCCESS][row] > 0:
         return "success"
-    return str(trial.table[find(trial.about.played.world).world.outcome][row]).replace("_", " ")
+    return str(trial.table[find(trial.about.played.world).env_spec.outcome][row]).replace("_", " ")

@@ -125,7 +125,7 @@ def differences(played: Played) -> list[dict[str, Any]]:
 
 def outcomes(played: Played) -> list[dict[str, Any]]:
     """What the episodes came to, as the world names it."""
-    label = find(played.world).world.outcome
+    label = find(played.world).env_spec.outcome
     return [
         {"policy": player.label, label: word, "share": share}
         for player in played.players
@@ -243,9 +243,9 @@ def _difference(one: Interval, measure: Measure) -> str:
 
 def outcomes_html(played: Played) -> str:
     """A line per policy, a column per word."""
-    label = find(played.world).world.outcome
+    label = find(played.world).env_spec.outcome
     shares = {player.label: player.outcomes(label, played.region("all")) for player in played.players}
-    words = [word for word in find(played.world).world.labels[label] if any(word in found for found in shares.values())]
+    words = [word for word in find(played.world).env_spec.labels[label] if any(word in found for found in shares.values())]
     rows = [
         f"<tr><td>{dot(played, player)}</td>"
         + "".join(f"<td>{fixed(100 * shares[player.label].get(word, 0.0), 1)}</td>" for word in words)

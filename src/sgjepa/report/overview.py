@@ -10,8 +10,8 @@ from sgjepa.core import artifact
 from sgjepa.core.tables import to_csv
 from sgjepa.report import parts, sections
 from sgjepa.report.content import Finding
-from sgjepa.report.page import document
-from sgjepa.report.write import ANSWER, PAGE, TABLES, picture_files
+from sgjepa.report.page import ANSWER, PAGE, TABLES, document
+from sgjepa.report.write import picture_files
 
 
 def overview(finding: Finding, question: str, claim: str, reports: Mapping[str, Path], out: Path, made_by: str) -> Path:

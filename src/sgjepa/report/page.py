@@ -7,10 +7,14 @@ browser to run a script or to fetch anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from sgjepa.report import origin, parts, sections, words
+from sgjepa.core import artifact
+from sgjepa.core.tables import to_csv
+from sgjepa.report import blocks, origin, parts, sections, words
+from sgjepa.report.blocks import Block, Data, Figure, Film, Link, Table, plain
 from sgjepa.report.content import Content
 from sgjepa.report.sections import Section
 from sgjepa.report.words import count
@@ -20,7 +24,63 @@ MORE = "Everything else that was measured"
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(content: Content) -> str:
+PAGE, ANSWER, FIGURES, TABLES, FILMS = "index.html", "answer.txt", "figures", "tables", "films"
+
+
+@dataclass(frozen=True)
+class Page:
+    """title: the question. answer: sentences, the first of them large. facts: short, in a row.
+
+    about: how it was found out, in a sentence. subject: of the title in a browser's tab. origin: where all comes from.
+    """
+
+    title: str
+    answer: Sequence[str]
+    facts: Sequence[str | Link]
+    sections: Sequence[blocks.Section]
+    origin: Sequence[Block] = ()
+    about: str = ""
+    subject: str = ""
+
+    @property
+    def html(self) -> str:
+        """The whole file."""
+        shown = [Section(one.anchor, one.title, one.html, one.folded) for one in self.sections]
+        answer = parts.answer(self.answer) if self.answer else ""
+        about = blocks.Text(self.about, quiet=True).html if self.about else ""
+        facts = "".join(f"<li>{blocks.cell_html(fact)}</li>" for fact in self.facts)
+        facts = f'<ul class="facts">{facts}</ul>' if facts else ""
+        foot = f"<h2>Where this comes from</h2>{blocks.blocks_html(self.origin)}"
+        return document(f"{self.title} {self.subject}".strip(), self.title, f"{answer}{about}{facts}", shown, foot)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Everything that is written, by its name in the page's folder."""
+        found = {PAGE: self.html.encode(), ANSWER: "".join(f"{line}\n" for line in self.answer).encode()}
+        for block in [*(block for one in self.sections for block in one.blocks), *self.origin]:
+            if isinstance(block, Figure):
+                found |= {f"{FIGURES}/{plain(block.name)}.{kind}": getattr(block, kind) for kind in ("svg", "png")}
+            elif isinstance(block, Film):
+                found[f"{FILMS}/{plain(block.name)}.webp"] = block.webp
+            elif isinstance(block, (Table, Data)) and block.name and block.csv:
+                found[f"{TABLES}/{plain(block.name)}.csv"] = to_csv(block.csv).encode()
+        return found
+
+
+def write_page(page: Page, folder: Path, made_by: str, known: Sequence[str] = ()) -> Path:
+    """Write the page and what lies beside it to a folder, whole or not at all; returns the page.
+
+    made_by: the command, whose earlier page it may replace. known: what else of ours may be there.
+    """
+    written = page.files
+    with artifact.output_folder(folder, made_by, PAGE, known) as staged:
+        for name, content in written.items():
+            (staged / name).parent.mkdir(exist_ok=True)
+            artifact.write_bytes(staged / name, content)
+    return folder / PAGE
+
+
+def comparison(content: Content) -> str:
     """The whole page of a comparison of world models."""
     results = content.results
     change = "changes" if len(results.axes) == 1 else "change"

@@ -6,7 +6,6 @@ import io
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -18,19 +17,10 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from sgjepa.core.plotting import RC
 from sgjepa.data.probe_targets import METRICS
+from sgjepa.report import blocks
 from sgjepa.results.gather import unit
 
-
-@dataclass(frozen=True)
-class Picture:
-    """name: of its files. alt: what it shows, in words. raster: shown as PNG, not as SVG. wide: in full width."""
-
-    name: str
-    alt: str
-    svg: bytes
-    png: bytes
-    raster: bool = False
-    wide: bool = False
+Picture = blocks.Figure
 
 
 @contextmanager
@@ -70,8 +60,3 @@ def axis_name(metric: str) -> str:
     """A metric with its unit, as an axis is called."""
     name = METRICS[metric]
     return f"{name[0].upper()}{name[1:]}" + (f" ({unit(metric)})" if unit(metric) else "")
-
-
-def capital(text: str) -> str:
-    """The first letter as a capital, the rest as it is."""
-    return text[:1].upper() + text[1:]

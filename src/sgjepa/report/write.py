@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -14,15 +13,16 @@ from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
-from sgjepa.report import figures, law_figures, tables, words
+from sgjepa.report import law_figures, tables, words
+from sgjepa.report import method_figures as figures
+from sgjepa.report.blocks import plain
 from sgjepa.report.content import Content, Finding
-from sgjepa.report.page import page
+from sgjepa.report.page import ANSWER, FIGURES, PAGE, TABLES, comparison
 from sgjepa.report.panels import Picture
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.gather import MAIN, Results, gather
 from sgjepa.results.training import cost
 
-FIGURES, TABLES, PAGE, ANSWER = "figures", "tables", "index.html", "answer.txt"
 MADE_BY = "sgjepa report"
 
 
@@ -63,7 +63,7 @@ def write_report(
     }
     said = [*(finding.words if finding else ()), *words.answer(results)]
     written = {
-        PAGE: page(content).encode(),
+        PAGE: comparison(content).encode(),
         ANSWER: "".join(f"{line}\n" for line in said).encode(),
         **{f"{TABLES}/{plain(name)}.csv": to_csv(rows).encode() for name, rows in records.items() if rows},
         **{name: text.encode() for name, text in (finding.more if finding else {}).items()},
@@ -81,11 +81,6 @@ def picture_files(pictures: Sequence[Picture]) -> dict[str, bytes]:
     """Of a report's folder, by name."""
     kinds = ("svg", "png")
     return {f"{FIGURES}/{plain(one.name)}.{kind}": getattr(one, kind) for one in pictures for kind in kinds}
-
-
-def plain(name: str) -> str:
-    """As a file's name: a law may be called anything, also something that leads elsewhere."""
-    return re.sub(r"[^\w-]+", "_", name)
 
 
 def _pictures(results: Results, changed: Sequence[Counterfactual]) -> dict[str, list[Picture]]:

@@ -227,7 +227,7 @@ def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, An
 
 def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
     """Stretches, windows and updates, by the datasets' configs."""
-    stretches = sum(stretches_in(run, one.train.episodes, find(one.world).world.frames) for one in datasets)
+    stretches = sum(stretches_in(run, one.train.episodes, find(one.world).env_spec.frames) for one in datasets)
     updates = updates_per_epoch(run, stretches)
     return {
         "stretches": stretches,

@@ -92,7 +92,7 @@ class Reader:
         """stretches: how many will come."""
         self.data, self._every = data, -(-stretches // _STRETCHES)
         self._targets = [readable_in(part.split) for part in data.parts]
-        self._windows = [usual_window(part.split.spec, part.split.picture[0]) for part in data.parts]
+        self._windows = [usual_window(part.split.env_spec, part.split.picture[0]) for part in data.parts]
         self._kept: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
 
     def take(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:

@@ -111,7 +111,7 @@ def _driven(track: Track, shelf: _Shelf, name: str, seed: int, law: dict[str, fl
         *frames, outcome = track.episode(asked, model)
         assert isinstance(outcome, Outcome)
         pictures = np.concatenate([one for one in frames if isinstance(one, np.ndarray)])
-        head = {"model": model, **outcome_head(track.of(name)[0].world, outcome)}
+        head = {"model": model, **outcome_head(track.of(name)[0].env_spec, outcome)}
         played[model] = [{"kind": "frame", "model": model, "first": 0, **shelf.put(pictures)}, {"kind": "outcome", **head}]
     return {"began": {"kind": "began", "coverage": track.coverage(asked)}, "played": played}
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from sgjepa import zoo
 from sgjepa.core import artifact
 from sgjepa.data.config import DatasetConfig
-from sgjepa.envs import find
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import WEIGHTS, read_trial
@@ -39,8 +38,8 @@ class Pilot:
     blind: Success | None
 
     @property
-    def world(self) -> World:
-        return find(self.settings.world).world
+    def env_spec(self) -> EnvSpec:
+        return self.settings.env_spec
 
     @property
     def laws(self) -> tuple[str, ...]:

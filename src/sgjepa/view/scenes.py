@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from sgjepa.core.errors import InputError
 from sgjepa.core.methods import styles
 from sgjepa.data.probe_targets import UNITS
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.results.gather import OURS
 from sgjepa.view.coverage import Coverage
 from sgjepa.view.question import Choice, Question
@@ -86,10 +86,10 @@ def ours_first(several: Sequence[T]) -> list[T]:
     return sorted(several, key=lambda one: not one.label.startswith(OURS))
 
 
-def scene(name: str, kind: str, world: World, laws: Sequence[Axis]) -> dict[str, Any]:
+def scene(name: str, kind: str, spec: EnvSpec, laws: Sequence[Axis]) -> dict[str, Any]:
     """What all scenes say of themselves. kind: "imagine" or "drive"."""
-    title = world.name.replace("_", " ")
-    about = {"name": name, "kind": kind, "title": title, "fps": world.fps, "frames": world.frames}
+    title = spec.name.replace("_", " ")
+    about = {"name": name, "kind": kind, "title": title, "fps": spec.fps, "frames": spec.frames}
     return about | {"laws": [asdict(axis) for axis in laws]}
 
 

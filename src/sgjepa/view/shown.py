@@ -16,7 +16,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.methods import label_of
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs import find
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.model import laws_of
@@ -39,7 +39,7 @@ class Shown:
     name: str
     label: str
     folder: Path
-    world: World
+    env_spec: EnvSpec
     laws: tuple[str, ...]
     run: Run
     model: WorldModel
@@ -52,7 +52,7 @@ class Shown:
         """Of the pictures that it sees."""
         if self.model.image_size is not None:
             return self.model.image_size
-        return min(size.pixels for size in self.world.usual.sizes.values()) if self.world.usual else _PIXELS
+        return min(size.pixels for size in self.env_spec.usual.sizes.values()) if self.env_spec.usual else _PIXELS
 
     @property
     def context(self) -> int:
@@ -78,7 +78,7 @@ class Trained(Protocol):
     """What was trained under laws of a world: a model or a policy."""
 
     @property
-    def world(self) -> World: ...
+    def env_spec(self) -> EnvSpec: ...
 
     @property
     def laws(self) -> tuple[str, ...]: ...
@@ -134,20 +134,20 @@ def open_run(folder: Path, name: str) -> Shown:
         raise InputError(
             f"{folder} was trained on recordings of {there.worlds[0]}: the viewer needs a simulator beside them"
         )
-    world = find(there.worlds[0]).world
+    spec = find(there.worlds[0]).env_spec
     decoder = load_decoder(folder, run, model)
     if decoder is not None:
         decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.6 times as fast on a CPU
     return Shown(
         name=name,
-        label=label_of(run.name, world.name, there.frozen_encoder),
+        label=label_of(run.name, spec.name, there.frozen_encoder),
         folder=folder,
-        world=world,
-        laws=laws_of(folder, there.laws, world, model.laws),
+        env_spec=spec,
+        laws=laws_of(folder, there.laws, spec, model.laws),
         run=run,
         model=model,
         decoder=decoder,
-        fitted=kept_probe(folder, model, world),
+        fitted=kept_probe(folder, model, spec),
         env=there.env,
     )
 
@@ -156,9 +156,9 @@ def axes(models: Sequence[Trained]) -> list[Axis]:
     """The laws of one world: as far as the usual test goes, and over what each of these was trained on."""
     found = []
     for name in dict.fromkeys(name for one in models for name in one.laws):
-        law, world = laws.find(name), models[0].world
+        law, spec = laws.find(name), models[0].env_spec
         told = [one for one in models if name in one.laws]
-        asked = world.usual.test[name].bounds if world.usual and name in world.usual.test else None
+        asked = spec.usual.test[name].bounds if spec.usual and name in spec.usual.test else None
         wide = 2 if asked else 3  # standard deviations
         low = min(one.mean[name] - wide * one.std[name] for one in told)
         high = max(one.mean[name] + wide * one.std[name] for one in told)

@@ -35,7 +35,7 @@ class Studio:
 
     def __init__(self, shown: Sequence[Shown]):
         self.shown = {one.name: one for one in shown}
-        self.worlds = list(dict.fromkeys(one.world.name for one in shown))
+        self.worlds = list(dict.fromkeys(one.env_spec.name for one in shown))
         self.axes: dict[str, list[Axis]] = {world: axes(self.of(world)) for world in self.worlds}
         self._envs: dict[tuple[Any, ...], Env] = {}
         self._truths: OrderedDict[Any, Truth] = OrderedDict()
@@ -43,7 +43,7 @@ class Studio:
 
     def of(self, world: str) -> list[Shown]:
         """The models of a world, SG-JEPA first."""
-        return ours_first([one for one in self.shown.values() if one.world.name == world])
+        return ours_first([one for one in self.shown.values() if one.env_spec.name == world])
 
     @property
     def choices(self) -> dict[str, Choice]:
@@ -102,7 +102,7 @@ class Studio:
     def _env(self, one: Shown) -> Env:
         place, how = _place(one), cast(dict[str, Any], one.env)
         if place not in self._envs:
-            self._envs[place] = find(one.world.name)(image_size=one.pixels, **how)
+            self._envs[place] = find(one.env_spec.name)(image_size=one.pixels, **how)
         return self._envs[place]
 
     def _latent(self, question: Question, one: Shown) -> Tensor:
@@ -152,7 +152,7 @@ def tried(axis: Axis) -> np.ndarray:
 
 def _place(one: Shown) -> tuple[Any, ...]:
     """What a simulator is made for."""
-    return (one.world.name, one.pixels, *sorted(one.env.items()))
+    return (one.env_spec.name, one.pixels, *sorted(one.env.items()))
 
 
 def _remember(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
@@ -166,8 +166,8 @@ def _remember(kept: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
 
 def _scene(models: Sequence[Shown], laws: Sequence[Axis]) -> dict[str, Any]:
     colours = colours_of(models)
-    world = models[0].world
-    return scene(world.name, "imagine", world, laws) | {
+    spec = models[0].env_spec
+    return scene(spec.name, "imagine", spec, laws) | {
         "models": [
             {
                 "name": one.name,

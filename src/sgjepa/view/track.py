@@ -17,7 +17,7 @@ import numpy as np
 from sgjepa.core import config
 from sgjepa.core.methods import GREY
 from sgjepa.data.config import episode_seed
-from sgjepa.envs.spec import World
+from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Policy, pictures_in
 from sgjepa.policies.closed_loop import driving
 from sgjepa.policies.files import SPLIT
@@ -51,14 +51,14 @@ class Track:
 
     def __init__(self, pilots: Sequence[Pilot]):
         self.pilots = {one.name: one for one in pilots}
-        self.names = list(dict.fromkeys(f"{one.world.name}-control" for one in pilots))
+        self.names = list(dict.fromkeys(f"{one.env_spec.name}-control" for one in pilots))
         self.axes: dict[str, list[Axis]] = {name: axes(self.of(name)) for name in self.names}
         self._free: dict[tuple[str, str], list[_Seat]] = {}
         self._open = ExitStack()
 
     def of(self, name: str) -> list[Pilot]:
         """The pilots of a scene, SG-JEPA first."""
-        return ours_first([one for one in self.pilots.values() if f"{one.world.name}-control" == name])
+        return ours_first([one for one in self.pilots.values() if f"{one.env_spec.name}-control" == name])
 
     @property
     def choices(self) -> dict[str, Choice]:
@@ -91,12 +91,12 @@ class Track:
     def episode(self, question: Question, name: str) -> Iterator[np.ndarray | Outcome]:
         """Its pictures, (1, h, w, 3) uint8 each, from the first frame to the one that decides; then what it came to."""
         pilot = self._pilot(question, name)
-        law = {**pilot.world.nominal_law, **question.law}
+        law = {**pilot.env_spec.nominal_law, **question.law}
         start = Start(question.seed, episode_seed(pilot.settings.seed, SPLIT, question.seed), law)
         seats = self._free.setdefault((question.world, name), [])
         seat = seats.pop() if seats else self._seat(pilot, name)
         try:
-            for moment in driving(seat.policy, seat.fleet, pilot.world, SPLIT, [start], question.sampling):
+            for moment in driving(seat.policy, seat.fleet, pilot.env_spec, SPLIT, [start], question.sampling):
                 pictures = pictures_in(moment.seen, seat.policy.sees)  # what it sees is what there is to see, while it looks
                 yield seat.fleet.pictures() if pictures is None or moment.over[0] else pictures
             yield seat.fleet.outcomes()[0]
@@ -122,19 +122,19 @@ class Track:
         return _Seat(policy, self._open.enter_context(Fleet(pilot.settings, policy.sees, 1)))
 
     def _messages(self, question: Question, name: str) -> Iterator[Message]:
-        head, world = {"number": question.number, "model": name}, self._pilot(question, name).world
+        head, spec = {"number": question.number, "model": name}, self._pilot(question, name).env_spec
         for frame, found in enumerate(self.episode(question, name)):
             if isinstance(found, Outcome):
-                yield Message(head | {"kind": "outcome"} | outcome_head(world, found))
+                yield Message(head | {"kind": "outcome"} | outcome_head(spec, found))
             else:
                 yield Message(head | {"kind": "frame", "first": frame}, found)
 
 
-def outcome_head(world: World, found: Outcome) -> dict[str, Any]:
+def outcome_head(spec: EnvSpec, found: Outcome) -> dict[str, Any]:
     """What an episode came to, in words: of the world's label, and of its measures."""
-    success, label = bool(found.measures["success"]), found.labels.get(world.outcome, "")
-    happened = [one.about for one in world.measures if not one.unit and found.measures[one.name]]
-    counted = [(one, found.measures[one.name]) for one in world.measures if one.unit]
+    success, label = bool(found.measures["success"]), found.labels.get(spec.outcome, "")
+    happened = [one.about for one in spec.measures if not one.unit and found.measures[one.name]]
+    counted = [(one, found.measures[one.name]) for one in spec.measures if one.unit]
     numbers = [
         f"{one.name.replace('_', ' ')} {value:.3g}{'' if one.unit == '1' else ' ' + one.unit}"
         for one, value in counted
@@ -149,7 +149,7 @@ def outcome_head(world: World, found: Outcome) -> dict[str, Any]:
 
 
 def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str, Any]:
-    colours, world = colours_of(pilots), pilots[0].world
+    colours, spec = colours_of(pilots), pilots[0].env_spec
     shown: list[dict[str, Any]] = [
         {
             "name": one.name,
@@ -167,8 +167,8 @@ def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str
     shown.append(
         dict.fromkeys(shown[0]) | {"name": EXPERT, "label": label, "colour": GREY, "training": {}, "reference": True}
     )
-    about = {"models": shown, "task": world.measures[0].about, "blind": _blind(pilots), "opening": _opening(pilots, laws)}
-    return scene(name, "drive", world, laws) | about
+    about = {"models": shown, "task": spec.measures[0].about, "blind": _blind(pilots), "opening": _opening(pilots, laws)}
+    return scene(name, "drive", spec, laws) | about
 
 
 def _blind(pilots: Sequence[Pilot]) -> dict[str, Any] | None:
