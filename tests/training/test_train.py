@@ -218,7 +218,7 @@ def test_a_run_goes_on_to_more_updates_alone(
     with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
         train(other, continued, finished.parent)
     assert artifact.digests(continued) == before
-    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it as it was begun"):
+    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it with its own command"):
         train(longer, halted, halted.parent / "data")
     bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
     with pytest.raises(InputError, match=r"its last checkpoint is gone; start from its weights: --init"):

@@ -17,12 +17,11 @@ from torch.utils.checkpoint import checkpoint
 from sgjepa.core import config as configs
 from sgjepa.core.errors import InputError
 from sgjepa.models.base import Predictor, WorldModel
-from sgjepa.models.candidate_rollouts import Imagined
+from sgjepa.models.candidate_rollouts import CandidateRollout, prepare_with_shared_past
 from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.models.layers import ConditionEncoder, Pixels, Projector
-from sgjepa.models.predictors import candidates, parallel_rollout
-from sgjepa.models.predictors.recurrent import RecurrentPredictor
+from sgjepa.models.predictors import parallel_rollout
 from sgjepa.models.rollout import rollout
 
 
@@ -121,20 +120,20 @@ class JEPA(WorldModel):
         On a CPU a recurrent predictor works on all windows side by side, which is faster and the same up to rounding.
         """
         plain = z.device.type != "cpu" or torch.is_autocast_enabled("cpu")  # the scan by hand knows one precision
-        if not plain and isinstance(self.predictor, RecurrentPredictor) and parallel_rollout.can_advance(self.predictor):
+        if not plain and parallel_rollout.can_run_in_parallel(self.predictor):
             return parallel_rollout.unroll(self.predictor, self.pred_proj, z, c, steps, residual=self.config.residual)
         return rollout(self, z, c, steps, z.shape[1])[:, z.shape[1] :]
 
-    def imagination(self, z: Tensor, past: Tensor, steps: int) -> Imagined | None:
-        """What `models.imagine.imagination` asks, by the predictor's own way; None if it has none, or is in training."""
+    def candidate_rollout(self, z: Tensor, past: Tensor, steps: int) -> CandidateRollout | None:
+        """The predictor's own way of models/candidate_rollouts.py; None if it has none, or is in training."""
 
         def head(answer: Tensor, latest: Tensor) -> Tensor:
             change: Tensor = self.pred_proj(answer)
             return latest + change if self.config.residual else change
 
-        if self.training or not candidates.known(self.predictor):
+        if self.training:
             return None
-        return candidates.futures(self.predictor, head, z, past, steps, self.config.history)
+        return prepare_with_shared_past(self.predictor, head, z, past, steps, self.config.history)
 
     def features(self, z: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
