@@ -20,8 +20,8 @@ from sgjepa.models.rollout import rollout, unroll
 torch.set_num_threads(1)
 
 CONFIG = JEPAConfig(
-    ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
-    GRU(depth=2, width=12, mlp=20, dropout=0.3),
+    encoder=ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
+    predictor=GRU(depth=2, width=12, mlp=20, dropout=0.3),
     controls=2,
     laws=1,
     latent=6,

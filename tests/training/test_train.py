@@ -418,7 +418,7 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     (tmp_path / "square").symlink_to(finished)
     dino = replace(
         fitting,
-        model=DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+        model=DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
         loss=OneStepLoss(sigreg=0.0, windows="dense"),
         train=replace(fitting.train, epochs=1),
     )
@@ -517,7 +517,7 @@ def test_two_processes_share_the_frozen_encoding(fitting: Run, finished: Path, t
 
 def test_two_processes_share_the_work_of_a_foreign_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
     """And write what one process would."""
-    model = DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
+    model = DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
     try:
         alone = model.build()
     except InputError as error:
