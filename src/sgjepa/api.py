@@ -19,6 +19,7 @@ from sgjepa.data.episode import Act, Episode
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec
+from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import Law
 from sgjepa.results.table import About, Results
 
@@ -300,8 +301,11 @@ def evaluate(
     found = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
     drawn = training_samplers(dataset)
     about = About(
-        laws={law: {"unit": laws.find(law).unit, "training": list(sampler.bounds)} for law, sampler in drawn.items()},
-        notes={"dataset": dataset.path.name, "split": split, "context": given, "probe": f"{probe}, {window} frames"},
+        laws={law: LawRecord(laws.find(law).unit, sampler) for law, sampler in drawn.items()},
+        notes={"context": given, "probe": f"{probe}, {window} frames"},
+        world=dataset.settings.world,
+        dataset=dataset.path.name,
+        split=split,
     )
     return Results.of(name or called, seed, found.errors, about)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium
@@ -253,3 +255,11 @@ def test_an_unknown_option_is_named(world: str) -> None:
             ENVS[world](**{name: "wrong"})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="image_size must be"):
         ENVS[world](image_size=4)
+
+
+def test_a_specification_needs_no_simulator() -> None:
+    """Datasets, results and reports ask what a world is called and in which units it records, and simulate nothing."""
+    code = "import sys; from sgjepa.envs import ENVS; print([ENVS[name].env_spec.name for name in ENVS] == list(ENVS), "
+    code += "[name for name in ('mujoco', 'torch') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True []"

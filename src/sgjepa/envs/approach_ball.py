@@ -17,7 +17,7 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import world3d
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.planar_contact import BALL_CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW, EnvSpec, Size, Usual
 from sgjepa.envs.world3d import Arena, Look, Spatial
 
@@ -167,7 +167,7 @@ def _model(contact: Contact) -> Any:
     """The compiled model (mujoco.MjModel) with unit mass and no gravity: mass and laws come at reset."""
     spec = mujoco.MjSpec()
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.gravity = [0, 0, 0]
     world3d.set_looks(spec, LOOK)
     world3d.add_arena(spec, ARENA)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
-from sgjepa.envs import headless  # noqa: F401  # MuJoCo's own Renderer, too, then draws without a screen
+from sgjepa.envs.render.opengl import load_mujoco
 from sgjepa.envs.spec import EnvSpec
 
 
@@ -70,6 +70,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.t = -1  # frame number; -1 until the first reset has succeeded
         self._rewarded = False  # whether a step of this episode has ended in success
         self._painter = None
+        load_mujoco()  # also for worlds that import it themselves: its own Renderer then draws without a screen
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------

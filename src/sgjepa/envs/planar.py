@@ -16,7 +16,7 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs.base import Env
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.planar_contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.render.gl_renderer import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, VIEW, Raster
 from sgjepa.envs.spec import NARROW, SMALL_WINDOW, EnvSpec, Probed, Quantity, Size, Usual
@@ -113,7 +113,7 @@ def build(shape: Shape, contact: Contact, picture_size: int) -> Any:
 
 def _set_physics(spec: Any, contact: Contact) -> None:
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.gravity = [0, 0, 0]
 
