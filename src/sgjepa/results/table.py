@@ -194,7 +194,7 @@ class Results:
     def of_trials(cls, folders: Sequence[Path]) -> Results:
         """Results of trials of policies, driven or planned, on the same episodes.
 
-        folders: of trials, as `sgjepa control` and `sgjepa plan` write them; tries of one training are averaged.
+        folders: of trials, as `sgjepa evaluate-policy` writes them; tries of one training are averaged.
         """
         return cls.of_driven(read_trials(folders))
 
