@@ -131,8 +131,8 @@ class Player:
         return _share(values)
 
     def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
-        """The share among the episodes in which `measure.given` happened."""
-        both, happened = self.stack(measure.name, chosen), self.stack(measure.given, chosen)
+        """The share among the episodes in which `measure.condition` happened."""
+        both, happened = self.stack(measure.name, chosen), self.stack(measure.condition, chosen)
         if not happened.any():
             return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
         count = int((happened.mean(axis=0) > 0).sum())
