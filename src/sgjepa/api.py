@@ -19,6 +19,7 @@ from sgjepa.data.episode import Act, Episode
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec
+from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import Law
 from sgjepa.results.table import About, Results
 
@@ -67,6 +68,8 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     need_torch()
     threads.prepare()
     name = str(source)
+    if name in zoo.names() and not Path(source).exists():
+        raise InputError(f"{name} comes with the package: load('{zoo.PREFIX}{name}')")
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
     if zoo.drives(folder):
         from sgjepa.policies.diffusion import load_policy
@@ -300,10 +303,22 @@ def evaluate(
     found = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
     drawn = training_samplers(dataset)
     about = About(
-        laws={law: {"unit": laws.find(law).unit, "training": list(sampler.bounds)} for law, sampler in drawn.items()},
-        notes={"dataset": dataset.path.name, "split": split, "context": given, "probe": f"{probe}, {window} frames"},
+        laws={law: LawRecord(laws.find(law).unit, sampler) for law, sampler in drawn.items()},
+        units=_units(dataset.env_spec),
+        notes={"context": given, "probe": f"{probe}, {window} frames"},
+        world=dataset.settings.world,
+        dataset=dataset.path.name,
+        split=split,
     )
     return Results.of(name or called, seed, found.errors, about)
+
+
+def _units(world: EnvSpec) -> dict[str, str]:
+    """Of the errors of places and speeds; "" where nobody said one, or several are mixed."""
+    units = {quantity.name: quantity.unit for quantity in world.state}
+    read = {} if world.probed is None else {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
+    found = {metric: {units[name] for name in names} for metric, names in read.items()}
+    return {metric: several.pop() if len(several) == 1 else "" for metric, several in found.items()}
 
 
 def _check_methods(model: Any) -> None:
@@ -399,7 +414,7 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
 
 
 def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[[EnvSpec], Policy]:
-    """Add a policy that needs no training; `simulate` and `sgjepa control` then know it by name.
+    """Add a policy that needs no training; `simulate` and `sgjepa evaluate-policy` then know it by name.
 
     name: what it is called.
     policy: a function of the world's description that returns an object with `reset` and `act`, as

@@ -93,9 +93,9 @@ def test_what_cannot_be_is_refused_in_a_line(
     with pytest.raises(InputError, match="square has no robot"):
         open_features(None, find("square").env_spec, blur=0.01)
     for given in ("-0.01", "nan"):
-        assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
+        assert cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
         assert "0 m or more" in capsys.readouterr().err
-    assert cli.main(["policy", "pose", "--dataset", str(dataset.path), "--blur", "0.01"]) == 3
+    assert cli.main(["train-policy", "pose", "--dataset", str(dataset.path), "--blur", "0.01"]) == 3
     assert "--blur goes with `state`" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -105,12 +105,15 @@ def test_the_command_line_trains_one_and_lets_it_drive(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = ["--updates", "1", "--save-every", "1"]
-    assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", "0.02", *few]) == 0
+    assert cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", "0.02", *few]) == 0
     folder = tmp_path / "policies" / f"{CATCHER}_state-mini-blur0.02-seed0"
     assert read_policy(folder).settings.source.blur == 0.02
-    assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", "0.04", "--out", str(folder), *few]) == 3
+    assert (
+        cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", "0.04", "--out", str(folder), *few])
+        == 3
+    )
     assert "blur" in capsys.readouterr().err
-    assert cli.main(["control", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
+    assert cli.main(["evaluate-policy", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
     assert "place ± 20 mm" in capsys.readouterr().out
 
 

@@ -273,7 +273,10 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
     settings = dataset.settings
     other = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
     trained(policy, open_dataset(other))
-    assert cli.main(["control", str(policy), "--dataset", str(other), "--held-out", "--out", str(tmp_path / "page")]) == 3
+    assert (
+        cli.main(["evaluate-policy", str(policy), "--dataset", str(other), "--held-out", "--out", str(tmp_path / "page")])
+        == 3
+    )
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
     page = write_control(
@@ -423,7 +426,7 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
-    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa control")
+    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa evaluate-policy")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text
@@ -445,7 +448,19 @@ def test_the_command_drives_compares_and_does_nothing_twice(
     dataset: Dataset, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "page"
-    command = ["control", str(policy), "random", "--episodes", "1", "--seeds", "2", "--workers", "1", "--out", str(out)]
+    command = [
+        "evaluate-policy",
+        str(policy),
+        "random",
+        "--episodes",
+        "1",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+        "--out",
+        str(out),
+    ]
     assert cli.main(command) == 0
     said = capsys.readouterr().out
     assert "random controls" in said
@@ -460,12 +475,12 @@ def test_the_command_drives_compares_and_does_nothing_twice(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["expert"], "can drive any world: say which with --dataset"),
+        (["expert"], "can act in any world: name one with --dataset"),
         (["expert", "--dataset", "{place}/nothing"], "nothing does not exist"),
         (["expert", "--dataset", "{square}"], "square has no task"),
         (
             ["exprt", "--dataset", "{data}"],
-            "there is no policy 'exprt': give a folder that `sgjepa policy` made, a run, or expert",
+            "there is no policy 'exprt': give a folder that `sgjepa train-policy` made, a run, or expert",
         ),
         (["{data}", "--dataset", "{data}"], "is not a policy"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
@@ -475,7 +490,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["still", "still", "--dataset", "{data}"], "still is given twice"),
         (["still", "--dataset", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["still", "--dataset", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),
-        (["still", "--dataset", "{data}", "--out", "{data}"], "was not made by `sgjepa control`"),
+        (["still", "--dataset", "{data}", "--out", "{data}"], "was not made by `sgjepa evaluate-policy`"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -491,7 +506,7 @@ def test_bad_input_is_one_line(
     names = {"data": dataset.path, "policy": policy, "square": finished, "place": place}
     given = [word.format(**names) for word in arguments]
     out = [] if "--out" in given else ["--out", str(tmp_path / "page")]
-    assert cli.main(["control", *given, *out]) == 3
+    assert cli.main(["evaluate-policy", *given, *out]) == 3
     said = capsys.readouterr().err
     assert line in said
     assert len(said.strip().splitlines()) == 1

@@ -498,17 +498,17 @@ def test_the_command_line_trains_on_the_state_and_on_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = ["--updates", "1", "--save-every", "1"]
-    assert cli.main(["policy", "state", "--dataset", str(caught.path), *few]) == 0
+    assert cli.main(["train-policy", "state", "--dataset", str(caught.path), *few]) == 0
     assert "policies/arm_catcher_ball_state-mini-seed0: the policy is policy.safetensors" in capsys.readouterr().out
-    assert cli.main(["policy", str(run), "--datasets", str(caught.path.parent), "--no-law", "--seed", "3", *few]) == 0
+    assert cli.main(["train-policy", str(run), "--datasets", str(caught.path.parent), "--no-law", "--seed", "3", *few]) == 0
     there = read_policy(tmp_path / "policies" / "tiny-mini-nolaw-seed3")
     assert (there.settings.config["law"], there.settings.config["seed"]) == (False, 3)
     assert there.settings.source.name == "tiny"
-    assert cli.main(["policy", "state"]) == 3
+    assert cli.main(["train-policy", "state"]) == 3
     assert "--dataset" in capsys.readouterr().err
-    assert cli.main(["policy", str(run), "--datasets", str(caught.path.parent), "--pose", *few]) == 0
+    assert cli.main(["train-policy", str(run), "--datasets", str(caught.path.parent), "--pose", *few]) == 0
     assert read_policy(tmp_path / "policies" / "tiny-mini-pose-seed0").settings.source.pose
-    assert cli.main(["policy", "pose", "--dataset", str(caught.path), *few]) == 0
+    assert cli.main(["train-policy", "pose", "--dataset", str(caught.path), *few]) == 0
     assert read_policy(tmp_path / "policies" / "arm_catcher_ball_pose-mini-seed0").settings.source.name == "pose"
-    assert cli.main(["policy", "pose", "--dataset", str(caught.path), "--pose"]) == 3
+    assert cli.main(["train-policy", "pose", "--dataset", str(caught.path), "--pose"]) == 3
     assert "--pose goes with a RUN" in capsys.readouterr().err

@@ -667,7 +667,7 @@ def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
     assert updates_there(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
     assert folder == Path("runs/square_gru-mini-lr0.003-batch20-seed0")
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"next: sgjepa predict {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
+    assert last == f"next: sgjepa evaluate {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
     assert cli.parser().parse_args(shlex.split(last)[2:]).run
     for setting, words in {
         "seed=3": "--set seed: use --seed",

@@ -37,7 +37,7 @@ from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import encode_split, latents_of
 from sgjepa.training.validation import effective_rank
 
-MADE_BY = "sgjepa predict"
+MADE_BY = "sgjepa evaluate"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again

@@ -186,7 +186,7 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
+_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa evaluate --probe-only"
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
@@ -220,7 +220,7 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
         raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
     found = kept_probe(folder, model, spec)
     if found is None:
-        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa evaluate --probe-only {folder}` first")
     return found
 
 

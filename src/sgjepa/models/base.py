@@ -12,8 +12,8 @@ To bring your own model, write `models/<name>.py` with two things:
    in `encoder_parts` the submodules that `encode` runs through.
 
 Then register the dataclass: `sgjepa.register_model("mine", MyConfig, recipe)`. Everything else (cached latents, both losses,
-rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/test_interface.py drives every model through one list
-of calls.
+rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/models/test_interface.py drives every model through
+one list of calls.
 
 Shapes: B batch, T time, "..." the shape of one latent: (D,) for a vector, (P, C) for a grid of P patches.
 """

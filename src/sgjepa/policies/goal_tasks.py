@@ -55,7 +55,7 @@ class Cases:
 
     def __post_init__(self) -> None:
         for name, what, flag in (
-            ("count", "cases", "cases"),
+            ("count", "cases", "episodes"),
             ("offset", "frames to a goal", "offset"),
             ("budget", "controls", "budget"),
         ):
@@ -100,7 +100,7 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
         if len(found) == cfg.count:
             return found
     raise InputError(
-        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--cases): make a larger dataset"
+        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
     )
 
 
