@@ -253,7 +253,7 @@ MODELS = {
     "gru": RUN.model,
     "ssm": replace(RUN.model, predictor=SSM(depth=1, width=16, mlp=16)),
     "lewm": replace(RUN.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16)),
-    "dino": DinoConfig(MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+    "dino": DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
 }
 
 

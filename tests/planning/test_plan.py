@@ -21,7 +21,7 @@ from sgjepa.data.probe_targets import Targets
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig
-from sgjepa.models.candidate_rollouts import imagine_plain
+from sgjepa.models.candidate_rollouts import rollout_candidates_plain
 from sgjepa.planning.cem import Search
 from sgjepa.planning.interception import Meeting, meeting_targets
 from sgjepa.planning.load import planned, simulated, usual
@@ -319,7 +319,7 @@ def test_our_cost_is_the_distance_of_the_last_plain_rollout_and_sees_info_as_sol
         z, goal = model.encode(frames), model.encode(info["goal"])
         past = model.condition(control, law)
         c = model.condition(plans.flatten(0, 1), law.repeat_interleave(5, 0)).view(2, 5, 3, -1)
-        expected = (imagine_plain(model, z, past, c, 4)[:, :, -1] - goal).square().mean(-1)
+        expected = (rollout_candidates_plain(model, z, past, c, 4)[:, :, -1] - goal).square().mean(-1)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     wild = plans.clone().fill_(1e3)
     torch.testing.assert_close(cost.get_cost(expanded, wild), cost.get_cost(expanded, 10 * wild))

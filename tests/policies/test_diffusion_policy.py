@@ -380,7 +380,9 @@ def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Datas
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 56, "patch_size": 14}
     transformers.Dinov2Model(transformers.Dinov2Config(**sizes)).save_pretrained(tmp_path)
-    foreign = DinoConfig(DINOv2(str(tmp_path), image_size=28), controls=3, laws=1, depth=1, heads=2, head_dim=8, mlp=16)
+    foreign = DinoConfig(
+        encoder=DINOv2(str(tmp_path), image_size=28), controls=3, laws=1, depth=1, heads=2, head_dim=8, mlp=16
+    )
     model = foreign.build().eval()
     frames = caught.train.pixels(np.arange(3))[:, 5]
     patches = in_blocks(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
