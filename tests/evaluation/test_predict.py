@@ -24,7 +24,7 @@ from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.probe_targets import Targets, targets_in
+from sgjepa.data.probe_targets import Targets, require_targets
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.baselines import references, simulate
@@ -115,10 +115,10 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
 
 
 def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert targets_in(data.train) == PLANAR
+    assert require_targets(data.train) == PLANAR
     monkeypatch.setattr(ENVS["square"], "env_spec", replace(ENVS["square"].env_spec, probed=None))
     with pytest.raises(InputError, match="square cannot be probed"):
-        targets_in(data.train)
+        require_targets(data.train)
 
 
 # --- probes --------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> No
 
 
 def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
-    targets, numbers = targets_in(data.train), np.arange(25)
+    targets, numbers = require_targets(data.train), np.arange(25)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
     found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=20)
     assert moved <= 2, "float32 may put a body that touches a wall a hair into it"
@@ -309,7 +309,7 @@ def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
     settings = small("arm_paddle_ball", image_size=8)
     settings = replace(settings, train=replace(settings.train, episodes=2), test=replace(settings.test, episodes=3))
     data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
-    targets, numbers = targets_in(data.train), np.arange(3)
+    targets, numbers = require_targets(data.train), np.arange(3)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
     found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=12)
     assert moved == 0

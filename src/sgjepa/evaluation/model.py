@@ -328,7 +328,7 @@ def load_model(folder: Path, name: str = "") -> Model:
 
 def laws_of(folder: Path, named: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
     """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
-    usual = tuple(spec.usual.train) if spec.usual else tuple(spec.nominal_law)
+    usual = tuple(spec.defaults.train) if spec.defaults else tuple(spec.nominal_law)
     for names in (named, usual):
         if len(names) == count:
             return names

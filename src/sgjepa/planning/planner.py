@@ -79,7 +79,7 @@ class Planner:
         self._agenda = Agenda(spec, cfg, familiar)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._kept = max(kept, history)
-        self._still = torch.tensor(spec.still or [0.0] * len(spec.control), device=self._device)
+        self._still = torch.tensor(spec.rest_control or [0.0] * len(spec.control), device=self._device)
         self._z: Tensor | None = None  # of the frames so far, (N, t, ...)
         self._given: Tensor | None = None  # the controls that led on from them, (N, t, A)
         self._law = torch.empty(0)

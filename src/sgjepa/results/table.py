@@ -615,7 +615,7 @@ class Results:
         """
         values = self.values(arm, measure.name, None, region)[..., 0]
         if given:
-            return conditional_share(values, self.values(arm, measure.given, None, region)[..., 0])
+            return conditional_share(values, self.values(arm, measure.condition, None, region)[..., 0])
         return amount(values) if measure.unit else share(values)
 
     @property
