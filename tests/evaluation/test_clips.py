@@ -19,7 +19,7 @@ from sgjepa.models.rollout import rollout
 from sgjepa.recipes.training import recipe
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 torch.set_num_threads(1)
 H, K = 10, 5

@@ -240,11 +240,11 @@ def train(job: Job, datasets: Path) -> None:
     """Train, probe and evaluate a world model; every stage is kept."""
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
     from sgjepa.evaluation.evaluate import evaluate
-    from sgjepa.training import loop
+    from sgjepa.training import world_model
 
     finished = job.finished
     machine.forget_peak_memory()
-    loop.train(job.run, job.folder, datasets)
+    world_model.train(job.run, job.folder, datasets)
     if not finished:
         note = {"stage": "process", "step": job.updates, "peak_memory": machine.peak_memory()}
         run_folder.append(job.folder, [note])

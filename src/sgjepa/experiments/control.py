@@ -43,8 +43,8 @@ ROW = ("trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
 
 def worlds(size: str) -> list[str]:
     """Those with a task under laws that have the size."""
-    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.succeeds and env.env_spec.nominal_law}
-    return [name for name, spec in declared.items() if spec.usual and size in spec.usual.sizes]
+    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.has_task and env.env_spec.nominal_law}
+    return [name for name, spec in declared.items() if spec.defaults and size in spec.defaults.sizes]
 
 
 def policy_arm(world: str, size: str, sees: str, **how: Any) -> Policy:

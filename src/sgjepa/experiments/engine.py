@@ -202,6 +202,8 @@ def run(experiment: Experiment, request: Request) -> Path:
         print(f"{experiment.name}: its answer needs {', '.join(missing)} too; without that only a comparison is written")
     page = request.out / request.page
     artifact.check_output(page, experiment.command)  # hours before it is written
+    for arm in trainings_of(arms):
+        with_settings(arm.run, request)
     make_datasets(dataset_names(arms), request.datasets, request.workers, experiment.datasets(request.size))
     jobs = jobs_of(experiment, arms, request, seeds)
     actors = actors_of(arms, jobs, request, seeds)

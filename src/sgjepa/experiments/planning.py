@@ -39,7 +39,7 @@ TABLE = "tables/planning.csv"
 def arms(size: str) -> list[Arm]:
     """In every world with a goal the references, and a model with each predictor."""
     declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal}
-    worlds = [name for name, spec in declared.items() if spec.usual and size in spec.usual.sizes]
+    worlds = [name for name, spec in declared.items() if spec.defaults and size in spec.defaults.sizes]
     found: list[Arm] = []
     for world in worlds:
         found += [Reference(kind, f"{world}-{size}", cases=Cases()) for kind in REFERENCES]

@@ -12,9 +12,7 @@ from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import UNITS
 from sgjepa.results.compare import Method
-from sgjepa.results.load import REGIONS
-
-HORIZONS = (1, 5, 16, 32, 44)  # the paper's, and the first
+from sgjepa.results.table import HORIZONS, REGIONS
 
 
 def write_summary(method: Method, place: Path) -> list[str]:

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -28,6 +28,7 @@ from sgjepa.core.errors import InputError, one_line
 from sgjepa.models.base import WorldModel
 from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 from sgjepa.training.config import Run
+from sgjepa.training.optim import Hybrid
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
 LEARNER, OPTIMISER, STATE = "learner.safetensors", "optimiser.safetensors", "state.json"
@@ -45,12 +46,6 @@ class State:
 
     def __post_init__(self) -> None:
         config.check_bounds(self, step=(0, 1e12), waited=(0, 1e9), seconds=(0, 1e10))
-
-
-class Resumes(Protocol):
-    """An optimiser that can go on from where it was."""
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
 
 
 def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: Any) -> Path:
@@ -93,7 +88,7 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Resumes]) -> State:
+def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
     cure = f"delete {checkpoint} to use the one before"
     state = artifact.read_record(State, checkpoint / STATE, cure)
