@@ -1,9 +1,9 @@
 """How strong should SIGReg be? Five weights: the raw statistic, the effective rank, probes, and the error by law.
 
 The paper takes 0.09 to 1.44 on the square, twice as much each time, and chooses 0.72. Its own size has that grid. The sizes
-for a CPU have one test over all frames of an update, whose weight is another one: they take the grid from which their recipes'
-weight was chosen (experiments/hyperparameters.py), 0.01 to 0.18, so that the two share trainings. At mini size the world is
-Approach Ball.
+for a CPU have one test over all frames of an update, whose weight is another one: they take the grid from which their
+recipes' weight was chosen (experiments/hyperparameters.py), 0.01 to 0.18, so that the two share trainings. At mini size the
+world is Approach Ball.
 
 A low statistic alone says little: it measures agreement with a Gaussian, not how many directions carry something.
 """
