@@ -69,7 +69,7 @@ def run(options: Namespace) -> None:
     control.check(options, options.runs)
     shared.prepare_for_torch()
     from sgjepa.core import artifact
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
     from sgjepa.planning.load import planned, usual
     from sgjepa.policies.evaluate import MADE_BY, REFERENCES, beginnings
 

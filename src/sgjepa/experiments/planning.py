@@ -96,7 +96,7 @@ def _try(job: Job) -> Tried:
     threads.prepare()
     import torch
 
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
     from sgjepa.planning.load import planned, simulated, usual
     from sgjepa.policies.evaluate import beginnings, trial, untrained
 
