@@ -146,7 +146,7 @@ def test_two_laws_need_nothing_but_the_command_line(
     assert found["gravity_x"] == ClippedNormal(0.0, 0.5, -1000.0)
     assert found["gravity"] == ClippedNormal(4.0, 0.5, 0.1), "the recipe's own"
     assert cli.main(["train", "square_gru", "--data", "tilted", "--updates", "1", "--out", "runs/tilted"]) == 0
-    assert cli.main(["predict", "runs/tilted", "--probe", "linear"]) == 0
+    assert cli.main(["evaluate", "runs/tilted", "--probe", "linear"]) == 0
     assert cli.main(["coverage", "datasets/tilted", "--law", "gravity=4,8", "--law", "gravity_x=3"]) == 0
     assert cli.main(["report", "runs/tilted"]) == 0
     assert list((tmp_path / "report/figures").glob("position_l2_over_gravity_and_gravity_x_1.*"))

@@ -23,7 +23,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
-from sgjepa.data.probe_targets import Targets, targets_in, usual_window
+from sgjepa.data.probe_targets import Targets, default_probe_window, require_targets
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.evaluation import metrics
 from sgjepa.evaluation.baselines import references, simulate
@@ -38,7 +38,7 @@ from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import encode_split, latents_of
 from sgjepa.training.validation import effective_rank
 
-MADE_BY = "sgjepa predict"
+MADE_BY = "sgjepa evaluate"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
@@ -58,7 +58,7 @@ class ForecastConfig:
 
 def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
     """The usual evaluation on a dataset with these settings."""
-    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.env_spec, data.image_size)))
+    return ForecastConfig(probe=ProbeConfig(kind=kind, window=default_probe_window(data.env_spec, data.image_size)))
 
 
 def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
@@ -200,7 +200,7 @@ def measure_module(
     fitted = probe
     if fitted is None:
         training = encode_split(model, dataset.train, name)
-        fitted = fit_on(model, training, dataset.train.state, targets_in(dataset.train), cfg.probe, SPLIT_SEED, name)
+        fitted = fit_on(model, training, dataset.train.state, require_targets(dataset.train), cfg.probe, SPLIT_SEED, name)
     latents = training if probe is None and split != "test" else encode_split(model, part, name)
     return measure_with(model, history, fitted, latents, dataset, cfg, part, numbers, name)
 

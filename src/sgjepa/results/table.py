@@ -194,7 +194,7 @@ class Results:
     def of_trials(cls, folders: Sequence[Path]) -> Results:
         """Results of trials of policies, driven or planned, on the same episodes.
 
-        folders: of trials, as `sgjepa control` and `sgjepa plan` write them; tries of one training are averaged.
+        folders: of trials, as `sgjepa evaluate-policy` writes them; tries of one training are averaged.
         """
         return cls.of_driven(read_trials(folders))
 
@@ -615,7 +615,7 @@ class Results:
         """
         values = self.values(arm, measure.name, None, region)[..., 0]
         if given:
-            return conditional_share(values, self.values(arm, measure.given, None, region)[..., 0])
+            return conditional_share(values, self.values(arm, measure.condition, None, region)[..., 0])
         return amount(values) if measure.unit else share(values)
 
     @property
