@@ -281,7 +281,7 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
     """Try what plans, or what learns nothing, in closed loop."""
     import torch
 
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
     from sgjepa.planning.load import planned, simulated, usual
     from sgjepa.policies.evaluate import beginnings, trial, untrained
 
