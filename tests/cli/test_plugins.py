@@ -82,7 +82,7 @@ def test_an_installed_plug_in_is_known_without_a_word(outside: Path) -> None:
 
 
 def test_toys_of_every_kind_are_made_trained_and_judged_from_outside(outside: Path) -> None:
-    """A law, a world, a predictor, a world model and a policy, none of which the package knows."""
+    """A law, a world, a predictor, a world model, a policy and a planner, none of which the package knows."""
     code = """
 from sgjepa import cli
 import sgjepa
@@ -92,6 +92,17 @@ for run in ("sled_lag", "sled_grey"):
     assert cli.main(["evaluate", f"runs/{run}-mini-seed0", "--probe", "linear"]) == 0
 assert cli.main(["report", "runs/sled_lag-mini-seed0", "runs/sled_grey-mini-seed0"]) == 0
 assert sgjepa.simulate("sled", policy="full_ahead", image_size=16).control.min() == 1.0
+
+import numpy as np, torch
+from sgjepa.planning.cem import Search
+from sgjepa.planning.planner import Distance, Planner
+from sgjepa.planning.receding_horizon import PlannerConfig
+model, frames = sgjepa.load("runs/sled_grey-mini-seed0"), np.zeros((2, 16, 16, 3), np.uint8)
+goal = model.net.encode(torch.from_numpy(frames[:, None]))[:, 0]
+cfg = PlannerConfig(search=Search("shots", candidates=7, elites=1))
+planner = Planner(model.net, model.history, model.env_spec, Distance(model.net, goal), cfg)
+planner.reset(np.zeros((2, 1), np.float32), [0, 1])
+assert 0 < np.abs(planner.act(frames, np.zeros((2, 1), np.float32))).max() <= 1
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=outside, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

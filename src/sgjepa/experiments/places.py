@@ -18,7 +18,7 @@ from sgjepa.core import run_folder
 from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training.checkpoint import read_config
 from sgjepa.training.config import Run
-from sgjepa.training.data import digests_there
+from sgjepa.training.data import dataset_digests
 
 _DIGITS = 10  # of the digest, in a folder's name
 
@@ -52,7 +52,7 @@ def place_of(run: Run, runs: Path, datasets: Path, leader: Place | None = None) 
 def digest_of(run: Run, datasets: Path, leader: Place | None = None) -> str:
     """Of everything that decides a training but its seed."""
     start = run.init if leader is None else leader.digest
-    told = {"run": _told(_plain(run)), "data": digests_there(run, datasets), "start": start}
+    told = {"run": _told(_plain(run)), "data": dataset_digests(run, datasets), "start": start}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

@@ -28,7 +28,7 @@ from sgjepa.results.claims import LEAST, Claims, write_claims
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, gather
 from sgjepa.training.config import Run
-from sgjepa.training.data import updates_there, with_updates
+from sgjepa.training.data import total_updates, with_updates
 
 ABOUT = "study.json"
 # the world that a question is put to: at mini size the one that can answer it, else the one the paper asks
@@ -216,7 +216,7 @@ def chains_of(study: Study, cells: Sequence[Cell], asked: Asked, seeds: int) -> 
                 places[name] = Place(replace(wanted[name], init=init), runs / f"{name}-{size}-seed{seed}", "")
         for name in wanted:
             run, folder = places[name].run, places[name].folder
-            length, context = updates_there(run, datasets), study.context.get(size)
+            length, context = total_updates(run, datasets), study.context.get(size)
             how: dict[str, Any] = {"split": study.split, "probe": study.probe, "context": context, "cell": name}
             chains.append(Chain(run, folder, length, study.counterfactual, judged_on=judged_on[name], **how))
     return chains
