@@ -132,7 +132,7 @@ def simulate(
     """
     env = make(world, **options) if isinstance(world, str) else cast(Env, world.unwrapped)
     try:
-        plan = "" if policy is None else env.env_spec.to_succeed
+        plan = "" if policy is None else env.env_spec.success_plan
         return episodes.simulate(env, seed, law or {}, plan, None if policy is None else _driver(policy, env, seed))
     finally:
         if isinstance(world, str):
@@ -277,7 +277,7 @@ def evaluate(
     """
     need_torch()
     threads.prepare()
-    from sgjepa.data.probe_targets import usual_window
+    from sgjepa.data.probe_targets import default_probe_window
     from sgjepa.evaluation import evaluate as evaluation
     from sgjepa.evaluation.model import CONTEXT, Model, load_model
     from sgjepa.evaluation.probes import ProbeConfig
@@ -287,7 +287,7 @@ def evaluate(
     dataset = data if isinstance(data, Dataset) else Dataset.open(data, verify=False)
     if split not in ("test", "validation"):
         raise InputError(f"split must be 'test' or 'validation', got '{split}'")
-    window = min(usual_window(dataset.env_spec, dataset.settings.image_size), dataset.test.frames - 1)
+    window = min(default_probe_window(dataset.env_spec, dataset.settings.image_size), dataset.test.frames - 1)
     kind = cast(Any, probe)
     if isinstance(model, Model):
         history, called, seed, module = model.history, model.label, model.run.seed, model.net

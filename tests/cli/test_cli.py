@@ -61,8 +61,8 @@ def test_help_says_how_many_frames_a_probe_reads(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "--help"])
     (said,) = re.findall(r"frames that the probe reads \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
-    sizes = [size for env in ENVS.values() if env.env_spec.usual for size in env.env_spec.usual.sizes.values()]
-    assert set(map(int, re.findall(r"\d+", said))) == {size.window for size in sizes}
+    sizes = [size for env in ENVS.values() if env.env_spec.defaults for size in env.env_spec.defaults.sizes.values()]
+    assert set(map(int, re.findall(r"\d+", said))) == {size.probe_window for size in sizes}
 
 
 def test_help_lists_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:

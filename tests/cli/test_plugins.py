@@ -48,7 +48,7 @@ def test_a_pendulum_of_gymnasium_goes_the_whole_way_from_the_command_line(outsid
     contents = [{name: digest for name, digest in part["test"]["sha256"].items() if name[:5] == "data/"} for part in digests]
     assert sorted(contents[0].values()) == sorted(contents[1].values())
     command(outside, "train", "pendulum_gru", "--updates", "2", *ours)
-    command(outside, "predict", "runs/pendulum_gru-mini-seed0", *ours)
+    command(outside, "evaluate", "runs/pendulum_gru-mini-seed0", *ours)
     said = command(outside, "report", "runs/pendulum_gru-mini-seed0", *ours)
     assert "report/index.html" in said
     refused = command(outside, "data", "pendulum", fails=True)
@@ -107,7 +107,7 @@ assert 0 < np.abs(planner.act(frames, np.zeros((2, 1), np.float32))).max() <= 1
     done = subprocess.run([sys.executable, "-c", code], cwd=outside, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (outside / "report" / "index.html").is_file()
-    refused = command(outside, "predict", "runs/sled_grey-mini-seed0", fails=True)
+    refused = command(outside, "evaluate", "runs/sled_grey-mini-seed0", fails=True)
     assert "--import MODULE" in refused
 
 

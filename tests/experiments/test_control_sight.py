@@ -13,7 +13,7 @@ from fixtures.datasets import small
 from sgjepa import cli
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
 from sgjepa.experiments.asked import Asked
@@ -59,7 +59,7 @@ def test_errors_are_normal_and_independent_along_a_path() -> None:
 
 
 def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
-    three, states = np.arange(3), seen_states(dataset.train)[:3]
+    three, states = np.arange(3), state_observations(dataset.train)[:3]
     exact, blurred, twice = (open_features(None, WORLD, blur=blur) for blur in (0.0, 0.02, 0.04))
     pose = open_features(None, WORLD, pose=True)
     seen, far = exact.of_split(dataset.train, three), blurred.of_split(dataset.train, three)
@@ -73,7 +73,7 @@ def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
 
 
 def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
-    states = seen_states(dataset.train)[:3, 0]
+    states = state_observations(dataset.train)[:3, 0]
     turned = states.copy()
     turned[:, 3 : len(WORLD.state)] += 1.0
     exact = open_features(None, WORLD, blur=0.0)
@@ -83,7 +83,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
 @pytest.mark.parametrize("name", worlds("mini"))
 def test_every_world_with_a_task_shows_a_place(name: str) -> None:
     spec = find(name).env_spec
-    assert open_features(None, spec, blur=0.01).width == 3 + len(spec.seen) - len(spec.state)
+    assert open_features(None, spec, blur=0.01).width == 3 + len(spec.state_observation) - len(spec.state)
 
 
 def test_what_cannot_be_is_refused_in_a_line(

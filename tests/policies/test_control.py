@@ -227,7 +227,7 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
     """As that of all episodes: of 240 with the event, one success in each of three trainings."""
     values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
     player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
-    given = player.given(Measure("success", "", given="missed"), np.ones(250, bool))
+    given = player.given(Measure("success", "", condition="missed"), np.ones(250, bool))
     assert given.how == WILSON
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
@@ -362,15 +362,15 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     seconds = player.estimate(WORLD.measures[2], np.ones(4, bool)).interval
     assert (seconds.mean, seconds.count) == (2.5, 2)
     assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
-    given = player.given(Measure("success", "", given="missed"), np.ones(4, bool)).interval
+    given = player.given(Measure("success", "", condition="missed"), np.ones(4, bool)).interval
     assert (given.mean, given.count) == (2 / 3, 3)
     rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
     several = Player("p", ((made_up(still, values),), (made_up(still, rare, seed=1),)))
-    found = several.given(Measure("success", "", given="missed"), np.ones(4, bool))
+    found = several.given(Measure("success", "", condition="missed"), np.ones(4, bool))
     assert found.interval.mean == pytest.approx(2 / 4)
     assert 0 <= found.interval.low < found.interval.high <= 1
     seldom = Player("p", ((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})),))
-    assert seldom.given(Measure("success", "", given="missed"), np.ones(4, bool)).how == WILSON
+    assert seldom.given(Measure("success", "", condition="missed"), np.ones(4, bool)).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
@@ -519,7 +519,7 @@ def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: P
 
 
 def test_no_world_is_forgotten() -> None:
-    assert all(env.env_spec.measures for env in ENVS.values() if env.env_spec.succeeds)
+    assert all(env.env_spec.measures for env in ENVS.values() if env.env_spec.has_task)
 
 
 def test_a_subject_says_what_trainings_share(dataset: Dataset, policy: Path) -> None:

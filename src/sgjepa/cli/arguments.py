@@ -212,11 +212,11 @@ def print_next(*command: object) -> None:
 
 def probe_config(options: Namespace, dataset: Any) -> Any:
     """The probe of `evaluation_flags`."""
-    from sgjepa.data.probe_targets import usual_window
+    from sgjepa.data.probe_targets import default_probe_window
     from sgjepa.evaluation.probes import ProbeConfig
 
     settings = dataset.settings
-    window = usual_window(settings.env_spec, settings.image_size) if options.window is None else options.window
+    window = default_probe_window(settings.env_spec, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 

@@ -211,7 +211,7 @@ def _latent_errors(runs: Sequence[Path], dataset: Any, options: Namespace) -> di
     """The errors of each run's latents on held-out clips, by the digest of its weights."""
     from sgjepa.core import artifact
     from sgjepa.core.run_folder import MODEL
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
 
     return {
         artifact.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs

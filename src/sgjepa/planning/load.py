@@ -35,9 +35,9 @@ TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iter
 
 def usual(spec: EnvSpec) -> PlannerConfig:
     """How to plan in a world; an InputError if it has nothing to plan for."""
-    if not spec.succeeds:
+    if not spec.has_task:
         raise InputError(f"nothing can be planned in {spec.name}: it has no task to succeed in")
-    if not (spec.goal or spec.meets):
+    if not (spec.goal or spec.interception):
         raise InputError(
             f"{spec.name} has no goal to reach (EnvSpec.goal), nor a task that brings two things together; "
             "train a policy for it instead: `sgjepa train-policy RUN`"

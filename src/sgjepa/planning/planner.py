@@ -81,7 +81,7 @@ class Planner(RecedingHorizon):
         super().__init__(spec, cfg, familiar)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._lookback = max(lookback, history)
-        self._still = torch.tensor(spec.still or [0.0] * len(spec.control), device=self._device)
+        self._still = torch.tensor(spec.rest_control or [0.0] * len(spec.control), device=self._device)
         self._z: Tensor | None = None  # of the frames so far, (N, t, ...)
         self._controls: Tensor | None = None  # the controls that led on from them, (N, t, A)
         self._law = torch.empty(0)

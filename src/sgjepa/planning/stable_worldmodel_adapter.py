@@ -41,7 +41,7 @@ def as_cost(run: Path) -> Cost:
     if len(worlds) != 1:
         raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
     spec = find(worlds[0]).env_spec
-    return Cost(model, settings.history, spec.control_limit, spec.still)
+    return Cost(model, settings.history, spec.control_limit, spec.rest_control)
 
 
 class Cost(nn.Module):

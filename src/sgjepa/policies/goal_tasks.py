@@ -31,7 +31,7 @@ class Start:
 
     def options(self, spec: EnvSpec) -> dict[str, Any]:
         """What `Env.reset` is told."""
-        given = reset_options(self.law, spec.to_succeed)
+        given = reset_options(self.law, spec.success_plan)
         if self.state is not None:
             given["state"] = self.state
         if self.reached is not None:
@@ -86,7 +86,7 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
     if cfg.budget > split.frames - 1:
         raise InputError(f"{spec.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)")
     names = [quantity.name for quantity in spec.state]
-    made_for = split.label("plan") if spec.plans else [""] * split.episodes
+    made_for = split.label("plan") if spec.expert_plans else [""] * split.episodes
     env, found = make_env(dataset.settings), []
     for launched in starts(dataset.settings, split.name, numbers):
         states = split.state[launched.number]

@@ -239,7 +239,7 @@ USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is
 
 def worlds() -> dict[str, tuple[str, ...]]:
     """What the first part of a recipe's name may be, and the worlds that it trains on."""
-    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.usual}, **_TOGETHER}
+    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.defaults}, **_TOGETHER}
 
 
 def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
@@ -269,7 +269,7 @@ def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
     check_size_of(spec, size)
     usual = settings_of(spec)
     if usual.sizes[size].pixels != pixels:
-        spec = replace(spec, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
+        spec = replace(spec, defaults=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
     return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
 
 
