@@ -26,7 +26,7 @@ from sgjepa.evaluation.coverage import coverage_curve, examine, in_words
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
-from sgjepa.report.write import report
+from sgjepa.report.forecast import report
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory

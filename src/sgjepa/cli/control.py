@@ -99,23 +99,26 @@ def try_all(subjects: Sequence[Any], dataset: Any, options: Namespace, begun: An
     """
     from sgjepa.core import threads
     from sgjepa.policies.evaluate import MADE_BY, REFERENCES, trial
-    from sgjepa.report.control import sentences, write_control
-    from sgjepa.results.control import gather_trials
+    from sgjepa.policies.films import film
+    from sgjepa.report.closed_loop import closed_loop_page, success_sentence
+    from sgjepa.report.page import write_page
+    from sgjepa.results.table import Results
 
     places = [
         trial(subject, dataset, seed, begun, options.workers or threads.cores())
         for subject in subjects
         for seed in range(options.seeds if subject.policy.by_chance else 1)
     ]
-    played = gather_trials(places)
-    page = write_control(played, options.out, MADE_BY, (REFERENCES,), latents)
-    for player in played.players:
-        print(f"{player.label}")
-        for sentence in sentences(played, player):
-            print(f"   {sentence}")
+    results = Results.of_trials(places)
+    firsts = {arm: results.driven(arm).first for arm in results.arms}
+    films = {arm: film(one.folder, one.about, one.table) for arm, one in firsts.items()}
+    page = closed_loop_page(results, dataset.env_spec, films, latents)
+    written = write_page(page, options.out, MADE_BY, (REFERENCES,))
+    for arm in results.arms:
+        print(success_sentence(results, arm))
     for place in places:
         print(f"every episode: {place}")
-    print(page)
+    print(written)
 
 
 def _dataset(options: Namespace) -> Any:

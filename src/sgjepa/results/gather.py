@@ -1,24 +1,24 @@
 """What a report is about: methods and a baseline. Being replaced by results/table.py; `as_table` leads there.
 
-    method.label, len(method.seeds)            arm (a str), len(results.seeds(arm)); results.name(arm), results.arm(name)
-    method.stack(metric, source, region)       results.values(arm, metric, source, region)
-    method.by_horizon(metric, source, region)  results.curve(arm, metric, source, region)
-    method.at(metric, horizons, source, ...)   results.mean(arm, metric, horizons, source, region)
-    method.by_law(metric, horizon, names)      results.by_law(arm, metric, horizon, names)
-    method.first, method.seeds (evaluations)   results.evaluations(arm)
-    paired(one, other, metric, [h], r)[h]      results.gap(one, other, metric, h, r); several: results.difference(...)
-    ratio, against, marks, decides             results.ratio, results.against, results.marks, results.decides
-    results.horizons, results.last             results.steps, results.horizons
-    results.metrics, results.episodes(region)  results.comparable, results.count(region)
-    results.coverage, follows_coverage         results.coverage, results.coverage_rank, results.coverage_correlation
-    first.deviations, first.region             results.deviations, results.region
-    played.players, player.estimate(m, mask)   results.arms, results.estimate(arm, m, region or mask)
-    player.given(m, mask)                      results.estimate(arm, m, mask, given=True)
-    played.difference(one, other, name, mask)  results.gap(one, other, name, region=mask)
-    played.at(law, value)                      results.where(**{law: value})
-    player.first, trainings, latency, outcomes results.driven(arm).first, .trainings, .latency, .outcomes(label, mask)
-    player.reference, player.how               results.driven(arm).baseline, results.driven(arm).how
-    played.about.measures                      results.about.measures; the ControlRecord: results.driven(arm).first.about
+method.label, len(method.seeds)            arm (a str), len(results.seeds(arm)); results.name(arm), results.arm(name)
+method.stack(metric, source, region)       results.values(arm, metric, source, region)
+method.by_horizon(metric, source, region)  results.curve(arm, metric, source, region)
+method.at(metric, horizons, source, ...)   results.mean(arm, metric, horizons, source, region)
+method.by_law(metric, horizon, names)      results.by_law(arm, metric, horizon, names)
+method.first, method.seeds (evaluations)   results.evaluations(arm)
+paired(one, other, metric, [h], r)[h]      results.gap(one, other, metric, h, r); several: results.difference(...)
+ratio, against, marks, decides             results.ratio, results.against, results.marks, results.decides
+results.horizons, results.last             results.steps, results.horizons
+results.metrics, results.episodes(region)  results.comparable, results.count(region)
+results.coverage, follows_coverage         results.coverage, results.coverage_rank, results.coverage_correlation
+first.deviations, first.region             results.deviations, results.region
+played.players, player.estimate(m, mask)   results.arms, results.estimate(arm, m, region or mask)
+player.given(m, mask)                      results.estimate(arm, m, mask, given=True)
+played.difference(one, other, name, mask)  results.gap(one, other, name, region=mask)
+played.at(law, value)                      results.where(**{law: value})
+player.first, trainings, latency, outcomes results.driven(arm).first, .trainings, .latency, .outcomes(label, mask)
+player.reference, player.how               results.driven(arm).baseline, results.driven(arm).how
+played.about.measures                      results.about.measures; the ControlRecord: results.driven(arm).first.about
 """
 
 from __future__ import annotations
