@@ -49,8 +49,8 @@ def closed_loop_page(
         Section("Success", _success(results), name="says"),
         Section(f"Success by {law}", _by_law(results), name="law"),
         Section("All measures", _measures(results), name="measures"),
-        Section("Success by what the episode was made for", [_by_plan(results)], name="plans"),
-        Section("On the same episodes", _differences(results), name="pairs"),
+        Section("Success by what the episode was made for", [by_plan(results)], name="plans"),
+        Section("On the same episodes", differences(results), name="pairs"),
         Section("How long a plan takes", [_latency(results)], name="latency"),
         Section("Beside the paper", [_beside_paper(results, latents or {})], name="paper"),
         Section("What became of the episodes", _outcomes(results, spec), name="outcomes"),
@@ -237,7 +237,7 @@ def _measures(results: Results) -> list[Block]:
     return [*blocks, Data("measures", measure_records(results))]
 
 
-def _by_plan(results: Results) -> Table | None:
+def by_plan(results: Results) -> Table | None:
     """Success in the cases of episodes that were made for the same thing; None where they are all alike."""
     if not results.plans:
         return None
@@ -291,7 +291,8 @@ def difference_records(results: Results) -> list[Record]:
     ]
 
 
-def _differences(results: Results) -> list[Block]:
+def differences(results: Results) -> list[Block]:
+    """A table for each measure that policies are compared in, and all differences as numbers."""
     blocks: list[Block] = []
     for measure in results.compared:
         rows: list[Sequence[Cell]] = []
