@@ -61,6 +61,11 @@ def _known() -> object:
 
 
 @pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
+
+
+@pytest.fixture(scope="module")
 def goals(place: Path, _known: object) -> Dataset:
     return few("placed", place)
 
