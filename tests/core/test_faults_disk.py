@@ -23,7 +23,7 @@ from fixtures.runs import same
 from safetensors.torch import load_file, save_file
 
 from sgjepa import cli
-from sgjepa.cli import faults
+from sgjepa.cli import errors
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError
@@ -211,7 +211,7 @@ def test_a_swapped_dataset_is_noticed_whatever_it_was_called(world: World, calle
     collect(replace(base, train=replace(base.train, episodes=20)), world.data, workers=1)
     with pytest.raises(InputError, match="was trained on another dataset"):
         train(run, folder, world.root)
-    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == faults.INPUT
+    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == errors.INPUT
 
 
 # --- records and bounds --------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_report_believes_no_damaged_table(world: World, name: str, read: Calla
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(
-        InputError, match=rf"{name} is damaged: .*; delete {path.parent} and run: sgjepa predict {world.run}"
+        InputError, match=rf"{name} is damaged: .*; delete {path.parent} and run: sgjepa evaluate {world.run}"
     ):
         read(world.run)
 
@@ -306,7 +306,7 @@ def test_an_evaluation_lacks_no_column(world: World) -> None:
     table = read_table(path)
     write_table(path, {name: column for name, column in table.items() if name != "law.gravity"})
     edit(path.with_name("predict.json"), lambda found: found.update(files={}), sealed=True)
-    with pytest.raises(InputError, match=r"lacks the column law.gravity; delete .* and run: sgjepa predict"):
+    with pytest.raises(InputError, match=r"lacks the column law.gravity; delete .* and run: sgjepa evaluate"):
         load_evaluations(world.run)
 
 
@@ -346,8 +346,8 @@ def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
             assert holder.stdout is not None
             holder.stdout.readline()
             assert cli.main(world.evaluate()) == 0, "what is done already needs no lock"
-            assert cli.main(world.evaluate("--context", "30")) == faults.INPUT
-            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == faults.INPUT
+            assert cli.main(world.evaluate("--context", "30")) == errors.INPUT
+            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == errors.INPUT
         finally:
             holder.kill()
 

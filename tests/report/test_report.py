@@ -19,7 +19,7 @@ import pytest
 from fixtures.runs import RUN
 
 from sgjepa import cli
-from sgjepa.cli.install import browser
+from sgjepa.cli.doctor import find_browser
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
@@ -44,7 +44,7 @@ from sgjepa.results.training import cost
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
 
-BROWSER = browser()
+BROWSER = find_browser()
 
 
 @pytest.fixture(scope="session")
@@ -619,7 +619,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
     assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
-    assert "was made by `sgjepa predict`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
+    assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
 
@@ -662,7 +662,7 @@ def test_what_cannot_be_reported_is_one_line(
     empty.mkdir()
     assert "empty is not a run" in fails(capsys, empty, *out)
     shutil.copy(runs[0] / "run.json", empty)
-    assert f"has not been evaluated; run: sgjepa predict {empty}" in fails(capsys, empty, *out)
+    assert f"has not been evaluated; run: sgjepa evaluate {empty}" in fails(capsys, empty, *out)
     said = fails(capsys, *runs, "--baseline", "LeVM", *out)
     assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
     assert "is given twice" in fails(capsys, runs[0], runs[0], *out)

@@ -218,7 +218,7 @@ def test_a_run_goes_on_to_more_updates_alone(
     with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
         train(other, continued, finished.parent)
     assert artifact.digests(continued) == before
-    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it as it was begun"):
+    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it with its own command"):
         train(longer, halted, halted.parent / "data")
     bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
     with pytest.raises(InputError, match=r"its last checkpoint is gone; start from its weights: --init"):
@@ -418,7 +418,7 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     (tmp_path / "square").symlink_to(finished)
     dino = replace(
         fitting,
-        model=DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+        model=DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
         loss=OneStepLoss(sigreg=0.0, windows="dense"),
         train=replace(fitting.train, epochs=1),
     )
@@ -517,7 +517,7 @@ def test_two_processes_share_the_frozen_encoding(fitting: Run, finished: Path, t
 
 def test_two_processes_share_the_work_of_a_foreign_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
     """And write what one process would."""
-    model = DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
+    model = DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
     try:
         alone = model.build()
     except InputError as error:
@@ -667,7 +667,7 @@ def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
     assert updates_there(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
     assert folder == Path("runs/square_gru-mini-lr0.003-batch20-seed0")
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"next: sgjepa predict {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
+    assert last == f"next: sgjepa evaluate {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
     assert cli.parser().parse_args(shlex.split(last)[2:]).run
     for setting, words in {
         "seed=3": "--set seed: use --seed",

@@ -23,6 +23,7 @@ from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
 from sgjepa.data.manifest import MANIFEST, Manifest, check_bound, read_manifest
+from sgjepa.envs import ENVS
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Grid, Sampler
 
@@ -48,6 +49,13 @@ class Dataset:
     def env_spec(self) -> EnvSpec:
         """The specification of the world that the episodes are from."""
         return self.settings.env_spec
+
+    def __repr__(self) -> str:
+        spec = self.settings.env_spec
+        said = f"laws {', '.join(self.train.laws) or 'none'}, {self.settings.image_size} pixels, {spec.frames} frames each"
+        return (
+            f"Dataset {self.path} of {spec.name}: {self.train.episodes} episodes and {self.test.episodes} held out, {said}"
+        )
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
@@ -88,9 +96,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
     if not path.exists():
         half = path.with_name(path.name + ".partial")
         again = f"{half} is half made: run the same `sgjepa data` command again"
-        raise InputError(
-            f"{path} does not exist; {again if half.exists() else 'make it with `sgjepa data`, or say where it is'}"
-        )
+        raise InputError(f"{path} does not exist; {again if half.exists() else _how_made(path.name)}")
     if not (path / MANIFEST).is_file():
         half_made = path.suffix == ".partial"
         why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
@@ -104,6 +110,14 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.env_spec)
         check_bound(path / MANIFEST, manifest, splits[name])
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
+
+
+def _how_made(name: str) -> str:
+    """Of a dataset that is not there; the usual ones are called WORLD-SIZE."""
+    world, _, size = name.rpartition("-")
+    return (
+        f"make it: sgjepa data {world} --size {size}" if world in ENVS else "make it with `sgjepa data`, or say where it is"
+    )
 
 
 def _verify(folder: Path, written: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.probe_targets import Targets, readable_of, seen_states, targets_in
+from sgjepa.data.probe_targets import Targets, require_targets, spec_targets, state_observations
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.records import ProbeRecord
@@ -186,7 +186,7 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa probe"
+_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa evaluate --probe-only"
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
@@ -200,17 +200,17 @@ def fit_to(
 ) -> Fitted:
     """As `fit_probe`, for a model that is loaded already.
 
-    targets: what to read of `EnvSpec.seen` instead of what the world declares (`EnvSpec.probed`); for a probe of its own.
+    targets: what to read of `EnvSpec.state_observation` instead of `EnvSpec.probed`; makes a probe of its own.
     """
     place = probe_folder(folder, dataset, cfg, targets)
     settings = _settings(folder, run, dataset, cfg, targets)
-    read = targets or targets_in(dataset.train)
+    read = targets or require_targets(dataset.train)
     if there := _kept(place, settings):
         return _load(place, there, model, read, cfg)
     with artifact.locked(folder):
         if there := _kept(place, settings):  # perhaps since we looked
             return _load(place, there, model, read, cfg)
-        states = dataset.train.state if targets is None else seen_states(dataset.train)
+        states = dataset.train.state if targets is None else state_observations(dataset.train)
         return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
 
 
@@ -220,13 +220,13 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
         raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
     found = kept_probe(folder, model, spec)
     if found is None:
-        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa evaluate --probe-only {folder}` first")
     return found
 
 
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The same; None if there is none."""
-    targets, weights = readable_of(spec), artifact.file_digest(folder / run_folder.MODEL)
+    targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
     for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
         there = artifact.read_record(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
         own = "targets" in there.settings  # it reads something of its own
@@ -272,7 +272,7 @@ def _leaders(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, ow
     there = _kept(place, _settings(leader, first, dataset, cfg, own))
     if there is None or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
         return None
-    return _load(place, there, model, own or targets_in(dataset.train), cfg)
+    return _load(place, there, model, own or require_targets(dataset.train), cfg)
 
 
 def _seen_by(model: WorldModel) -> tuple[Any, ...]:

@@ -39,13 +39,13 @@ class ProbeRecord:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides an evaluation."""
+    """All that decides an evaluation. meaning: what its rows hold, the names of all metrics."""
 
     config: dict[str, Any]
     model: str
     data: str
     split: str
-    meaning: int
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class CounterfactualRecord:
 
 def cure(run: Path, place: Path) -> str:
     """What to do about an evaluation that is damaged."""
-    return f"delete {place} and run: sgjepa predict {run}"
+    return f"delete {place} and run: sgjepa evaluate {run}"
 
 
 def read_evaluation(place: Path) -> EvaluationRecord:
-    """What `sgjepa predict` wrote about an evaluation."""
+    """What `sgjepa evaluate` wrote about an evaluation."""
     run, path = place.parents[1], place / EVALUATION
     found = artifact.read_json(path, cure(run, place))
     if isinstance(found, dict) and artifact.SEAL not in found and "laws" not in found:
-        raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa predict {run}")
+        raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa evaluate {run}")
     return artifact.build_record(EvaluationRecord, found, path, cure(run, place))
 
 

@@ -147,9 +147,9 @@ def load_policy(
     execute: E. steps: of the sampler. run: where the run is whose features it sees, if it was moved.
     """
     record = read_policy(folder)
-    cure = f"delete {folder / WEIGHTS} and run its `sgjepa policy` command again"
+    cure = f"delete {folder / WEIGHTS} and run its `sgjepa train-policy` command again"
     if not (folder / WEIGHTS).is_file():
-        raise InputError(f"{folder} has no finished policy; run its `sgjepa policy` command again first")
+        raise InputError(f"{folder} has no finished policy; run its `sgjepa train-policy` command again first")
     try:
         cfg = config.from_dict(PolicyConfig, record.settings.config)
     except InputError as error:

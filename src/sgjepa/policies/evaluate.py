@@ -91,7 +91,7 @@ def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int
     return np.stack(films)
 
 
-MADE_BY = "sgjepa control"
+MADE_BY = "sgjepa evaluate-policy"
 FILES = (TRIAL, ROWS, CONTROLS)
 HELD_OUT = "held-out"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page

@@ -101,8 +101,8 @@ class PolicyRecord:
 def read_policy(folder: Path) -> PolicyRecord:
     """What policy.json says."""
     if not (folder / RECORD).is_file():
-        raise InputError(f"{folder} is not a policy (no {RECORD}); `sgjepa policy` makes one")
-    cure = f"put back what `sgjepa policy` wrote, or train in another --out than {folder}"
+        raise InputError(f"{folder} is not a policy (no {RECORD}); `sgjepa train-policy` makes one")
+    cure = f"put back what `sgjepa train-policy` wrote, or train in another --out than {folder}"
     return artifact.read_record(PolicyRecord, folder / RECORD, cure)
 
 
@@ -163,7 +163,7 @@ class ControlRecord:
 
 def cure(place: Path) -> str:
     """What to do about a trial that is damaged."""
-    return f"delete {place} and run `sgjepa control` again"
+    return f"delete {place} and run `sgjepa evaluate-policy` again"
 
 
 def read_trial(place: Path) -> tuple[ControlRecord, Table]:

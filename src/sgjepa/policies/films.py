@@ -35,7 +35,7 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
     for kind, row in tiles:
         values = [float(table[f"law.{name}"][row]) for name in about.laws]
         law = law_text(list(about.laws), values, {name: law.unit for name, law in about.laws.items()})
-        outcome = "success" if table["success"][row] > 0 else str(table[spec.outcome][row]).replace("_", " ")
+        outcome = "success" if table["success"][row] > 0 else str(table[spec.outcome_label][row]).replace("_", " ")
         labels.append("\n".join([f"{kind}: episode {table['episode'][row]}", *([law] if law else []), outcome]))
     if about.settings.cases:
         begun = from_columns(table, about.played, about.settings.split, numbers)

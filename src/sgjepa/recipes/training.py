@@ -128,12 +128,14 @@ def dino(spec: EnvSpec, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
     controls, laws, history = _controls(spec), _laws(spec), family_of(spec).history
     if size in _ON_CPU:
-        narrow = DinoConfig(MobileNetV2(64), controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
+        narrow = DinoConfig(
+            encoder=MobileNetV2(64), controls=controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY
+        )
         return _run(spec, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
         name=f"{spec.name}_dino",
         data=(f"{spec.name}-paper",),
-        model=DinoConfig(DINOv2(), controls, laws=laws, history=history),
+        model=DinoConfig(encoder=DINOv2(), controls=controls, laws=laws, history=history),
         loss=OneStepLoss(sigreg=0.0),
         train=Train(epochs=20, batch=32, frames=history + 1),
         optim=OptimConfig(kind="adamw", lr=5e-4, weight_decay=1e-2),
@@ -146,7 +148,7 @@ def dino_gru(spec: EnvSpec, size: str) -> Run:
     assert isinstance(like.model, JEPAConfig)
     shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
     encoder = MobileNetV2(64) if size in _ON_CPU else DINOv2()
-    model = MeanPatchConfig(encoder, **{name: getattr(like.model, name) for name in shared})
+    model = MeanPatchConfig(encoder=encoder, **{name: getattr(like.model, name) for name in shared})
     return replace(like, name=f"{spec.name}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
 
 
@@ -168,12 +170,14 @@ def _run(spec: EnvSpec, size: str, method: str, model: JEPAConfig | DinoConfig, 
 
 def _model(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
     if size not in _ON_CPU:
-        return JEPAConfig(encoder, predictor, _controls(spec), laws=_laws(spec), history=family_of(spec).history)
+        return JEPAConfig(
+            encoder=encoder, predictor=predictor, controls=_controls(spec), laws=_laws(spec), history=family_of(spec).history
+        )
     settings = family_of(spec).chosen[size][method]
     return JEPAConfig(
-        encoder,
-        replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
-        _controls(spec),
+        encoder=encoder,
+        predictor=replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
+        controls=_controls(spec),
         laws=_laws(spec),
         latent=_LATENT,
         projector_width=256,
@@ -235,7 +239,7 @@ USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is
 
 def worlds() -> dict[str, tuple[str, ...]]:
     """What the first part of a recipe's name may be, and the worlds that it trains on."""
-    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.usual}, **_TOGETHER}
+    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.defaults}, **_TOGETHER}
 
 
 def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
@@ -265,7 +269,7 @@ def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
     check_size_of(spec, size)
     usual = settings_of(spec)
     if usual.sizes[size].pixels != pixels:
-        spec = replace(spec, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
+        spec = replace(spec, defaults=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
     return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
 
 

@@ -124,12 +124,12 @@ class Column:
         """Its name and unit."""
         name = self.measure.name.replace("_", " ")
         unit = {"": "%", "1": ""}.get(self.measure.unit, self.measure.unit)
-        return (f"{name} given {self.measure.given}" if self.given else name) + (f" ({unit})" if unit else "")
+        return (f"{name} given {self.measure.condition}" if self.given else name) + (f" ({unit})" if unit else "")
 
     @property
     def about(self) -> str:
         """What it counts."""
-        return f"of the episodes with {self.measure.given.replace('_', ' ')}" if self.given else self.measure.about
+        return f"of the episodes with {self.measure.condition.replace('_', ' ')}" if self.given else self.measure.about
 
 
 def columns(results: Results) -> list[Column]:
@@ -137,7 +137,7 @@ def columns(results: Results) -> list[Column]:
     return [
         column
         for measure in results.about.measures
-        for column in (Column(measure), *([Column(measure, given=True)] if measure.given else []))
+        for column in (Column(measure), *([Column(measure, given=True)] if measure.condition else []))
     ]
 
 
@@ -209,7 +209,7 @@ def measure_records(results: Results) -> list[Record]:
             "policy": arm,
             "region": region,
             "measure": column.measure.name,
-            "given": column.measure.given if column.given else "",
+            "given": column.measure.condition if column.given else "",
             "unit": column.measure.unit or "share",
             **asdict(one.interval),
             "interval": one.how,
@@ -314,7 +314,7 @@ def differences(results: Results) -> list[Block]:
 
 def _outcomes(results: Results, spec: EnvSpec) -> list[Block]:
     """What the episodes came to, as the world names it."""
-    label = spec.outcome
+    label = spec.outcome_label
     shares = {arm: results.driven(arm).outcomes(label, results.region("all")) for arm in results.arms}
     words = [word for word in spec.labels[label] if any(word in some for some in shares.values())]
     rows = [_row(results, arm, [fixed(100 * some.get(word, 0.0), 1) for word in words]) for arm, some in shares.items()]

@@ -100,8 +100,8 @@ class Player:
         return amount(values) if measure.unit else share(values)
 
     def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
-        """The share among the episodes in which `measure.given` happened."""
-        return conditional_share(self.stack(measure.name, chosen), self.stack(measure.given, chosen))
+        """The share among the episodes in which `measure.condition` happened."""
+        return conditional_share(self.stack(measure.name, chosen), self.stack(measure.condition, chosen))
 
     @cached_property
     def latency(self) -> Latency | None:

@@ -24,7 +24,7 @@ from sgjepa.laws import inside as inside_of
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run on one dataset, with one probe and context: what `sgjepa predict` wrote."""
+    """One run on one dataset, with one probe and context: what `sgjepa evaluate` wrote."""
 
     folder: Path
     about: EvaluationRecord
@@ -151,7 +151,7 @@ def evaluated(folder: Path) -> list[str]:
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
     found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
     if not found:
-        raise InputError(f"{folder} has not been evaluated; run: sgjepa predict {folder}")
+        raise InputError(f"{folder} has not been evaluated; run: sgjepa evaluate {folder}")
     return found
 
 
@@ -178,7 +178,7 @@ def read_runs(
     the paper's. names: of runs by their folders, instead of those they were trained under.
     """
     if not runs:
-        raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
+        raise InputError("a report of nothing: give at least one run that `sgjepa evaluate` has evaluated")
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")

@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.stats import spearman
-from sgjepa.data.probe_targets import METRICS, UNITS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.results.compare import MEAN, Horizon, Method, decides
 from sgjepa.results.evaluations import Evaluation
@@ -45,7 +45,7 @@ __all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "beside"
 
 def unit(metric: str) -> str:
     """As it stands behind a number; nothing for a pure number."""
-    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
+    return METRICS[metric].suffix
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Results:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return tuple(name for name in METRICS if name in self.baseline.first.table)
+        return tuple(name for name, one in METRICS.items() if one.compared and name in self.baseline.first.table)
 
     @property
     def horizons(self) -> tuple[int, ...]:
