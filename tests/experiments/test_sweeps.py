@@ -231,7 +231,7 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     assert history_rollout.enough(longer[2:], HORIZONS) == (), "K = 10 against 20 is not the claim"
     assert {claim.note for claim in found.claims} == {"weights 0.09 and 0.09, chosen of 3 on validation frames"}
     said = " ".join(found.words)
-    assert "H = 10, K = 10, weight 0.09 is less accurate than H = 10, K = 5, weight 0.09" in said
+    assert "H = 10, K = 10, weight 0.09 is significantly worse than H = 10, K = 5, weight 0.09" in said
     assert "its training took 2.00 times as long" in said
     assert {row["peak memory (GiB)"] for row in rows_of(found)} == {"2.50", "3.75"}
     drawn = {picture.name for picture in found.pictures}
