@@ -360,7 +360,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--horizon", "0"], "a plan needs a horizon of at least 1, got 0"),
         (["{run}", "--execute", "6"], "of 5 planned controls 1 to so many can be carried out, not 6"),
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
-        (["{run}", "--search", "gradient"], "unknown search 'gradient'"),
+        (["{run}", "--search", "gradient"], "unknown planner 'gradient'"),
         (["{run}", "--episodes", "5"], "has 4 planning cases; 5 were asked for"),
         (["{run}", "--episodes", "0"], "cases must be at least 1 for planning, got 0 (--episodes)"),
         (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),

@@ -22,7 +22,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.spec import Measure
-from sgjepa.experiments.control_findings import summary
+from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
 from sgjepa.policies import films
 from sgjepa.policies.closed_loop import drive_in_waves

@@ -11,7 +11,7 @@ from sgjepa import cli
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
-from sgjepa.experiments import STUDIES
+from sgjepa.experiments import EXPERIMENTS
 from sgjepa.report.claims import as_markdown, brief, claims_table
 from sgjepa.results.claims import CLAIMS, FILE, ClaimsRecord, Measured, best, measure, read_claims, so_far, write_claims
 
@@ -67,7 +67,7 @@ def test_a_claim_that_the_list_does_not_have_and_a_verdict_that_does_not_follow_
 
 
 def test_every_claim_is_measured_by_a_study_that_there_is() -> None:
-    assert {claim.study for claim in CLAIMS.values()} <= set(STUDIES)
+    assert {claim.study for claim in CLAIMS.values()} <= set(EXPERIMENTS)
     assert all(claim.statement.endswith(".") and claim.paper for claim in CLAIMS.values())
 
 
