@@ -103,7 +103,7 @@ def test_every_world_with_a_task_takes_part() -> None:
 
 def test_a_foreign_encoder_serves_policies_of_all_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its features do not depend on what its world model learned; each of ours has one of its own."""
-    monkeypatch.setattr("sgjepa.experiments.engine.updates_there", lambda *_: 1)
+    monkeypatch.setattr("sgjepa.experiments.engine.total_updates", lambda *_: 1)
     asked = Request("mini", tmp_path, tmp_path, only=[f"{CATCHER}_*"])
     arms = selected(control.EXPERIMENT, asked)
     jobs = jobs_of(control.EXPERIMENT, arms, asked, seeds=3)

@@ -25,7 +25,7 @@ from sgjepa.policies.goal_tasks import Cases
 from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training.checkpoint import read_config
 from sgjepa.training.config import Run
-from sgjepa.training.data import digests_there
+from sgjepa.training.data import dataset_digests
 
 if TYPE_CHECKING:
     from sgjepa.data.store import Dataset
@@ -327,7 +327,7 @@ def locate(job: Job, runs: Path, datasets: Path, leader: Job | None = None) -> J
 def digest_of(run: Run, datasets: Path, leader: Job | None = None) -> str:
     """Of everything that decides a training but its seed."""
     start = run.init if leader is None else leader.digest
-    decides = {"run": _changed(_plain(run)), "data": digests_there(run, datasets), "start": start}
+    decides = {"run": _changed(_plain(run)), "data": dataset_digests(run, datasets), "start": start}
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

@@ -48,7 +48,7 @@ from sgjepa.results.compare import Method
 from sgjepa.results.control import Played, gather_trials
 from sgjepa.results.gather import Results, gather
 from sgjepa.training.config import Run
-from sgjepa.training.data import updates_there, with_updates
+from sgjepa.training.data import total_updates, with_updates
 
 RECORD = "study.json"
 # the world that a question is put to: at mini size the one that can answer it, else the one the paper asks
@@ -281,7 +281,7 @@ def jobs_of(experiment: Experiment, arms: Sequence[Arm], request: Request, seeds
                 experiment.context.get(request.size),
                 experiment.counterfactual,
             )
-            updates = updates_there(run, datasets)
+            updates = total_updates(run, datasets)
             folder = runs / f"{arm.name}-{request.size}-seed{seed}"
             job = Job(run, folder, updates, arm.name, arm.label, judged if evaluated else None)
             if request.runs is not None:
