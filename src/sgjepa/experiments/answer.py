@@ -15,7 +15,7 @@ from sgjepa.report.blocks import Block, Cell, Number, Row, Section, Table
 from sgjepa.report.claims import claims_table
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.claims import Claims
-from sgjepa.results.table import Episodes, Results
+from sgjepa.results.table import REGIONS, Episodes, Results
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,21 @@ class Answer:
 
     title: str
     words: Sequence[str]
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | None]
     claims: Claims = ()
 
     @property
     def section(self) -> Section:
         """What stands first on the page, below the sentences."""
         claims = claims_table(self.claims)
-        return Section(self.title, [*self.blocks, *([claims] if claims else [])], name="finding")
+        return Section(
+            self.title, [*(block for block in self.blocks if block), *([claims] if claims else [])], name="finding"
+        )
+
+
+def region_words(region: str) -> str:
+    """Where something was measured, as claims say it."""
+    return "over all episodes" if region == "all" else REGIONS[region]
 
 
 def main_table(columns: Sequence[str], rows: Sequence[Row | Sequence[Cell]], caption: str) -> Table:
@@ -68,7 +75,8 @@ def main_table(columns: Sequence[str], rows: Sequence[Row | Sequence[Cell]], cap
 def cell_text(cell: Cell) -> str:
     """A cell of a table in one line."""
     if isinstance(cell, Number):
-        scaled = Interval(*(cell.scale * x for x in (cell.interval.mean, cell.interval.low, cell.interval.high)), 0)
+        scale, one = cell.scale, cell.interval
+        scaled = Interval(scale * one.mean, scale * one.low, scale * one.high, one.count)
         shown = with_interval(scaled, cell.decimals) if scaled.low == scaled.low else fixed(scaled.mean, cell.decimals)
         return "" if scaled.mean != scaled.mean else f"{shown} {cell.note or ''}".strip()
     if isinstance(cell, Interval):

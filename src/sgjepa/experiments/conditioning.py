@@ -64,12 +64,12 @@ def columns(evidence: Evidence) -> list[Column]:
     ]
 
 
-def closed(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block], Claims]:
+def closed(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """The share of the gap to the GRU that the best way closes, and every Transformer against the GRU law by law."""
     results, last = evidence.results, evidence.results.horizons
     arms = {setting.values[0]: arm for arm, (setting, _) in measured.items()}
     curves = {arm: results.curve(arm, EXCESS) for arm in results.arms}
-    blocks: list[Block] = [by_horizon("conditioning_excess", "Excess", named(EXCESS), curves, results.steps)]
+    blocks: list[Block | None] = [by_horizon("conditioning_excess", "Excess", named(EXCESS), curves, results.steps)]
     gru, usual = arms.get("GRU"), arms.get("AdaLN, gate 0")
     if gru is None or usual is None:
         return ("GRU and the usual Transformer are both needed to tell.",), blocks, ()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sgjepa.data.probe_targets import METRICS
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.sweep import Column, Panel, Setting, error, sweep
 from sgjepa.recipes.training import recipe
 from sgjepa.report.words import measured, unit
-from sgjepa.data.probe_targets import METRICS
 
 DISCOUNTS = (0.90, 0.95, 0.98, 1.00, 1.05)
 
@@ -31,7 +31,9 @@ def columns(evidence: Evidence) -> list[Column]:
     last = evidence.results.horizons
     found = []
     for metric in ("nmse", "position_l2", "velocity_l2"):
-        head = f"{'NMSE' if metric == 'nmse' else METRICS[metric]} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
+        head = (
+            f"{'NMSE' if metric == 'nmse' else METRICS[metric]} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
+        )
         panel = Panel(f"discount_{metric}", f"At h = {last}", measured(metric), "discount")
         found.append(Column(head, error(metric, last), panel=panel, judged=True))
     return found

@@ -19,9 +19,11 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
+from sgjepa.envs import find
 from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.evaluation.probes import Kind
 from sgjepa.experiments import runner
+from sgjepa.experiments.answer import Answer, Evidence
 from sgjepa.experiments.arms import (
     Actor,
     ActorJob,
@@ -37,16 +39,14 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
+from sgjepa.policies.evaluate import REFERENCES
+from sgjepa.policies.films import film
 from sgjepa.recipes.datasets import named
-from sgjepa.report.content import Finding
-from sgjepa.report.control import write_control
-from sgjepa.report.overview import overview
-from sgjepa.report.page import ANSWER, PAGE
-from sgjepa.report.write import write_report
-from sgjepa.results.claims import LEAST, Claims, write_claims
-from sgjepa.results.compare import Method
-from sgjepa.results.control import Played, gather_trials
-from sgjepa.results.gather import Results, gather
+from sgjepa.report.closed_loop import closed_loop_page
+from sgjepa.report.forecast import forecast_page
+from sgjepa.report.page import ANSWER, PAGE, Page, overview_page, write_page
+from sgjepa.results.claims import LEAST, write_claims
+from sgjepa.results.table import Results
 from sgjepa.training.config import Run
 from sgjepa.training.data import total_updates, with_updates
 
@@ -199,7 +199,9 @@ def run(experiment: Experiment, request: Request) -> Path:
     )
     artifact.add_output(page, RECORD, artifact.record_bytes(record))
     command = request.command(experiment.name, seeds)
-    write_claims(page, experiment.name, request.size, request.updates, command, answer.claims if answer else (), request.settings)
+    write_claims(
+        page, experiment.name, request.size, request.updates, command, answer.claims if answer else (), request.settings
+    )
     return written
 
 

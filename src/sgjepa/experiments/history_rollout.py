@@ -84,23 +84,27 @@ def columns(evidence: Evidence) -> list[Column]:
     ]
 
 
-def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block], Claims]:
+def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """Each (H, K) with the weight that its probe chose: against the recipe's own lengths, and in figures."""
-    results, h, blocks = evidence.results, horizons(evidence)[-1], list[Block]()
+    results, h, blocks = evidence.results, horizons(evidence)[-1], list[Block | None]()
     chosen = choices(measured)
     names = {float(place): ", ".join(length) for place, length in enumerate(chosen, start=1)}
     shown = {f"rollout NMSE at h = {step}": "errors" for step in horizons(evidence)}
     for head, file in {**shown, "peak memory (GiB)": "memory", SECONDS: "seconds"}.items():
         points = [(place, sweep.interval(measured[arm][1][head])) for place, arm in zip(names, chosen.values(), strict=True)]
         end = head.rpartition(" ")[2] if file == "errors" else ""
-        figure = against_setting(f"history_rollout_{file}{end}", "With the chosen weights", "H, K", head, {head: points}, names=names)
-        blocks += [figure] if figure else []
+        figure = against_setting(
+            f"history_rollout_{file}{end}", "With the chosen weights", "H, K", head, {head: points}, names=names
+        )
+        blocks.append(figure)
     usual, *others = chosen.values()
     words = []
     for arm in others:
         times = measured[arm][1][SECONDS].mean() / max(measured[usual][1][SECONDS].mean(), 1e-9)
-        words.append(f"{compare(arm, usual, results.gap(arm, usual, 'nmse', h), 'nmse')} at h = {h}, "
-                     f"in {fixed(times, 2)} times the training time.")
+        words.append(
+            f"{compare(arm, usual, results.gap(arm, usual, 'nmse', h), 'nmse')} at h = {h}, "
+            f"in {fixed(times, 2)} times the training time."
+        )
     return words, blocks, enough(evidence, measured, h)
 
 

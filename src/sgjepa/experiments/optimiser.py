@@ -57,9 +57,9 @@ def columns(evidence: Evidence) -> list[Column]:
     return [Column(LOSS, sweep.validation_loss), Column("at epoch", best_epoch, 0), error]
 
 
-def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block], Claims]:
+def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """For each predictor the lowest loss with Muon relative to that with AdamW, seed by seed, and the curves of both."""
-    words, blocks = list[str](), list[Block]()
+    words, blocks = list[str](), list[Block | None]()
     claims: Claims = ()
     by_setting = {setting.values: (arm, values[LOSS]) for arm, (setting, values) in measured.items()}
     world, paper = evidence.results.world, published_study("optimiser")
@@ -69,7 +69,9 @@ def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Seq
             continue
         (_, muon), (_, adamw) = pair
         less = sweep.interval(relative(muon, adamw))
-        shown = with_interval(less.percent(), 1) if less.low == less.low else f"{fixed(100 * less.mean, 1)}, one training each"
+        shown = (
+            with_interval(less.percent(), 1) if less.low == less.low else f"{fixed(100 * less.mean, 1)}, one training each"
+        )
         words.append(f"{name}: the lowest validation loss with Muon lies {shown} % from that with AdamW.")
         losses = {row[1]: float(row[2] or "nan") for row in (paper.rows if paper else ()) if row[0] == name}
         claims += measure(
@@ -88,7 +90,7 @@ def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Seq
         }
         title, file = f"{name}, first seed", f"optimiser_{name.lower()}"
         figure = against_setting(file, title, "updates", "validation loss", curves)
-        blocks += [figure] if figure else []
+        blocks.append(figure)
     return words, blocks, claims
 
 

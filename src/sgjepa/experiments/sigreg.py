@@ -69,9 +69,9 @@ def columns(evidence: Evidence) -> list[Column]:
     ]
 
 
-def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block], Claims]:
+def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """What a doubling of the weight adds to the effective rank, up to the recipe's weight; and the errors by law."""
-    results, blocks = evidence.results, list[Block]()
+    results, blocks = evidence.results, list[Block | None]()
     for axis in results.axes[:1]:
         for h in horizons(evidence):
             curves = {arm: list(results.by_law(arm, "nmse", h, [axis.name]).values()) for arm in results.arms}

@@ -69,7 +69,7 @@ class Column:
 Measured = Mapping[str, tuple[Setting, Mapping[str, np.ndarray]]]  # by arm: its setting, and values by column
 
 
-def nothing_more(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block], Claims]:
+def nothing_more(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """What a sweep says besides its table and figures: sentences, blocks, claims."""
     return (), (), ()
 
@@ -82,7 +82,7 @@ def sweep(
     heads: Sequence[str],
     columns: Callable[[Evidence], Sequence[Column]],
     caption: str,
-    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block], Claims]] = nothing_more,
+    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]] = nothing_more,
     seeds: Mapping[str, int] | None = None,
     context: Mapping[str, int] | None = None,
 ) -> Experiment:
@@ -107,7 +107,7 @@ def answer(
     heads: Sequence[str],
     columns: Callable[[Evidence], Sequence[Column]],
     caption: str,
-    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block], Claims]],
+    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]],
 ) -> Answer:
     """The table of all settings with the paper's below, a figure for each panel, and who has the lowest of what."""
     results, shown = evidence.results, columns(evidence)
@@ -135,12 +135,14 @@ def answer(
     once = [Text(ONCE, quiet=True)] if all(len(results.seeds(arm)) == 1 for arm in settings) else []
     table = main_table(("", *heads, "trainings", *found, *extra), rows, f"{caption}{about_paper}")
     said = [found[c.head][0] for c in shown if c.judged]
-    return Answer("Every setting", [*said, *words], [*_figures(shown, measured), *blocks, table, *once, Data(name, records)], claims)
+    return Answer(
+        "Every setting", [*said, *words], [*_figures(shown, measured), *blocks, table, *once, Data(name, records)], claims
+    )
 
 
-def _figures(columns: Sequence[Column], measured: Measured) -> list[Block]:
+def _figures(columns: Sequence[Column], measured: Measured) -> list[Block | None]:
     """One for each panel; a curve for each line of a setting and a column."""
-    drawn: list[Block] = []
+    drawn: list[Block | None] = []
     for panel in dict.fromkeys(column.panel for column in columns if column.panel):
         curves: dict[str, list[tuple[float, Interval]]] = {}
         for column in (column for column in columns if column.panel == panel):
@@ -148,7 +150,7 @@ def _figures(columns: Sequence[Column], measured: Measured) -> list[Block]:
                 line = ", ".join(part for part in (setting.line, column.line) if part) or column.head
                 curves.setdefault(line, []).append((setting.x, interval(values[column.head])))
         figure = against_setting(panel.name, panel.title, panel.setting, panel.measured, curves, panel.log)
-        drawn += [figure] if figure else []
+        drawn.append(figure)
     return drawn
 
 
