@@ -38,9 +38,7 @@ from sgjepa.report.words import (
     unit,
     where,
 )
-from sgjepa.results import gather
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
-from sgjepa.results.compare import Method
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.paper_numbers import published
@@ -519,7 +517,7 @@ def _against_baselines(results: Results) -> Table:
 
 def _counterfactual(results: Results) -> list[Block]:
     """What a wrong law does to each method's error."""
-    changed = counterfactuals(_before(results))
+    changed = counterfactuals(results)
     if not changed:
         return []
     laws = " or ".join(axis.name for axis in results.axes)
@@ -616,9 +614,9 @@ def _training(results: Results) -> list[Block]:
     )
     drawn: list[Block] = []
     for term, title in TERMS.items():
-        several = {arm: points for arm in results.arms if (points := curves(_method(results, arm), term))}
+        several = {arm: points for arm in results.arms if (points := curves(results.evaluations(arm), term))}
         drawn += [figures.training(f"training_{term}", title, several, log=term != "rank")] if several else []
-    short = too_short([_method(results, arm) for arm in results.arms])
+    short = too_short(results)
     missing = [Text(f"Measured fewer than {LEAST} times, and not drawn: {join(short)}.")] if short else []
     costs = [cost(run) for arm in results.arms for run in results.evaluations(arm)]
     return [*([Text(caption, quiet=True), *drawn] if drawn else []), *missing, Text(budget_words(costs))]
@@ -646,11 +644,3 @@ def _origin(results: Results) -> list[Block]:
         Text(f"Python {made['python']}, {libraries}; {made['platform']}."),
         *this_page("figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV)"),
     ]
-
-
-def _method(results: Results, arm: str) -> Method:
-    return Method(arm, results.evaluations(arm))
-
-
-def _before(results: Results) -> gather.Results:
-    return gather.Results(tuple(_method(results, arm) for arm in results.arms), _method(results, results.baseline))
