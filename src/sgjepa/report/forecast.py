@@ -22,7 +22,6 @@ from sgjepa.report.forecast_figures import (
     judged_regions,
     law_figure,
     law_maps,
-    method,
     ratio_bars,
     strip_figure,
     training_figures,
@@ -43,7 +42,6 @@ from sgjepa.report.words import (
     unit,
     where,
 )
-from sgjepa.results import gather
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
@@ -446,7 +444,7 @@ def _against_baselines(results: Results) -> Table:
 
 def _counterfactual(results: Results) -> list[Block]:
     """What a wrong law does to each method's error."""
-    changed = counterfactuals(_before(results))
+    changed = counterfactuals(results)
     if not changed:
         return []
     laws = " or ".join(axis.name for axis in results.axes)
@@ -511,7 +509,7 @@ def _training(results: Results) -> list[Block]:
         "Measured on the validation episodes, one line per training seed. The prediction terms of the two objectives are "
         "different quantities in latents of different scale: compare a curve with itself, not with another method's."
     )
-    short = too_short([method(results, arm) for arm in results.arms])
+    short = too_short(results)
     missing = [Text(f"Measured fewer than {LEAST} times, and not drawn: {join(short)}.")] if short else []
     costs = [cost(run) for arm in results.arms for run in results.evaluations(arm)]
     return [*captioned(caption, training_figures(results)), *missing, Text(budget_words(costs))]
@@ -539,7 +537,3 @@ def _origin(results: Results) -> list[Block]:
         Text(f"Python {made['python']}, {libraries}; {made['platform']}."),
         *this_page("figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV)"),
     ]
-
-
-def _before(results: Results) -> gather.Results:
-    return gather.Results(tuple(method(results, arm) for arm in results.arms), method(results, results.baseline))

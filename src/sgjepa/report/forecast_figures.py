@@ -18,7 +18,6 @@ from sgjepa.report import figures
 from sgjepa.report.blocks import Figure
 from sgjepa.report.figures import DASH_DOT, DASHED, DOTTED, SOLID, Thin
 from sgjepa.report.words import decimals_of, fixed, measured, unit, where
-from sgjepa.results.compare import Method
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.table import BASELINES, MAIN, Axis, Results
 from sgjepa.results.training import TERMS, curves
@@ -144,11 +143,6 @@ def training_figures(results: Results) -> list[Figure]:
     """The prediction term, SIGReg and the rank of the latents, by update; a line for each training."""
     drawn = []
     for term, title in TERMS.items():
-        several = {arm: points for arm in results.arms if (points := curves(method(results, arm), term))}
+        several = {arm: points for arm in results.arms if (points := curves(results.evaluations(arm), term))}
         drawn += [figures.training(f"training_{term}", title, several, log=term != "rank")] if several else []
     return drawn
-
-
-def method(results: Results, arm: str) -> Method:
-    """An arm as the training curves ask for it."""
-    return Method(arm, results.evaluations(arm))
