@@ -181,7 +181,7 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     assert holds(rollout.ours, float(np.mean(np.square(grows)[1:] - 0.09)) - 0.05)
     lewm, _, dino, metres = finding.words
     assert "better at 0 of 44 horizons and worse at 0" in lewm
-    assert "a fresh GRU on DINO's features is closer to the truth than one on SG-JEPA's by 0.2000 m" in metres
+    assert "a fresh GRU on DINO's features is significantly better than one on SG-JEPA's: −0.2000 m" in metres
     assert "one step at a time, SG-JEPA's features are better at 44 of 44 horizons" in dino
     assert "Feeding back puts SG-JEPA's features ahead by more" in dino
     assert "SG-JEPA 0.020, LeWM 0.020 and DINO 0.020" in finding.caption
