@@ -167,7 +167,7 @@ def test_a_worker_that_is_killed_is_one_line() -> None:
     def killed_between_two_steps() -> None:
         with Fleet(settings, ("state",), 2) as fleet:
             fleet.begin(starts(settings, "test", [0, 1, 2]))
-            for process in fleet._pools[1]._processes.values():
+            for process in fleet._pools[1]._pool._processes.values():
                 process.kill()
             fleet.step(np.zeros((3, 3), np.float32))
 
