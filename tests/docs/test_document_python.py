@@ -88,7 +88,9 @@ def _evaluate(names: dict[str, Any], real: Real) -> None:
 
 def _control(names: dict[str, Any], real: Real) -> None:
     seen = np.zeros((2, 64, 64, 3), np.uint8)
-    controls = names["first_controls"](zoo.folder_of("arm_catcher_policy"), seen, np.full((2, 1), 9.8, np.float32))
+    controls = names["first_controls"](
+        zoo.folder_of("arm_catcher_policy"), {"frame": seen}, np.full((2, 1), 9.8, np.float32)
+    )
     assert controls.shape[0] == 2
     assert np.isfinite(controls).all()
 

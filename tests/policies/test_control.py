@@ -180,7 +180,7 @@ def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> Non
     film = replay(about, rows, read_controls(made, about), [1], dataset.settings.image_size)
     driver, shown = load_policy(policy), []
     look = driver.act
-    driver.act = lambda seen, laws: shown.append(seen[0].copy()) or look(seen, laws)  # type: ignore[method-assign]
+    driver.act = lambda seen, laws: shown.append(seen["frame"][0].copy()) or look(seen, laws)  # type: ignore[method-assign]
     drive_in_waves(driver, dataset.settings, "test", [1], 0)
     assert film.shape[:2] == (1, WORLD.frames)
     np.testing.assert_array_equal(film[0, : len(shown)], np.stack(shown))
