@@ -21,19 +21,19 @@ from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, benchmarks
 from sgjepa.envs.base import Env
-from sgjepa.envs.benchmarks import BLOCK, Blocks
+from sgjepa.envs.benchmarks import BLOCK, BenchmarkEnv
 from sgjepa.envs.cube import Cube
 from sgjepa.envs.cube_scene import ACTION, ARM, HOME
-from sgjepa.envs.reacher import LINKS, Reacher, angles_at, jacobian, place
+from sgjepa.envs.reacher import LINKS, Reacher, angles_at, finger_position, jacobian
 from sgjepa.evaluation import baselines
 from sgjepa.recipes.training import recipe
 
-WORLDS = [name for name, env in ENVS.items() if issubclass(env, Blocks)]
+WORLDS = [name for name, env in ENVS.items() if issubclass(env, BenchmarkEnv)]
 
 
-def make(world: str, image_size: int = 8, **options: Any) -> Blocks:
+def make(world: str, image_size: int = 8, **options: Any) -> BenchmarkEnv:
     env = ENVS[world](image_size=image_size, **options)
-    assert isinstance(env, Blocks)
+    assert isinstance(env, BenchmarkEnv)
     return env
 
 
@@ -291,12 +291,12 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
 def test_two_links_go_where_their_angles_say() -> None:
     for seed in range(20):
         angles = np.random.default_rng(seed).uniform([-3, -2.7], [3, 2.7])
-        there = place(angles, LINKS)
+        there = finger_position(angles, LINKS)
         assert angles_at(there, LINKS, angles[1]) == pytest.approx(angles)
         other = angles_at(there, LINKS, -angles[1])
-        assert place(other, LINKS) == pytest.approx(there)
+        assert finger_position(other, LINKS) == pytest.approx(there)
         step = 1e-6 * np.array([0.3, -0.7])
-        assert place(angles + step, LINKS) - there == pytest.approx(jacobian(angles, LINKS) @ step, rel=1e-4)
+        assert finger_position(angles + step, LINKS) - there == pytest.approx(jacobian(angles, LINKS) @ step, rel=1e-4)
 
 
 # --- the extra ----------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_two_links_go_where_their_angles_say() -> None:
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmarks, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"needs (dm_control|ogbench): pip install 'sgjepa\[conventional\]'"):
-        benchmarks.folder(env.env_spec.name)
+        benchmarks.package_folder(env.env_spec.name)
     assert not benchmarks.installed(env.env_spec.name)
     assert benchmarks.installed("square")
 
