@@ -105,13 +105,13 @@ def test_the_hand_goes_where_an_action_sends_it() -> None:
     env = make("cube")
     assert isinstance(env, Cube)
     env.begin(1, {"state": dict(zip(ARM, HOME.tolist(), strict=True))})
-    before = env._hand.pose(env.data)
+    before = env._gripper.pose(env.data)
     env.advance(np.tile([0.2, -0.2, 0.3, 0.1, 0.0], BLOCK))
-    moved = env._hand.pose(env.data) - before
+    moved = env._gripper.pose(env.data) - before
     # an action is relative to where the hand is by then, so it comes less than half as far as five of them say
     assert moved[:4] == pytest.approx(np.array([0.02, -0.02, 0.016, 0.013]), abs=0.006)
     env.advance(np.tile([0.0, 0.0, 0.0, 0.0, 1.0], BLOCK))
-    assert env._hand.pose(env.data)[4] > 0.9
+    assert env._gripper.pose(env.data)[4] > 0.9
 
 
 def test_a_law_changes_the_cube_of_one_environment_alone() -> None:
@@ -177,7 +177,7 @@ def test_a_goal_that_is_met_between_two_frames_counts() -> None:
     start = {"shoulder": 0.0, "wrist": 0.0, "shoulder_rate": 20.0, "wrist_rate": 0.0}
     env.begin(0, {"state": start, "goal": {"x": 0.24 * math.cos(1.2), "y": 0.24 * math.sin(1.2)}})
     env.advance(np.zeros(10))
-    assert env._distance(env.data) > env._radius()
+    assert env._goal_distance(env.data) > env._success_distance()
     assert env.success()
     env.advance(np.zeros(10))
     assert not env.success(), "it has gone on"

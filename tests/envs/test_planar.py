@@ -249,7 +249,7 @@ def test_an_off_centre_bounce_follows_the_impulse_formula() -> None:
         seed=0, options={"law": {"gravity": 0.0}, "state": {"x": 0, "z": 3.0, "theta": theta, "vx": 0.5, "vz": -speed}}
     )
     mass = env.phys()[1]
-    corner = env.shape.rotate(theta)[env.shape.rotate(theta)[:, 1].argmin()]
+    corner = env.shape.turned(theta)[env.shape.turned(theta)[:, 1].argmin()]
     lever, inertia = corner[0], mass * env.shape.gyration
     impulse = 2 * speed / (1 / mass + lever**2 / inertia)
     while env.state()[3] == pytest.approx(-speed, abs=1e-9):

@@ -60,7 +60,7 @@ def test_the_houses_roof_is_the_triangle_with_its_hypotenuse_on_the_square() -> 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.name)
 def test_a_turn_by_the_symmetry_order_changes_nothing(shape: shapes.Shape) -> None:
     def corners(theta: float) -> set[tuple[float, float]]:
-        return {(round(x, 9) + 0.0, round(z, 9) + 0.0) for x, z in shape.rotate(theta)}
+        return {(round(x, 9) + 0.0, round(z, 9) + 0.0) for x, z in shape.turned(theta)}
 
     assert corners(2 * math.pi / shape.symmetry) == corners(0.0)
     finer = [n for n in range(shape.symmetry + 1, 9) if corners(2 * math.pi / n) == corners(0.0)]

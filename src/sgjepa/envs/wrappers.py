@@ -28,8 +28,8 @@ class Drawable(Protocol):
     @property
     def choices(self) -> int: ...
     @property
-    def numbers(self) -> tuple[float, ...]: ...
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float: ...
+    def parameters(self) -> tuple[float, ...]: ...
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Uniform:
     choices: ClassVar[int] = 1
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def parameters(self) -> tuple[float, ...]:
         return self.low, self.high
 
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float:
         return float(rng.uniform(self.low, self.high))
 
 
@@ -140,9 +140,9 @@ def _sampler(name: str, draws: Any) -> Drawable:
     else:
         known = "(low, high), a list of values or a sampler such as ClippedNormal(4.0, 0.5, 0.1)"
         raise InputError(f"law '{name}' is drawn from {known}, got {one_line(repr(draws), 60)}")
-    if not sampler.numbers:
+    if not sampler.parameters:
         raise InputError(f"the list of values of law '{name}' is empty")
-    for number in sampler.numbers:
+    for number in sampler.parameters:
         laws.check({name: number})
     if isinstance(sampler, Uniform) and sampler.low > sampler.high:
         raise InputError(f"law '{name}' is drawn from (low, high), got {draws!r}")

@@ -270,7 +270,7 @@ def in_scale(results: Results, method: Method) -> list[str]:
 
 def counterfactual(found: Counterfactual) -> str:
     """Whether a model uses the law it is given."""
-    symbol = find(found.law).short
+    symbol = find(found.law).label
     right: list[str] = []
     undecided: list[str] = []
     wrong: list[str] = []
