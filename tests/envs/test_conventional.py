@@ -283,7 +283,7 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
     assert data.test.laws == ()
     targets = require_targets(data.test)
     truth = targets.of(data.test.state.astype(np.float64))
-    found, moved = baselines.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
+    found, moved = baselines.simulate(data, data.test, np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
     assert moved == 0
     assert np.abs(found - truth[:, 10:13])[..., : len(targets.position)].max() < 5e-3
 

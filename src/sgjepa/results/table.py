@@ -23,8 +23,9 @@ from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, need_matplotlib, one_line, unknown
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, spearman
 from sgjepa.core.tables import Table
-from sgjepa.data.probe_targets import METRICS, UNITS
 from sgjepa.envs.spec import Measure
+from sgjepa.evaluation.metrics import MAIN as MAIN
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import Coverage, LawRecord
 from sgjepa.laws import Sampler, in_distribution
 from sgjepa.laws import find as find_law
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
 HORIZONS = (1, 5, 16, 32, 44)  # of tables, as far as they go; the last one is always added
 REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}  # of the training laws
-MAIN = "position_l2"
 OURS = "SG-JEPA"
 BASELINES = {  # sources beside a model's own rollout
     "stay": "object stays put",
@@ -284,7 +284,7 @@ class Results:
     @property
     def comparable(self) -> tuple[str, ...]:
         """Names of the errors that different models can be compared in: latents have no common unit."""
-        return tuple(name for name in METRICS if name in self.metrics)
+        return tuple(name for name, metric in METRICS.items() if metric.compared and name in self.metrics)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -738,7 +738,8 @@ class Results:
                 lines[arm] = (np.array([value for (value,) in points]), list(points.values()))
         law = self.about.laws.get(by)
         unit = law.unit.replace("^2", "²") if law else ""
-        up = f"{METRICS.get(metric, metric)}{self._unit(metric)}"
+        known = METRICS.get(metric)
+        up = f"{known.label if known else metric}{self._unit(metric)}"
         across = "horizon h (steps)" if by == "horizon" else f"{by}{f' ({unit})' if unit else ''}"
         return curves(lines, across, up, law.training.bounds if law else None)
 
@@ -775,7 +776,8 @@ class Results:
         return horizons
 
     def _unit(self, metric: str) -> str:
-        unit = self.about.units.get(metric, UNITS.get(metric, ""))
+        known = METRICS.get(metric)
+        unit = self.about.units.get(metric, known.unit if known else "")
         return "" if unit in ("", "1") else f" ({unit})"
 
 

@@ -13,9 +13,8 @@ from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import WEIGHTS, read_trial
 from sgjepa.recipes.datasets import dataset, usual
-from sgjepa.results.control import source_label
-from sgjepa.results.own_trials import opening_in, own_trials, success_in
-from sgjepa.results.success import Opening, Success
+from sgjepa.results.success import Opening, Success, opening_in, success_in
+from sgjepa.results.trials import own_trials, source_label
 from sgjepa.view.shown import spread
 
 _PIXELS = 128  # of a policy that does not look at pictures: for the eye
@@ -67,7 +66,7 @@ def open_pilot(folder: Path, name: str) -> Pilot:
     weights = policy.record.files[WEIGHTS]
     trials = own_trials(folder, weights)
     settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
-    pixels = policy.pixels or (settings.image_size if policy.sees in ("frames", "posed") else _PIXELS)
+    pixels = policy.pixels or (settings.image_size if "frame" in policy.observes else _PIXELS)
     card = _card(folder, weights)
     return Pilot(
         name=name,
