@@ -29,7 +29,7 @@ from sgjepa.policies.base import Observation
 from sgjepa.policies.demonstrations import demonstrations
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
-from sgjepa.policies.features import ModelFeatures, StateFeatures, open_features
+from sgjepa.policies.features import ModelFeatures, StateFeatures, in_blocks, open_features
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
 from sgjepa.policies.tasks import executable, learned
 from sgjepa.policies.train_diffusion import follow, rate, train_policy
@@ -387,7 +387,7 @@ def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Datas
     )
     model = foreign.build().eval()
     frames = caught.train.pixels(np.arange(3))[:, 5]
-    patches = action_block(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
+    patches = in_blocks(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
     seen = ModelFeatures(run, checkpoint.load_run(run)[0], model).of_observation({"frame": frames})
     assert np.array_equal(seen, patches.half().float().mean(dim=1).numpy())
     assert not np.array_equal(seen, patches.mean(dim=1).numpy())
