@@ -27,9 +27,8 @@ from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.metrics import MAIN as MAIN
 from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import Coverage, LawRecord
-from sgjepa.laws import Sampler
+from sgjepa.laws import Sampler, in_distribution
 from sgjepa.laws import find as find_law
-from sgjepa.laws import inside as inside_of
 from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results import contents as forms
 from sgjepa.results.answer import Answer, need_pandas
@@ -89,17 +88,17 @@ class Axis:
     @property
     def symbol(self) -> str:
         """How text calls a value of the law: "g"."""
-        return find_law(self.name).short
+        return find_law(self.name).label
 
     @property
     def several(self) -> str:
         """The law's name for several of them: "gravities"."""
-        return find_law(self.name).many
+        return find_law(self.name).plural_label
 
     @property
     def trained(self) -> str:
         """What training drew: "g = 4 ± 0.5 m/s²"."""
-        return f"{self.symbol} {self.training.words} {self.unit}".replace("-", "\N{MINUS SIGN}")
+        return f"{self.symbol} {self.training.description} {self.unit}".replace("-", "\N{MINUS SIGN}")
 
     @property
     def inside(self) -> str:
@@ -407,7 +406,7 @@ class Results:
         known = {law: record.training for law, record in self.about.laws.items() if law in self._contents.laws}
         laws = [self._contents.laws[law] for law in known]
         everywhere = np.ones(len(self.episodes), bool)
-        inside = inside_of(known, np.stack(laws, axis=1)) if laws else everywhere
+        inside = in_distribution(known, np.stack(laws, axis=1)) if laws else everywhere
         return {"all": everywhere, "in": inside, "out": ~inside}[name]
 
     @property
