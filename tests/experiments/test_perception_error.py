@@ -18,7 +18,7 @@ from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
 from sgjepa.experiments.control import worlds
 from sgjepa.experiments.engine import Request, actors_of
-from sgjepa.experiments.perception_error import BLURS, EXPERIMENT
+from sgjepa.experiments.perception_error import ERRORS, EXPERIMENT
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import read_policy
 from sgjepa.policies.noisy_position import errors_of
@@ -69,7 +69,7 @@ def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
     off = far[..., :3] - seen[..., :3]
     assert off.std() == pytest.approx(0.02, rel=0.1)
     np.testing.assert_allclose(twice.of_split(dataset.train, three)[..., :3] - seen[..., :3], 2 * off, atol=1e-6)
-    assert np.array_equal(blurred.of_seen(states[:, 7]), far[:, 7]), "in the loop as in training"
+    assert np.array_equal(blurred.of_observation({"state": states[:, 7]}), far[:, 7]), "in the loop as in training"
 
 
 def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
@@ -77,7 +77,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
     turned = states.copy()
     turned[:, 3 : len(WORLD.state)] += 1.0
     exact = open_features(None, WORLD, blur=0.0)
-    assert np.array_equal(exact.of_seen(states), exact.of_seen(turned))
+    assert np.array_equal(exact.of_observation({"state": states}), exact.of_observation({"state": turned}))
 
 
 @pytest.mark.parametrize("name", worlds("mini"))
@@ -119,9 +119,9 @@ def test_the_command_line_trains_one_and_lets_it_drive(
 
 def test_policies_of_the_study_differ_in_nothing_but_what_they_see(tmp_path: Path) -> None:
     arms = [arm for arm in EXPERIMENT.arms("mini") if arm.name.startswith(CATCHER)]
-    assert len(arms) == len(BLURS) + 2
+    assert len(arms) == len(ERRORS) + 2
     assert len({arm.name for arm in arms}) == len(arms)
-    errors = [(False, error) for error in BLURS]
+    errors = [(False, error) for error in ERRORS]
     assert {(arm.robot, arm.position_error) for arm in arms} == {(False, None), (True, None), *errors}
     assert len({arm.config for arm in arms}) == 1
     jobs = actors_of(arms, [], Request("mini", tmp_path / "out", tmp_path / "datasets"), seeds=2)
