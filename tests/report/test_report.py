@@ -269,6 +269,9 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
+            rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
+            rows["law"] = np.full(len(rows["law"]), MARKUP)
+            write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "counterfactual.json"
             artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
