@@ -420,8 +420,8 @@ def _baselines(results: Results) -> list[Block]:
     """Each method's rollout among what puts it in scale, and minus its own baselines."""
     caption = (
         f"{capital(METRICS[MAIN].label)} over all test episodes. One step at a time: every prediction starts from true "
-        "latents. Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed "
-        "state."
+        "latents. Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the "
+        "probed state."
     )
     return [Text(caption, quiet=True), *baseline_figures(results), _against_baselines(results)]
 
