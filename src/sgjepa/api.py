@@ -68,7 +68,9 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     threads.prepare()
     name = str(source)
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
-    if zoo.drives(folder):
+    from sgjepa.policies.files import is_policy
+
+    if is_policy(folder):
         from sgjepa.policies.diffusion import load_policy
 
         return load_policy(folder)

@@ -163,9 +163,9 @@ def _subject(name: str, dataset: Any, options: Namespace) -> Any:
 
 
 def _is_run(folder: Path) -> bool:
-    from sgjepa.core.run_folder import CONFIG
+    from sgjepa.core.run_folder import is_run
 
-    return (folder / CONFIG).is_file()
+    return is_run(folder)
 
 
 def _require_folder(folder: Path) -> None:

@@ -21,7 +21,7 @@ from sgjepa.core.errors import one_line
 from sgjepa.envs import ENVS
 from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.render import opengl
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 
 
 def examine() -> dict[str, Any]:

@@ -39,7 +39,7 @@ def place_of(run: Run, runs: Path, datasets: Path, leader: Place | None = None) 
     """
     digest = digest_of(run, datasets, leader)
     end = f"{digest}-seed{run.seed}"
-    there = sorted(path for path in runs.glob(f"*-{end}") if (path / run_folder.CONFIG).is_file())
+    there = sorted(path for path in runs.glob(f"*-{end}") if run_folder.is_run(path))
     if there:
         made = read_config(there[0])
         train = replace(run.train, decoder=made.train.decoder)

@@ -136,7 +136,7 @@ def run_study(study: Study, asked: Asked) -> Path:
         trained={cell.run.name: tuple(c.folder.name for c in chains if c.name == cell.run.name) for cell in cells},
         settings=dict(asked.settings),
     )
-    artifact.add_output(written.parent, ABOUT, artifact.record_bytes(about))
+    artifact.add(written.parent, ABOUT, artifact.to_json(config.to_dict(about)).encode())
     command = asked.command(study.name, seeds)
     write_claims(written.parent, study.name, size, asked.updates, command, claims, asked.settings)
     return written

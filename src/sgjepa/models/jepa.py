@@ -30,7 +30,6 @@ from sgjepa.models.rollout import rollout
 class JEPAConfig:
     """controls and laws: how many channels of each the data has. history: the longest window, H."""
 
-    formerly: ClassVar[tuple[str, ...]] = ("ModelConfig",)  # the "type" in run.json of runs made before the rename
     foreign_encoder: ClassVar[None] = None
     encoder: ViT | Convolutions
     predictor: Predictor

@@ -147,9 +147,8 @@ def load_policy(
     execute: E. steps: of the sampler. run: where the run is whose features it sees, if it was moved.
     """
     record = read_policy(folder)
-    cure = f"delete {folder / WEIGHTS} and run its `sgjepa policy` command again"
     if not (folder / WEIGHTS).is_file():
-        raise InputError(f"{folder} has no finished policy; run its `sgjepa policy` command again first")
+        raise InputError(f"{folder} has no finished policy; run its `sgjepa train-policy` command again first")
     try:
         cfg = config.from_dict(PolicyConfig, record.settings.config)
     except InputError as error:
@@ -166,7 +165,7 @@ def load_policy(
             "put the run back that it was trained on"
         )
     network = cfg.network.build(width, controls, len(record.settings.laws) if cfg.law else 0)
-    load_weights(artifact.verify(folder / WEIGHTS, record.files, cure), network, cure)
+    load_weights(artifact.checked(folder, WEIGHTS), network)
     return DiffusionPolicy(record, network, features, _sampling(cfg.diffusion, sampler, steps), execute)
 
 

@@ -80,7 +80,7 @@ def film(played: Played, player: Player) -> Film:
     shown = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(trial.episodes[row]) for _, row in shown]
     once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, trial.table, read_controls(trial.folder, about), once, _SIDE)
+    frames = replay(about, trial.table, read_controls(trial.folder), once, _SIDE)
     frames = frames[[once.index(number) for number in numbers]]
     units = {name: law.unit for name, law in about.laws.items()}
     labels = []

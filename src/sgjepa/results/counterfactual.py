@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core import artifact
-from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
+from sgjepa.core.run_folder import COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, select
-from sgjepa.evaluation.records import CounterfactualRecord, cure, read_checked
+from sgjepa.evaluation.records import CounterfactualRecord, read_checked
 from sgjepa.results.compare import Method
 from sgjepa.results.gather import Results, beside
 from sgjepa.results.load import Evaluation
@@ -50,7 +50,7 @@ def counterfactuals(results: Results) -> list[Counterfactual]:
     """Of every law, and every method whose runs all have one."""
     tables = {method.label: _tables(method) for method in results.methods}
     found = [
-        _of(method, axis.name, [_of_law(table, axis.name, first=i == 0) for table in tables[method.label]])
+        _of(method, axis.name, [select(table, law=axis.name) for table in tables[method.label]])
         for i, axis in enumerate(results.axes)
         for method in results.methods
         if tables[method.label]
@@ -63,7 +63,7 @@ def told_by_horizon(method: Method, law: str, true: float, metric: str) -> dict[
 
     Empty where there is no counterfactual of the method.
     """
-    tables = [_of_law(table, law, first=law == method.first.laws[0]) for table in _tables(method)]
+    tables = [select(table, law=law) for table in _tables(method)]
     tables = [select(table, **{"law.true": true}) for table in tables]
     if not tables or metric not in tables[0]:
         return {}
@@ -81,14 +81,7 @@ def _tables(method: Method) -> list[Table]:
     found = [(one, path) for one, path in beside_each if path and _same(one, path)]
     if len(found) < len(method.seeds):
         return []
-    return [read_checked(path, _record(one, path).files, _NEEDED) for one, path in found]
-
-
-def _of_law(table: Table, law: str, first: bool) -> Table:
-    """The rows of one law; a file of an earlier version has rows of the first law alone, and does not say so."""
-    if "law" not in table:
-        return table if first else {name: column[:0] for name, column in table.items()}
-    return select(table, law=law)
+    return [read_checked(path, _NEEDED) for _, path in found]
 
 
 def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
@@ -110,16 +103,9 @@ def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
 
 def _same(one: Evaluation, path: Path) -> bool:
     """Whether the file is of the very model and data that were evaluated, read by the same probe."""
-    if not path.with_name(COUNTERFACTUAL).is_file():
-        return False
-    there, mine = _record(one, path).settings, one.about.settings
-    forecast = there.get("config", {}).get("forecast", mine.config)
-    return forecast == mine.config and (there.get("model"), there.get("data")) == (mine.model, mine.data)
-
-
-def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
-    remedy = f"{cure(one.run, path.parent)} --counterfactual"
-    return artifact.read_record(CounterfactualRecord, path.with_name(COUNTERFACTUAL), remedy)
+    settings, mine = artifact.read_record(CounterfactualRecord, path.parent).settings, one.about.settings
+    same = (settings["model"], settings["data"]) == (mine.model, mine.data)
+    return same and bool(settings["config"]["forecast"] == mine.config)
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

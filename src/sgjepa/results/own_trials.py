@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core import artifact
-from sgjepa.policies.files import TRIAL, TRIALS, ControlRecord, cure, read_trial
+from sgjepa.policies.files import TRIALS, TRIED_BY, ControlRecord, read_trial
 from sgjepa.results.control import Estimate, gather_trials
 from sgjepa.results.success import Opening, Share, Success
 
@@ -48,8 +48,8 @@ def opening_in(places: Sequence[Path], home: Mapping[str, float]) -> Opening | N
 def own_trials(folder: Path, weights: str) -> list[Path]:
     """Trials of a policy's present weights on whole episodes, as its task is usually done: those on most episodes."""
     groups: dict[tuple[int, str], list[Path]] = {}
-    for place in sorted(path.parent for path in (folder / TRIALS).glob(f"*/{TRIAL}")):
-        about = artifact.read_record(ControlRecord, place / TRIAL, cure(place))
+    for place in artifact.artifacts_in(folder / TRIALS, TRIED_BY):
+        about = artifact.read_record(ControlRecord, place)
         settings = about.settings
         as_usual = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
         if settings.driver.weights == weights and as_usual:
