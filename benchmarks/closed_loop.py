@@ -41,7 +41,7 @@ from sgjepa.recipes.policies import policy  # noqa: E402
 from sgjepa.recipes.training import recipe  # noqa: E402
 from sgjepa.training import checkpoint  # noqa: E402
 
-WORLDS = [name for name, env in ENVS.items() if env.env_spec.succeeds]
+WORLDS = [name for name, env in ENVS.items() if env.env_spec.has_task]
 WAYS = ("alone", "alone, block of 1", "side by side")
 
 

@@ -41,8 +41,8 @@ from sgjepa.training import checkpoint, losses  # noqa: E402
 from sgjepa.training.config import Run  # noqa: E402
 from sgjepa.training.data import encode, to_device  # noqa: E402
 from sgjepa.training.learner import Learner  # noqa: E402
-from sgjepa.training.loop import train  # noqa: E402
 from sgjepa.training.losses import RolloutLoss  # noqa: E402
+from sgjepa.training.world_model import train  # noqa: E402
 
 EPISODE = 64  # frames
 

@@ -69,7 +69,7 @@ def cells(world: str, train: int, episodes: int) -> list[Cell]:
     recipe = dataset(world, "paper")
     grid = recipe.test.laws["gravity"]
     assert isinstance(grid, Grid)
-    success, *others = dict.fromkeys(ENVS[world].env_spec.plans)
+    success, *others = dict.fromkeys(ENVS[world].env_spec.expert_plans)
     drawn = tuple(episode_law(recipe.train.laws, SEED, "train", i)["gravity"] for i in range(train))
     seeds = tuple(episode_seed(SEED, "train", i) for i in range(train))
     few = max(train // 4, 1)
@@ -106,8 +106,8 @@ def play(env: ArmWorld, seed: int, gravity: float, plan: str) -> Played:
     labels = env.labels()
     outcome = labels.get("outcome") or labels["failure"]
     # a world whose outcomes include its plans must come to the very one; else a planned failure is one if it fails
-    named = "failure" in labels and plan != env.env_spec.plans[0]
-    as_planned = outcome == plan if named else env.success() == (plan == env.env_spec.plans[0])
+    named = "failure" in labels and plan != env.env_spec.expert_plans[0]
+    as_planned = outcome == plan if named else env.success() == (plan == env.env_spec.expert_plans[0])
     return Played(as_planned, outcome, float(worst[0]), math.degrees(worst[1]), fastest)
 
 

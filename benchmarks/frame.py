@@ -25,7 +25,7 @@ from sgjepa.envs import ENVS
 from sgjepa.envs.render import layered_renderer, opengl
 from sgjepa.envs.world3d import Spatial
 
-WORLDS = [name for name, env in ENVS.items() if env.env_spec.succeeds and issubclass(env, Spatial)]
+WORLDS = [name for name, env in ENVS.items() if env.env_spec.has_task and issubclass(env, Spatial)]
 SIDE, FINE = 64, 16
 FINEST, FACETS = (60, 40), ((28, 16), (28, 10), (28, 8), (20, 12), (16, 8), (12, 6))  # around and along
 # part: what is timed, and where it is looked up
@@ -70,7 +70,7 @@ def anatomy(world: str, steps: int) -> dict[str, float]:
 
 def begun(world: str) -> Any:
     env = ENVS[world](image_size=SIDE)
-    env.begin(seed=1, options={"plan": env.env_spec.to_succeed})
+    env.begin(seed=1, options={"plan": env.env_spec.success_plan})
     return env
 
 

@@ -37,7 +37,7 @@ from torch import Tensor  # noqa: E402
 
 from sgjepa.envs import find  # noqa: E402
 from sgjepa.models.base import WorldModel  # noqa: E402
-from sgjepa.models.candidate_rollouts import Imagined, imagine_plain  # noqa: E402
+from sgjepa.models.candidate_rollouts import CandidateRollout, rollout_candidates_plain  # noqa: E402
 from sgjepa.models.rollout import rollout  # noqa: E402
 from sgjepa.planning import planner as planning  # noqa: E402
 from sgjepa.planning.cem import Search  # noqa: E402
@@ -118,11 +118,11 @@ def our_way(model: WorldModel, history: int, world: Any, cfg: PlannerConfig, fra
 def one_by_one(plan: Way) -> Way:
     """The same with the plain rollout of every candidate."""
 
-    def plainly(model: WorldModel, z: Tensor, past: Tensor, steps: int, history: int) -> Imagined:
-        return lambda c: imagine_plain(model, z, past, c, history)
+    def plainly(model: WorldModel, z: Tensor, past: Tensor, steps: int, history: int) -> CandidateRollout:
+        return lambda c: rollout_candidates_plain(model, z, past, c, history)
 
     def slowly() -> None:
-        with mock.patch.object(planning, "imagination", plainly):
+        with mock.patch.object(planning, "prepare_candidate_rollout", plainly):
             plan()
 
     slowly.follow = getattr(plan, "follow")  # type: ignore[attr-defined]  # noqa: B009

@@ -21,7 +21,7 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from sgjepa.policies.diffusion_model import Mish  # noqa: E402
-from sgjepa.policies.train_diffusion import Learner, follow, noise_loss  # noqa: E402
+from sgjepa.policies.train_diffusion import Averaged, follow, noise_loss  # noqa: E402
 from sgjepa.recipes.policies import mini  # noqa: E402
 
 FEATURES, CONTROLS, LAWS = 64, 3, 1
@@ -32,7 +32,7 @@ OURS, PLAIN = "ours", "PyTorch's Mish"
 class Pupil:
     """A policy in training."""
 
-    learner: Learner
+    learner: Averaged
     optimiser: torch.optim.Optimizer
     seconds: list[float]
 
@@ -40,7 +40,7 @@ class Pupil:
 def pupil(plain: bool) -> Pupil:
     """The same weights each time."""
     torch.manual_seed(0)
-    learner = Learner(mini().network.build(FEATURES, CONTROLS, LAWS))
+    learner = Averaged(mini().network.build(FEATURES, CONTROLS, LAWS))
     if plain:
         for module in list(learner.modules()):
             for name, child in module.named_children():

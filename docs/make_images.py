@@ -47,7 +47,7 @@ def arms() -> None:
     for world in ARMS:
         gravity = ENVS[world].env_spec.nominal_law["gravity"]
         env = ENVS[world](image_size=128)
-        plan = env.env_spec.plans[0] if env.env_spec.plans else ""
+        plan = env.env_spec.expert_plans[0] if env.env_spec.expert_plans else ""
         frames.append(episode.simulate(env, seed=5, law={"gravity": gravity}, plan=plan).frames)
         labels.append(f"{world.removesuffix('_ball').replace('_', ' ')}\ng = {gravity:g} m/s^2")
         env.close()
@@ -59,7 +59,7 @@ def conventional() -> None:
     frames = []
     for world in CONVENTIONAL:
         env = ENVS[world](image_size=128)
-        frames.append(episode.simulate(env, seed=1, law={}, plan=env.env_spec.plans[-1]).frames)
+        frames.append(episode.simulate(env, seed=1, law={}, plan=env.env_spec.expert_plans[-1]).frames)
         env.close()
     save("conventional.png", frames, list(CONVENTIONAL))
 

@@ -70,7 +70,7 @@ def _trials(folder: Path) -> list[Path]:
 def _loss(folder: Path) -> float:
     scores = read_policy(folder).scores
     if scores is None:
-        raise InputError(f"{folder} has no finished policy; run its `sgjepa policy` command again first")
+        raise InputError(f"{folder} has no finished policy; run its `sgjepa train-policy` command again first")
     return float("inf") if scores.validation_loss is None else scores.validation_loss
 
 

@@ -88,6 +88,10 @@ def test_imagine_is_the_rollout_that_encode_read_and_decode_make_step_by_step(mo
     assert np.abs(forecast.frames.astype(int) - model.decode(z[20:])).max() <= 1
 
 
+def test_an_episode_is_encoded_as_its_pictures_are(model: Model, episode: sgjepa.Episode) -> None:
+    assert torch.equal(model.encode(episode), model.encode(episode.frames))
+
+
 def test_a_forecast_names_states_time_and_truth(model: Model, episode: sgjepa.Episode) -> None:
     forecast = model.imagine(episode, context=20)
     assert forecast.steps == len(forecast.states["x"]) == len(forecast.time) == 44
@@ -130,6 +134,18 @@ REFUSED: dict[str, tuple[Callable[[Model, sgjepa.Episode], object], str]] = {
     "no controls": (lambda m, e: sgjepa.simulate("reacher", policy=np.zeros((3, 2))), r"controls for reacher must be \(63"),
     "no policy": (lambda m, e: sgjepa.simulate("reacher", policy="sleep"), "unknown policy 'sleep'"),
     "no dataset": (lambda m, e: sgjepa.evaluate(m, "nowhere"), "nowhere does not exist"),
+    "no prefix": (lambda m, e: sgjepa.load("square_lewm"), "comes with the package: load.'zoo:square_lewm'"),
+    "no device": (
+        lambda m, e: sgjepa.load("zoo:square_lewm", device="abacus"),
+        "cannot compute on 'abacus': Expected one of",
+    ),
+    "a bare number": (lambda m, e: m.imagine(e, law=4.0), "law must be a dict such as .*, got 4.0"),  # type: ignore[arg-type]
+    "another world": (
+        lambda m, e: m.imagine(sgjepa.simulate("reacher", image_size=64)),
+        "square_sg_jepa knows square, and the episode is of another world",
+    ),
+    "too few to read": (lambda m, e: m.read(m.encode(e.frames[:3])), "looks at 10 frames at once, got 3"),
+    "no dataset of ours": (lambda m, e: sgjepa.Dataset.open("square-small"), "make it: sgjepa data square --size small"),
     "no controls given": (lambda m, e: m.imagine(e.frames, law={"gravity": 4.0}), "give the controls"),
 }
 
@@ -208,6 +224,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> sgjepa.Dataset:
     return sgjepa.Dataset.from_arrays(
         folder, pictures, None, states, law={"gravity": gravity}, position=["z"], velocity=["vz"], fps=16, units={"z": "m"}
     )
+
+
+def test_a_dataset_says_in_a_line_what_it_holds(recorded: sgjepa.Dataset) -> None:
+    said = "of mine: 32 episodes and 8 held out, laws gravity, 32 pixels, 30 frames each"
+    assert repr(recorded) == f"Dataset {recorded.path} {said}"
 
 
 def test_recordings_come_back_as_they_were_given(recorded: sgjepa.Dataset) -> None:
@@ -304,12 +325,14 @@ def test_a_strangers_module_is_evaluated_as_it_is(recorded: sgjepa.Dataset) -> N
     assert np.isfinite(predicted).all()
     assert true.mean() < 0.5, "a linear probe reads a bright ball's height in small grey pictures"
     assert found.values("frozen", "nmse").mean() > 2 * true.mean()
+    assert "position_l2 (m): mean" in str(found.table()), "z is in metres; the speed's unit was not said"
+    assert found.about.units == {"position_l2": "m", "velocity_l2": ""}
     with pytest.raises(InputError, match=r"needs the methods encode, .* it lacks encode"):
         sgjepa.evaluate(nn.Identity(), recorded)
 
 
 def test_in_memory_errors_are_those_of_the_command(tmp_path: Path) -> None:
-    """`sgjepa.evaluate` and `sgjepa predict` measure the same numbers."""
+    """`sgjepa.evaluate` and `sgjepa evaluate` measure the same numbers."""
     from sgjepa.evaluation.evaluate import evaluate, usual_forecast
     from sgjepa.results.load import load_evaluation
 

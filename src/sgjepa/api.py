@@ -19,6 +19,7 @@ from sgjepa.data.episode import Act, Episode
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec
+from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import Law
 from sgjepa.results.table import About, Results
 
@@ -67,6 +68,8 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     need_torch()
     threads.prepare()
     name = str(source)
+    if name in zoo.names() and not Path(source).exists():
+        raise InputError(f"{name} comes with the package: load('{zoo.PREFIX}{name}')")
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
     from sgjepa.policies.files import is_policy
 
@@ -129,7 +132,7 @@ def simulate(
     """
     env = make(world, **options) if isinstance(world, str) else cast(Env, world.unwrapped)
     try:
-        plan = "" if policy is None else env.env_spec.to_succeed
+        plan = "" if policy is None else env.env_spec.success_plan
         return episodes.simulate(env, seed, law or {}, plan, None if policy is None else _driver(policy, env, seed))
     finally:
         if isinstance(world, str):
@@ -208,7 +211,7 @@ def train(
     from sgjepa.evaluation.model import load_model
     from sgjepa.recipes.training import METHODS, USUAL_METHOD, recipe_for
     from sgjepa.recipes.training import recipe as usual_recipe
-    from sgjepa.training import loop
+    from sgjepa.training import world_model
     from sgjepa.training.config import Run
     from sgjepa.training.data import with_laws, with_updates
 
@@ -234,7 +237,7 @@ def train(
     if updates is not None:
         run = with_updates(run, updates, datasets)
     folder = Path("runs") / f"{run.name}-{size}-seed{seed}" if out is None else Path(out)
-    return load_model(loop.train(run, folder, datasets))
+    return load_model(world_model.train(run, folder, datasets))
 
 
 def _run_of(source: str | Path) -> Path:
@@ -274,7 +277,7 @@ def evaluate(
     """
     need_torch()
     threads.prepare()
-    from sgjepa.data.probe_targets import usual_window
+    from sgjepa.data.probe_targets import default_probe_window
     from sgjepa.evaluation import evaluate as evaluation
     from sgjepa.evaluation.model import CONTEXT, Model, load_model
     from sgjepa.evaluation.probes import ProbeConfig
@@ -284,7 +287,7 @@ def evaluate(
     dataset = data if isinstance(data, Dataset) else Dataset.open(data, verify=False)
     if split not in ("test", "validation"):
         raise InputError(f"split must be 'test' or 'validation', got '{split}'")
-    window = min(usual_window(dataset.env_spec, dataset.settings.image_size), dataset.test.frames - 1)
+    window = min(default_probe_window(dataset.env_spec, dataset.settings.image_size), dataset.test.frames - 1)
     kind = cast(Any, probe)
     if isinstance(model, Model):
         history, called, seed, module = model.history, model.label, model.run.seed, model.net
@@ -302,10 +305,22 @@ def evaluate(
     found = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
     drawn = training_samplers(dataset)
     about = About(
-        laws={law: {"unit": laws.find(law).unit, "training": list(sampler.bounds)} for law, sampler in drawn.items()},
-        notes={"dataset": dataset.path.name, "split": split, "context": given, "probe": f"{probe}, {window} frames"},
+        laws={law: LawRecord(laws.find(law).unit, sampler) for law, sampler in drawn.items()},
+        units=_units(dataset.env_spec),
+        notes={"context": given, "probe": f"{probe}, {window} frames"},
+        world=dataset.settings.world,
+        dataset=dataset.path.name,
+        split=split,
     )
     return Results.of(name or called, seed, found.errors, about)
+
+
+def _units(world: EnvSpec) -> dict[str, str]:
+    """Of the errors of places and speeds; "" where nobody said one, or several are mixed."""
+    units = {quantity.name: quantity.unit for quantity in world.state}
+    read = {} if world.probed is None else {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
+    found = {metric: {units[name] for name in names} for metric, names in read.items()}
+    return {metric: several.pop() if len(several) == 1 else "" for metric, several in found.items()}
 
 
 def _check_methods(model: Any) -> None:
@@ -401,7 +416,7 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
 
 
 def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[[EnvSpec], Policy]:
-    """Add a policy that needs no training; `simulate` and `sgjepa control` then know it by name.
+    """Add a policy that needs no training; `simulate` and `sgjepa evaluate-policy` then know it by name.
 
     name: what it is called.
     policy: a function of the world's description that returns an object with `reset` and `act`, as

@@ -18,7 +18,7 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa import cli
-from sgjepa.cli import faults
+from sgjepa.cli import errors
 from sgjepa.core import artifact
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
@@ -32,7 +32,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = faults.INPUT) -> str:
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = errors.INPUT) -> str:
     """Run the command, expect failure, return its single line."""
     try:
         ended = cli.main([str(a) for a in arguments])
@@ -105,7 +105,7 @@ def test_a_wrong_argument_is_one_line(
 def test_wrong_usage_is_one_line_with_a_code_of_its_own(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    assert words in fails(capsys, *arguments, code=faults.USAGE)
+    assert words in fails(capsys, *arguments, code=errors.USAGE)
 
 
 def test_a_folder_that_is_not_a_dataset_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_full_disk_keeps_what_was_finished_and_the_command_goes_on(
     disk = mount({"episodes": "size=900k", "lance": "size=1800k"}[phase])  # type: ignore[operator]
     out = disk / "square"
     arguments = ["data", "square", "--train-episodes", "30", "--test-episodes", "50", "--image-size", "32", "--workers", "1"]
-    line = fails(capsys, *arguments, "--out", out, code=faults.MACHINE)
+    line = fails(capsys, *arguments, "--out", out, code=errors.MACHINE)
     assert "No space left on device" in line
     assert not (out / "artifact.json").exists()
     kept = sorted(p.name for p in disk.glob("square/.partial/.chunks/*.arrow"))
@@ -315,7 +315,7 @@ def test_a_read_only_folder_is_said(
 ) -> None:
     _, mount = mounted
     disk = mount("ro")  # type: ignore[operator]
-    line = fails(capsys, *command, disk / "deep" / "square", code=faults.MACHINE)
+    line = fails(capsys, *command, disk / "deep" / "square", code=errors.MACHINE)
     assert "Read-only file system" in line
     assert str(disk) in line
 
@@ -325,12 +325,12 @@ def test_a_preview_to_a_full_disk_leaves_no_half_picture(
 ) -> None:
     _, mount = mounted
     disk = mount("size=8k")  # type: ignore[operator]
-    assert "No space left on device" in fails(capsys, "preview", finished, "--out", disk / "pictures", code=faults.MACHINE)
+    assert "No space left on device" in fails(capsys, "preview", finished, "--out", disk / "pictures", code=errors.MACHINE)
     assert not [p for p in disk.rglob("*") if p.is_file()]
 
 
 def test_the_console_command_prints_no_traceback() -> None:
     done = subprocess.run([sys.executable, "-m", "sgjepa", "data", "circle"], capture_output=True, text=True, check=False)
-    assert done.returncode == faults.INPUT
+    assert done.returncode == errors.INPUT
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 
 from sgjepa import cli
-from sgjepa.cli import install
+from sgjepa.cli import doctor
 from sgjepa.core import threads
 from sgjepa.envs import ENVS
 from sgjepa.experiments import STUDIES
 
 ROOT = Path(__file__).parents[2]
-STAGES = [
+COMMANDS = [
     "doctor",
     "demo",
     "data",
@@ -28,11 +28,9 @@ STAGES = [
     "coverage",
     "describe",
     "train",
-    "probe",
-    "predict",
-    "policy",
-    "control",
-    "plan",
+    "evaluate",
+    "train-policy",
+    "evaluate-policy",
     "report",
     "view",
     "study",
@@ -43,11 +41,9 @@ HEAVY = ("torch", "mujoco", "lance", "matplotlib")
 ELSEWHERE = (
     "demo",
     "train",
-    "probe",
-    "predict",
-    "policy",
-    "control",
-    "plan",
+    "evaluate",
+    "train-policy",
+    "evaluate-policy",
     "report",
     "view",
     "study",
@@ -61,26 +57,25 @@ def test_help_of_data_names_every_world(capsys: pytest.CaptureFixture[str]) -> N
     assert [world for world in ENVS if world not in text] == []
 
 
-@pytest.mark.parametrize("stage", ["probe", "predict"])
-def test_help_says_how_many_frames_probes_see(capsys: pytest.CaptureFixture[str], stage: str) -> None:
+def test_help_says_how_many_frames_a_probe_reads(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main([stage, "--help"])
-    (said,) = re.findall(r"frames that a probe sees \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
-    sizes = [size for env in ENVS.values() if env.env_spec.usual for size in env.env_spec.usual.sizes.values()]
-    assert set(map(int, re.findall(r"\d+", said))) == {size.window for size in sizes}
+        cli.main(["evaluate", "--help"])
+    (said,) = re.findall(r"frames that the probe reads \(default: (.*?)\)", " ".join(capsys.readouterr().out.split()))
+    sizes = [size for env in ENVS.values() if env.env_spec.defaults for size in env.env_spec.defaults.sizes.values()]
+    assert set(map(int, re.findall(r"\d+", said))) == {size.probe_window for size in sizes}
 
 
-def test_help_lists_the_stages_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     text = capsys.readouterr().out
-    assert re.findall(r"^    (\w+) ", text, re.MULTILINE) == STAGES
+    assert re.findall(r"^    ([\w-]+)(?: |$)", text, re.MULTILINE) == COMMANDS
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_every_stage_shows_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str], stage: str) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit):
-        cli.main([stage, "--help"])
+        cli.main([command, "--help"])
     example = re.search(r"^example: (.*)$", capsys.readouterr().out, re.MULTILINE)
     assert example
     program, *arguments = shlex.split(example[1])
@@ -128,20 +123,20 @@ def test_a_browser_is_installed_where_we_may_and_else_the_line_is_shown(
 ) -> None:
     """Neither way is an error, not even an installation that fails."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(install, "browser", lambda: None)
-    monkeypatch.setattr(install.os, "geteuid", lambda: 0 if allowed else 1000)
-    monkeypatch.setattr(install.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(install, "_runs", lambda command: bool(ran.append(command)))
-    install.install_browser()
+    monkeypatch.setattr(doctor, "find_browser", lambda: None)
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 0 if allowed else 1000)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(doctor, "_runs", lambda command: bool(ran.append(command)))
+    doctor.install_browser()
     said = capsys.readouterr().err
     assert ("apt-get install -y chromium" if allowed else "sudo apt-get install -y chromium") in said
     assert (["apt-get", "install", "-y", "chromium"] in ran) == allowed
 
 
 def test_a_browser_that_is_there_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install, "browser", lambda: "/usr/bin/chromium")
-    monkeypatch.setattr(install, "_runs", lambda command: pytest.fail(f"ran {command}"))
-    install.install_browser()
+    monkeypatch.setattr(doctor, "find_browser", lambda: "/usr/bin/chromium")
+    monkeypatch.setattr(doctor, "_runs", lambda command: pytest.fail(f"ran {command}"))
+    doctor.install_browser()
 
 
 def test_doctor_reports_and_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -185,7 +180,7 @@ def test_the_commands_in_the_documents_run(whole: bool, tmp_path: Path) -> None:
 
 def test_the_index_of_the_documents_says_which_commands_are_run() -> None:
     (said,) = re.findall(r"Of the `sgjepa` commands, those of (.*?) are run", (ROOT / "docs" / "README.md").read_text())
-    assert re.findall(r"`(\w+)`", said) == [stage for stage in STAGES if stage not in ELSEWHERE]
+    assert re.findall(r"`([\w-]+)`", said) == [command for command in COMMANDS if command not in ELSEWHERE]
 
 
 def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,8 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa import cli
-from sgjepa.cli import data, examination, faults, shared, terminal
+from sgjepa.cli import arguments as shared
+from sgjepa.cli import data, doctor, errors
 from sgjepa.core import artifact, threads
 from sgjepa.core.errors import InputError, MachineError, expected
 from sgjepa.core.progress import pace, progress
@@ -80,33 +81,33 @@ def broken(error: BaseException) -> Any:
 
 
 FAULTS: list[tuple[BaseException, int, str]] = [
-    (InputError("the law is wrong"), faults.INPUT, "the law is wrong"),
-    (MachineError("no package"), faults.MACHINE, "no package"),
-    (OSError(errno.ENOSPC, "No space left on device", "x"), faults.MACHINE, "No space left on device: x; mend it"),
-    (OSError("No space left on device: y.lance"), faults.MACHINE, "No space left on device: y.lance"),
+    (InputError("the law is wrong"), errors.INPUT, "the law is wrong"),
+    (MachineError("no package"), errors.MACHINE, "no package"),
+    (OSError(errno.ENOSPC, "No space left on device", "x"), errors.MACHINE, "No space left on device: x; mend it"),
+    (OSError("No space left on device: y.lance"), errors.MACHINE, "No space left on device: y.lance"),
     (
         PermissionError(errno.EACCES, "Permission denied", "/a/.x.json.0123456789ab.tmp"),
-        faults.MACHINE,
+        errors.MACHINE,
         "denied: /a/x.json;",
     ),
-    (FileNotFoundError(errno.ENOENT, "No such file or directory", "z"), faults.INPUT, "No such file or directory: z"),
-    (OSError(errno.ENAMETOOLONG, "File name too long", "n" * 300), faults.INPUT, "File name too long"),
-    (SafetensorError("I/O error: No space left on device (os error 28)"), faults.MACHINE, "No space left on device"),
-    (SafetensorError("Error while deserializing header: HeaderTooLarge"), faults.INPUT, "HeaderTooLarge"),
-    (ArrowError("Parquet magic bytes not found in footer"), faults.INPUT, "Parquet magic bytes not found"),
-    (ValueError("LanceError(IO): Generic LocalFileSystem: No space left"), faults.MACHINE, "No space left"),
-    (MemoryError(), faults.MACHINE, "out of memory (builtins.MemoryError); free some"),
-    (OutOfMemoryError("CUDA tried to allocate 2 GiB"), faults.MACHINE, "out of memory (CUDA tried to allocate 2 GiB)"),
-    (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"), faults.MACHINE, "out of memory"),
-    (RuntimeError("CUDA error: device-side assert\ntriggered"), faults.MACHINE, "device-side assert triggered"),
-    (RuntimeError("No CUDA GPUs are available"), faults.MACHINE, "No CUDA GPUs"),
-    (RuntimeError("can't start new thread"), faults.MACHINE, "can't start new thread"),
-    (ModuleNotFoundError("No module named 'lance'", name="lance"), faults.MACHINE, "the package lance cannot be used"),
-    (ImportError("cannot import name 'x'", name="sgjepa.core"), faults.BUG, "a bug in sgjepa (ImportError: "),
-    (caused(RuntimeError("it failed"), OSError(errno.EIO, "Input/output error")), faults.MACHINE, "Input/output error"),
-    (KeyError("x"), faults.BUG, "a bug in sgjepa (KeyError: 'x'); please report it, with sgjepa-error.log"),
-    (RecursionError("maximum recursion depth exceeded"), faults.BUG, "please report it"),
-    (AssertionError(), faults.BUG, "please report it"),
+    (FileNotFoundError(errno.ENOENT, "No such file or directory", "z"), errors.INPUT, "No such file or directory: z"),
+    (OSError(errno.ENAMETOOLONG, "File name too long", "n" * 300), errors.INPUT, "File name too long"),
+    (SafetensorError("I/O error: No space left on device (os error 28)"), errors.MACHINE, "No space left on device"),
+    (SafetensorError("Error while deserializing header: HeaderTooLarge"), errors.INPUT, "HeaderTooLarge"),
+    (ArrowError("Parquet magic bytes not found in footer"), errors.INPUT, "Parquet magic bytes not found"),
+    (ValueError("LanceError(IO): Generic LocalFileSystem: No space left"), errors.MACHINE, "No space left"),
+    (MemoryError(), errors.MACHINE, "out of memory (builtins.MemoryError); free some"),
+    (OutOfMemoryError("CUDA tried to allocate 2 GiB"), errors.MACHINE, "out of memory (CUDA tried to allocate 2 GiB)"),
+    (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"), errors.MACHINE, "out of memory"),
+    (RuntimeError("CUDA error: device-side assert\ntriggered"), errors.MACHINE, "device-side assert triggered"),
+    (RuntimeError("No CUDA GPUs are available"), errors.MACHINE, "No CUDA GPUs"),
+    (RuntimeError("can't start new thread"), errors.MACHINE, "can't start new thread"),
+    (ModuleNotFoundError("No module named 'lance'", name="lance"), errors.MACHINE, "the package lance cannot be used"),
+    (ImportError("cannot import name 'x'", name="sgjepa.core"), errors.BUG, "a bug in sgjepa (ImportError: "),
+    (caused(RuntimeError("it failed"), OSError(errno.EIO, "Input/output error")), errors.MACHINE, "Input/output error"),
+    (KeyError("x"), errors.BUG, "a bug in sgjepa (KeyError: 'x'); please report it, with sgjepa-error.log"),
+    (RecursionError("maximum recursion depth exceeded"), errors.BUG, "please report it"),
+    (AssertionError(), errors.BUG, "please report it"),
 ]
 
 
@@ -114,7 +115,7 @@ FAULTS: list[tuple[BaseException, int, str]] = [
 def test_every_failure_is_one_line_with_a_code_by_whose_fault_it_was(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, words: str
 ) -> None:
-    monkeypatch.setattr(examination, "examine", broken(error))
+    monkeypatch.setattr(doctor, "examine", broken(error))
     assert cli.main(["doctor"]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sgjepa: error: ")
@@ -150,8 +151,8 @@ def test_real_weights_on_a_full_disk_are_the_machines_fault(tmp_path: Path) -> N
 def test_tracebacks_are_added_to_the_log_with_time_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["sgjepa", "doctor", "--law", "größe \udc80"])
     for number in range(2):
-        monkeypatch.setattr(examination, "examine", broken(KeyError(f"ä{number}")))
-        assert cli.main(["doctor"]) == faults.BUG
+        monkeypatch.setattr(doctor, "examine", broken(KeyError(f"ä{number}")))
+        assert cli.main(["doctor"]) == errors.BUG
     text = Path("sgjepa-error.log").read_text(encoding="utf-8")
     heads = re.findall(r"^--- (\d{4}-\d\d-\d\dT.*), sgjepa \S+: sgjepa doctor --law 'größe \\udc80'$", text, re.MULTILINE)
     assert len(heads) == 2
@@ -167,7 +168,7 @@ def test_the_log_of_a_run_lies_in_the_run(
         if there:
             (run / "artifact.json").write_text("{}")
         monkeypatch.setattr(shared, "dataset_of", broken(MemoryError()))
-        assert cli.main(["probe", str(run)]) == faults.MACHINE
+        assert cli.main(["probe", str(run)]) == errors.MACHINE
         assert (run / "sgjepa-error.log").exists() == there
         assert f"the whole story: {run / 'sgjepa-error.log' if there else 'sgjepa-error.log'}" in capsys.readouterr().err
 
@@ -176,23 +177,23 @@ def test_where_no_log_can_be_written_the_line_stands_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("sgjepa-error.log").mkdir()
-    monkeypatch.setattr(faults.tempfile, "mkstemp", broken(FileNotFoundError(errno.ENOENT, "No usable temporary directory")))
-    monkeypatch.setattr(examination, "examine", broken(KeyError("x")))
-    assert cli.main(["doctor"]) == faults.BUG
+    monkeypatch.setattr(errors.tempfile, "mkstemp", broken(FileNotFoundError(errno.ENOENT, "No usable temporary directory")))
+    monkeypatch.setattr(doctor, "examine", broken(KeyError("x")))
+    assert cli.main(["doctor"]) == errors.BUG
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("please report it")
 
 
 def test_a_log_that_does_not_fit_is_not_left_behind(tmp_path: Path) -> None:
-    assert not faults._appended(tmp_path / "nowhere" / "log", b"x")
+    assert not errors._appended(tmp_path / "nowhere" / "log", b"x")
     before = tmp_path / "log"
     before.write_bytes(b"before")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8, limits[1]))
     try:
-        assert not faults._appended(before, b"more than fits")
-        assert not faults._appended(tmp_path / "new", b"more than fits")
+        assert not errors._appended(before, b"more than fits")
+        assert not errors._appended(tmp_path / "new", b"more than fits")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -204,7 +205,7 @@ def test_written_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         artifact.write_json(tmp_path / "a.json", {"path": "/x/\udc80"})
-        assert faults._appended(tmp_path / "log", b"x")
+        assert errors._appended(tmp_path / "log", b"x")
     finally:
         os.umask(before)
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.json", "log")} == {0o640}
@@ -270,7 +271,7 @@ def test_an_interrupt_that_a_stage_answers_with_words_is_said_in_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(examination, "examine", broken(KeyboardInterrupt("step 7 is saved")))
+    monkeypatch.setattr(doctor, "examine", broken(KeyboardInterrupt("step 7 is saved")))
     assert cli.main(["doctor"]) == 130
     assert capsys.readouterr().err == "sgjepa: step 7 is saved; run the same command again to go on\n"
     assert signal.getsignal(signal.SIGTERM) is before, "a program that calls us has its handlers back"
@@ -288,7 +289,7 @@ def test_what_fails_because_of_an_interrupt_is_an_interrupt(
         except KeyboardInterrupt:
             raise SystemError("returned a result with an exception set") from None
 
-    monkeypatch.setattr(examination, "examine", swallowed)
+    monkeypatch.setattr(doctor, "examine", swallowed)
     assert cli.main(["doctor"]) == 130
     assert capsys.readouterr().err == "sgjepa: stopped; run the same command again to go on\n"
     assert not Path("sgjepa-error.log").exists()
@@ -322,7 +323,7 @@ POOR = {  # no HOME among them
 }
 
 
-@pytest.mark.parametrize("stage", cli.STAGES)
+@pytest.mark.parametrize("stage", cli.COMMANDS)
 def test_help_is_shown_in_the_poorest_terminal(
     stage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,7 +355,7 @@ def test_the_doctor_says_that_a_backend_is_nonsense() -> None:
 
 def test_what_draws_with_a_backend_that_is_nonsense_refuses_it(tmp_path: Path) -> None:
     done = shell(f"SGJEPA data square {FEW} --env renderer=mujoco --out made", **POOR)
-    assert done.returncode == faults.INPUT
+    assert done.returncode == errors.INPUT
     assert "unknown MUJOCO_GL 'nonsense'" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -367,14 +368,14 @@ def test_closed_streams_are_no_error_and_no_file_gets_their_numbers(tmp_path: Pa
 
 
 def test_nobody_to_talk_to_does_not_change_the_exit_code() -> None:
-    assert shell("SGJEPA data nowhere 2>&-").returncode == faults.INPUT
-    assert shell("SGJEPA nonsense 2>&-").returncode == faults.USAGE
+    assert shell("SGJEPA data nowhere 2>&-").returncode == errors.INPUT
+    assert shell("SGJEPA nonsense 2>&-").returncode == errors.USAGE
     assert shell("SGJEPA --help >&-").returncode == 0
 
 
 def test_output_that_nobody_can_take_is_said_and_a_reader_who_leaves_is_not() -> None:
     done = shell("SGJEPA doctor --json > /dev/full")
-    assert done.returncode == faults.MACHINE
+    assert done.returncode == errors.MACHINE
     assert done.stderr.startswith("sgjepa: error: No space left on device")
     assert done.stderr.count("\n") == 1
     left = shell("(SGJEPA doctor --json; echo $? >&2) | true")
@@ -400,7 +401,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 def test_in_a_folder_that_cannot_be_written_the_log_is_a_temporary_file(read_only: Path, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     done = shell(f"cd {read_only} && SGJEPA data square {FEW}", TMPDIR=str(tmp_path / "temporary"))
-    assert done.returncode == faults.MACHINE
+    assert done.returncode == errors.MACHINE
     (line,) = done.stderr.splitlines()
     (log,) = (tmp_path / "temporary").iterdir()
     assert line.endswith(f"datasets; mend it and run the same command again; the whole story: {log}")
@@ -425,14 +426,14 @@ def test_json_that_cannot_be_written_is_refused_before_the_work(
     def worked(*_: object, **__: object) -> None:
         pytest.fail("the work was done first")
 
-    monkeypatch.setattr("sgjepa.cli.examination.examine", worked)
+    monkeypatch.setattr("sgjepa.cli.doctor.examine", worked)
     monkeypatch.setattr("sgjepa.training.profile.describe", worked)
     monkeypatch.setattr("sgjepa.evaluation.coverage.examine", worked)
     command = [str(finished) if word == "DATASET" else word for word in stage]
     for place, code, words in (
-        (Path.cwd(), faults.INPUT, f"--json {Path.cwd()} is a folder; name a file in it"),
-        (Path("no/x.json"), faults.INPUT, "--json no/x.json: the folder no does not exist"),
-        (read_only / "x.json", faults.MACHINE, f"{read_only / 'x.json'}; mend it"),
+        (Path.cwd(), errors.INPUT, f"--json {Path.cwd()} is a folder; name a file in it"),
+        (Path("no/x.json"), errors.INPUT, "--json no/x.json: the folder no does not exist"),
+        (read_only / "x.json", errors.MACHINE, f"{read_only / 'x.json'}; mend it"),
     ):
         assert cli.main([*command, "--json", str(place)]) == code
         (line,) = capsys.readouterr().err.splitlines()
@@ -455,13 +456,13 @@ def test_the_doctor_lists_every_extra_and_what_installs_what_is_missing(monkeypa
         'absent-one<3,>=2; extra == "train"',
         'sgjepa[train]; extra == "dev"',
     ]
-    monkeypatch.setattr(examination, "requires", lambda _: metadata)
-    monkeypatch.setattr(examination, "drawing_backends", lambda: {"egl": "works"})
-    found = examination.examine()
+    monkeypatch.setattr(doctor, "requires", lambda _: metadata)
+    monkeypatch.setattr(doctor, "drawing_backends", lambda: {"egl": "works"})
+    found = doctor.examine_machine()
     assert found["packages"].keys() == {"numpy"}
     assert found["extras"].keys() == {"train"}
     assert found["extras"]["train"]["absent-one"] is None
-    text = examination.as_text(found)
+    text = doctor.as_text(found)
     assert re.search(r"^  train:  torch .*, absent-one MISSING$", text, re.MULTILINE)
     assert "missing:  absent-one (extra `train`): pip install 'sgjepa[train]'" in text
 
@@ -534,7 +535,7 @@ def test_a_grid_looks_even_when_each_value_occurs_once(tmp_path: Path, monkeypat
     ]["counts"]
     assert counts == [1] * 25
     assert data._bars(counts) == "▅" * 25
-    monkeypatch.setattr(terminal, "shows", lambda _: False)
+    monkeypatch.setattr(errors, "shows", lambda _: False)
     assert data._bars([0, 1, 7]) == " 28"
 
 
@@ -544,7 +545,7 @@ def test_a_dataset_named_twice_is_refused(names: list[str], capsys: pytest.Captu
         Path("datasets", name).mkdir(parents=True)
     Path("datasets/link").symlink_to("a")
     flags = [word for name in names for word in ("--data", name)]
-    assert cli.main(["train", "square_gru", *flags]) == faults.INPUT
+    assert cli.main(["train", "square_gru", *flags]) == errors.INPUT
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("name each dataset once")
 

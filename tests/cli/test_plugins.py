@@ -89,7 +89,7 @@ import sgjepa
 assert cli.main(["data", "sled", "--workers", "1", "--import", "toys"]) == 0
 for run in ("sled_lag", "sled_grey"):
     assert cli.main(["train", run, "--updates", "2"]) == 0
-    assert cli.main(["predict", f"runs/{run}-mini-seed0", "--probe", "linear"]) == 0
+    assert cli.main(["evaluate", f"runs/{run}-mini-seed0", "--probe", "linear"]) == 0
 assert cli.main(["report", "runs/sled_lag-mini-seed0", "runs/sled_grey-mini-seed0"]) == 0
 assert sgjepa.simulate("sled", policy="full_ahead", image_size=16).control.min() == 1.0
 """

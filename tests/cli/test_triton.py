@@ -42,11 +42,12 @@ WAY = {
     "coverage": ["coverage datasets/approach_ball-mini"],
     "describe": ["describe approach_ball_gru"],
     "train": [f"train {world}_gru --updates 2" for world in ("approach_ball", "arm_catcher_ball")],
-    "probe": ["probe runs/approach_ball_gru-mini-seed0 --probe linear"],
-    "predict": ["predict runs/approach_ball_gru-mini-seed0 --probe linear"],
-    "policy": ["policy state --dataset datasets/arm_catcher_ball-mini --updates 2"],
-    "control": ["control still --dataset datasets/arm_catcher_ball-mini --episodes 1"],
-    "plan": ["plan runs/arm_catcher_ball_gru-mini-seed0 --cases 1 --candidates 9 --iterations 1"],
+    "evaluate": ["evaluate runs/approach_ball_gru-mini-seed0 --probe linear"],
+    "train-policy": ["train-policy state --dataset datasets/arm_catcher_ball-mini --updates 2"],
+    "evaluate-policy": [
+        "evaluate-policy still --dataset datasets/arm_catcher_ball-mini --episodes 1",
+        "evaluate-policy runs/arm_catcher_ball_gru-mini-seed0 --episodes 1 --candidates 9 --iterations 1",
+    ],
     "report": ["report runs/approach_ball_gru-mini-seed0"],
     "view": ["view zoo:approach_ball_sg_jepa --export page --laws 2 --seeds 1"],
     "study": ["study"],
@@ -113,7 +114,7 @@ def test_triton_and_a_picture_live_in_one_process(code: str, beside: dict[str, s
 
 @pytest.mark.slow
 def test_every_command_runs_beside_triton(beside: dict[str, str], tmp_path: Path) -> None:
-    assert list(WAY) == list(cli.STAGES)
+    assert list(WAY) == list(cli.COMMANDS)
     script = tmp_path / "small.py"
     script.write_text(SMALL)
     for command in chain.from_iterable(WAY.values()):

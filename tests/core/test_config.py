@@ -17,7 +17,7 @@ from sgjepa.recipes.training import recipe
 
 
 @pytest.mark.parametrize(
-    ("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.env_spec.usual.sizes]
+    ("world", "size"), [(world, size) for world, env in ENVS.items() for size in env.env_spec.defaults.sizes]
 )
 def test_every_recipe_survives_json(world: str, size: str) -> None:
     settings = dataset(world, size)

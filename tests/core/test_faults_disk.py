@@ -23,7 +23,7 @@ from fixtures.runs import same
 from safetensors.torch import load_file, save_file
 
 from sgjepa import cli
-from sgjepa.cli import faults
+from sgjepa.cli import errors
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import RunRecord
@@ -40,7 +40,7 @@ from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.config import Run
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -169,7 +169,7 @@ def test_a_swapped_dataset_is_noticed_whatever_it_was_called(world: World, calle
     collect(replace(base, train=replace(base.train, episodes=20)), world.data, workers=1)
     with pytest.raises(InputError, match="was trained on another dataset"):
         train(run, folder, world.root)
-    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == faults.INPUT
+    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == errors.INPUT
 
 
 # --- records and bounds --------------------------------------------------------------------------------------------
@@ -304,8 +304,8 @@ def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
             assert holder.stdout is not None
             holder.stdout.readline()
             assert cli.main(world.evaluate()) == 0, "what is done already needs no lock"
-            assert cli.main(world.evaluate("--context", "30")) == faults.INPUT
-            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == faults.INPUT
+            assert cli.main(world.evaluate("--context", "30")) == errors.INPUT
+            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == errors.INPUT
         finally:
             holder.kill()
 
@@ -421,7 +421,7 @@ import json, os, signal, sys
 from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 from sgjepa.training.config import Run
 real, calls = losses.compute, []
 def compute(*arguments, **keywords):

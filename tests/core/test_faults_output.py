@@ -75,8 +75,8 @@ def test_a_folder_of_somebody_elses_is_refused_and_left_as_it_is(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is not a folder"):
         write(tmp_path / "link", FIRST)
-    write(tmp_path / "evaluation", FIRST, made_by="sgjepa predict")
-    with pytest.raises(InputError, match="was made by `sgjepa predict`, not by `sgjepa report`"):
+    write(tmp_path / "evaluation", FIRST, made_by="sgjepa evaluate")
+    with pytest.raises(InputError, match="was made by `sgjepa evaluate`, not by `sgjepa report`"):
         write(tmp_path / "evaluation", SECOND)
     assert content(tmp_path / "evaluation") == FIRST
 

@@ -93,7 +93,7 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctor_shows_them() -> None:
-    from sgjepa.cli import examination
+    from sgjepa.cli import doctor
 
-    found = examination.examine()
-    assert threads.as_text(found["compute"]) in examination.as_text(found)
+    found = doctor.examine_machine()
+    assert threads.as_text(found["compute"]) in doctor.as_text(found)

@@ -38,7 +38,7 @@ class Walled(planar.Square):
             "height": (Quantity("height", "m"),),
         },
         labels={"end": ("low", "high")},
-        succeeds=True,
+        has_task=True,
     )
 
     def _advance(self, control: np.ndarray) -> None:

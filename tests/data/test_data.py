@@ -115,10 +115,10 @@ def test_train_and_test_laws_are_the_papers() -> None:
 # --- plans ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.plans])
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.expert_plans])
 def test_every_block_of_episodes_has_each_plan_as_often_as_the_world_says(world: str) -> None:
     """Franka: of any 20 episodes from a multiple of 20 on, 14 are planned successes and one is each failure."""
-    plans = ENVS[world].env_spec.plans
+    plans = ENVS[world].env_spec.expert_plans
     for split in ("train", "test"):
         drawn = [episode_plan(plans, 0, split, n) for n in range(20 * len(plans))]
         blocks = [drawn[i : i + len(plans)] for i in range(0, len(drawn), len(plans))]
@@ -131,7 +131,7 @@ def test_every_block_of_episodes_has_each_plan_as_often_as_the_world_says(world:
 
 def test_a_world_without_plans_is_reset_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = small()
-    assert episode_plan(ENVS["square"].env_spec.plans, 0, "train", 7) == ""
+    assert episode_plan(ENVS["square"].env_spec.expert_plans, 0, "train", 7) == ""
     env = make_env(settings)
     given: list[dict[str, Any]] = []
     reset = env.reset
@@ -152,7 +152,7 @@ def test_planned_episodes_are_the_same_bytes_with_any_number_of_workers(tmp_path
     one = collect(settings, tmp_path / "one", workers=1)
     assert data_bytes(one) == data_bytes(collect(settings, tmp_path / "two", workers=2))
     stored = open_dataset(one)
-    plans = ENVS[world].env_spec.plans
+    plans = ENVS[world].env_spec.expert_plans
     assert list(stored.train.label("plan")) == [episode_plan(plans, 0, "train", n) for n in range(5)]
     assert sorted(stored.train.label("plan")) == sorted(plans)
     note = stored.test.metadata(1)

@@ -30,8 +30,8 @@ from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.experiments.study import Study
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.results.load import load_evaluations
-from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
+from sgjepa.training.world_model import train
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

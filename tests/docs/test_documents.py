@@ -43,7 +43,7 @@ def test_the_list_of_commands_shows_every_stage_in_the_order_of_use() -> None:
     block = re.search(r"```bash\n(.*?)```", (ROOT / "docs" / "commands.md").read_text(), re.DOTALL)
     assert block
     shown = [line.split()[1] for line in block[1].splitlines()]
-    assert list(dict.fromkeys(shown)) == list(cli.STAGES)
+    assert list(dict.fromkeys(shown)) == list(cli.COMMANDS)
 
 
 def test_the_citation_file_and_the_bibtex_name_the_same_paper() -> None:

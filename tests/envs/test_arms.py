@@ -69,7 +69,7 @@ def test_no_command_asks_a_joint_for_more_than_its_published_speed(world: str) -
         env.step(control.astype(np.float32))
         assert fastest(env.command.speeds) <= 1.02
         assert fastest(env.records()["arm"][joints : 2 * joints]) <= 1.2, "a joint that lagged catches up"
-    for plan in dict.fromkeys(env.env_spec.plans):
+    for plan in dict.fromkeys(env.env_spec.expert_plans):
         seen = play(env, 3, env.env_spec.nominal_law["gravity"] * 1.4, plan)
         assert max(fastest(frame["arm"][joints : 2 * joints]) for frame in seen) <= 1.05, plan
 
@@ -132,7 +132,7 @@ def test_no_plan_shows_in_the_first_frame(world: str) -> None:
     known = 3 if world == "arm_catcher_ball" else len(env.env_spec.state)
     for gravity in (0.0, 4.0, 9.8):
         frames, states, records = [], [], []
-        for plan in dict.fromkeys(env.env_spec.plans):
+        for plan in dict.fromkeys(env.env_spec.expert_plans):
             frame, info = env.reset(seed=4, options={"law": {"gravity": gravity}, "plan": plan})
             frames.append(frame)
             states.append(env.state()[:known])
@@ -227,7 +227,7 @@ def test_what_is_imagined_leaves_no_trace(world: str) -> None:
     env, other = make(world), make(world)
     env.action_space.seed(0)
     for each in (env, other):
-        each.reset(seed=2, options={"plan": env.env_spec.plans[0]})
+        each.reset(seed=2, options={"plan": env.env_spec.expert_plans[0]})
     for t in range(63):
         if t == 10:
             with env.imagined() as play:

@@ -17,7 +17,7 @@ from fixtures.datasets import small
 from sgjepa.core.errors import InputError, MachineError
 from sgjepa.data.collect import collect
 from sgjepa.data.episode import simulate
-from sgjepa.data.probe_targets import targets_in
+from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, benchmarks
 from sgjepa.envs.base import Env
@@ -151,7 +151,7 @@ def test_what_the_demonstrator_foresees_is_what_happens(world: str) -> None:
     """An episode driven by its recorded controls alone is the demonstrated one, to the bit."""
     shown, driven = make(world), make(world)
     for env in (shown, driven):
-        env.begin(4, {"plan": env.env_spec.to_succeed})
+        env.begin(4, {"plan": env.env_spec.success_plan})
     for _ in range(6):
         control = shown.expert()
         assert np.array_equal(control, shown.expert())
@@ -190,7 +190,7 @@ def test_a_goal_that_is_met_between_two_frames_counts() -> None:
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_recorded_state_gives_the_picture_of_its_frame_and_goes_on_from_there(world: str) -> None:
     env, other = make(world, image_size=64), make(world, image_size=64)
-    episode = simulate(env, 11, {}, env.env_spec.to_succeed)
+    episode = simulate(env, 11, {}, env.env_spec.success_plan)
     other.begin(5)
     for t in (0, 9, 14):
         state = dict(zip((q.name for q in env.env_spec.state), episode.state[t].tolist(), strict=True))
@@ -218,7 +218,7 @@ def test_the_demonstrator_reaches_its_goal(world: str) -> None:
     env = make(world)
     found = []
     for seed in range(6):
-        env.begin(seed, {"plan": env.env_spec.to_succeed})
+        env.begin(seed, {"plan": env.env_spec.success_plan})
         while not env.decided() and env.t < env.env_spec.frames - 1:
             env.advance(env.expert())
         found.append(env.measures()["success"])
@@ -281,7 +281,7 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
     settings = replace(base, image_size=8, train=replace(base.train, episodes=1), test=replace(base.test, episodes=2))
     data = open_dataset(collect(settings, tmp_path / world, workers=1))
     assert data.test.laws == ()
-    targets = targets_in(data.test)
+    targets = require_targets(data.test)
     truth = targets.of(data.test.state.astype(np.float64))
     found, moved = baselines.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
     assert moved == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fixtures.datasets import small
 
-from sgjepa.cli import examination
+from sgjepa.cli import doctor
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect, key_of, schema_of
@@ -88,12 +88,12 @@ def begin(out: Path, settings: DatasetConfig) -> None:
 
 
 def test_the_doctor_says_which_meshes_are_there(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "drawing_backends", lambda: {"egl": "works"})  # not what is asked about here
-    assert "meshes" not in examination.examine()
+    monkeypatch.setattr(doctor, "drawing_backends", lambda: {"egl": "works"})  # not what is asked about here
+    assert "meshes" not in doctor.examine_machine()
     monkeypatch.setenv(MENAGERIE, str(menagerie))
-    found = examination.examine()
+    found = doctor.examine_machine()
     assert found["meshes"]["z1"] == "found"
     assert "panda_nohand.xml cannot be used" in found["meshes"]["panda"]
-    lines = [line for line in examination.as_text(found).splitlines() if line.startswith("meshes:")]
+    lines = [line for line in doctor.as_text(found).splitlines() if line.startswith("meshes:")]
     assert len(lines) == 1
     assert f"{MENAGERIE}: {menagerie}, z1: found, panda: " in lines[0]

@@ -24,13 +24,14 @@ from sgjepa.envs import ENVS, planar
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.coverage import coverage_curve, examine, in_words
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
 from sgjepa.report.write import report
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 SHORT = ForecastConfig(probe=ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300))
 TRAIN = {"gravity": ClippedNormal(4.0, 0.5, 0.1), "gravity_x": ClippedNormal(0.0, 0.5, -5.0)}
@@ -145,7 +146,7 @@ def test_two_laws_need_nothing_but_the_command_line(
     assert found["gravity_x"] == ClippedNormal(0.0, 0.5, -1000.0)
     assert found["gravity"] == ClippedNormal(4.0, 0.5, 0.1), "the recipe's own"
     assert cli.main(["train", "square_gru", "--data", "tilted", "--updates", "1", "--out", "runs/tilted"]) == 0
-    assert cli.main(["predict", "runs/tilted", "--probe", "linear"]) == 0
+    assert cli.main(["evaluate", "runs/tilted", "--probe", "linear"]) == 0
     assert cli.main(["coverage", "datasets/tilted", "--law", "gravity=4,8", "--law", "gravity_x=3"]) == 0
     assert cli.main(["report", "runs/tilted"]) == 0
     assert list((tmp_path / "report/figures").glob("position_l2_over_gravity_and_gravity_x_1.*"))
@@ -177,8 +178,8 @@ def test_the_errors_follow_from_the_states(run: Path) -> None:
     (found,) = load_evaluations(run)
     truth, std = found.states("recorded").astype(float), found.about.target_std
     for source in ("predicted", "one_step", "simulator", "stay"):
-        errors = found.targets.errors(found.states(source).astype(float), truth, std)
-        for metric, values in errors.items():
+        guess = Guess(found.targets, found.states(source).astype(float), truth, std)
+        for metric, values in errors(guess).items():
             assert np.allclose(values, found.values(metric, source), atol=2e-2 if metric == "angle_deg" else 1e-3), metric
     assert found.targets.to_state(truth)["x"].shape == (18, 44)
     with pytest.raises(InputError, match="unknown source"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium
@@ -59,7 +61,7 @@ def test_the_first_step_that_ends_in_success_is_rewarded_and_may_end_the_episode
     env = ENVS[world](image_size=8, terminate_on_success=terminate)
     succeeded = False
     for seed in range(3):
-        env.reset(seed=seed, options={"plan": env.env_spec.plans[0]} if env.env_spec.plans else {})
+        env.reset(seed=seed, options={"plan": env.env_spec.expert_plans[0]} if env.env_spec.expert_plans else {})
         rewards, before = [], False
         for _ in range(63):
             _, reward, terminated, _, info = env.step(env.expert())
@@ -74,7 +76,7 @@ def test_the_first_step_that_ends_in_success_is_rewarded_and_may_end_the_episode
         if terminate and before:
             with pytest.raises(InputError, match=f"the episode ended at frame {env.t}; call reset to start another"):
                 env.step(env.expert())
-    assert succeeded == env.env_spec.succeeds
+    assert succeeded == env.env_spec.has_task
     env.close()
 
 
@@ -88,7 +90,7 @@ def test_a_world_declares_what_it_offers(world: str) -> None:
     """Names that are declared are those of the state and of known laws, and only a world with a task can succeed."""
     declared, env = ENVS[world].env_spec, ENVS[world]
     units = {quantity.name: quantity.unit for quantity in declared.state}
-    probed, usual = declared.probed, declared.usual
+    probed, usual = declared.probed, declared.defaults
     assert probed is not None
     assert [units[name] for name in probed.position] == ["m"] * len(probed.position)
     assert [units[name] for name in probed.velocity] == ["m/s"] * len(probed.position)
@@ -96,8 +98,8 @@ def test_a_world_declares_what_it_offers(world: str) -> None:
     if probed.angle:
         assert (units[probed.angle], units[probed.rate]) == ("rad", "rad/s")
     assert set(declared.goal) <= units.keys()
-    assert declared.succeeds == (env.success is not Env.success)
-    assert declared.succeeds == issubclass(env, ArmWorld | Blocks)
+    assert declared.has_task == (env.success is not Env.success)
+    assert declared.has_task == issubclass(env, ArmWorld | Blocks)
     assert bool(declared.goal) == issubclass(env, Blocks)
     assert set(declared.laws) <= LAWS.keys()
     declared.check_laws(declared.nominal_law)
@@ -253,3 +255,11 @@ def test_an_unknown_option_is_named(world: str) -> None:
             ENVS[world](**{name: "wrong"})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="image_size must be"):
         ENVS[world](image_size=4)
+
+
+def test_a_specification_needs_no_simulator() -> None:
+    """Datasets, results and reports ask what a world is called and in which units it records, and simulate nothing."""
+    code = "import sys; from sgjepa.envs import ENVS; print([ENVS[name].env_spec.name for name in ENVS] == list(ENVS), "
+    code += "[name for name in ('mujoco', 'torch') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True []"

@@ -24,13 +24,13 @@ from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.probe_targets import Targets, targets_in
+from sgjepa.data.probe_targets import Targets, require_targets
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.envs import ENVS
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
@@ -42,8 +42,8 @@ from sgjepa.recipes.datasets import dataset
 from sgjepa.results.load import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.loop import train
 from sgjepa.training.validation import stack
+from sgjepa.training.world_model import train
 
 PROBE = ProbeConfig(window=10, hidden=(16,), epochs=2, windows=400)
 STATE = ("x", "z", "vx", "vz", "theta", "omega", "anchor_x", "anchor_z")
@@ -82,7 +82,7 @@ def test_targets_of_poses_that_look_the_same_are_the_same() -> None:
 def test_errors_have_known_answers() -> None:
     truth = PLANAR.of(np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (1, 3, 1)))
     guess = PLANAR.of(np.tile([4.0, 6.0, 0.0, 2.0, math.radians(10), 2 * math.pi, 0.0, 0.0], (1, 3, 1)))
-    found = PLANAR.errors(guess, truth, std=[1.0] * 7)
+    found = errors(Guess(PLANAR, guess, truth, [1.0] * 7))
     assert np.allclose(found["position_l2"], 5.0)
     assert np.allclose(found["velocity_l2"], 2.0)
     assert np.allclose(found["angle_deg"], 10.0)
@@ -90,13 +90,13 @@ def test_errors_have_known_answers() -> None:
     phase = math.radians(40)
     squares = 9 + 16 + 4 + math.sin(phase) ** 2 + (math.cos(phase) - 1) ** 2 + (2 * math.pi) ** 2
     assert np.allclose(found["nmse"], squares / 7)
-    assert all((PLANAR.errors(truth, truth, std=[1.0] * 7)[name] == 0).all() for name in found)
+    assert all((errors(Guess(PLANAR, truth, truth, [1.0] * 7))[name] == 0).all() for name in found)
 
 
 def test_an_angle_is_wrong_by_at_most_half_a_symmetry_step() -> None:
     rng = np.random.default_rng(0)
     states = rng.normal(size=(2, 500, 1, 8)) * 3
-    found = PLANAR.errors(PLANAR.of(states[0]), PLANAR.of(states[1]), std=[1.0] * 7)["angle_deg"]
+    found = errors(Guess(PLANAR, PLANAR.of(states[0]), PLANAR.of(states[1]), [1.0] * 7))["angle_deg"]
     assert found.max() <= 45
     assert found.max() > 40
 
@@ -115,10 +115,10 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
 
 
 def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert targets_in(data.train) == PLANAR
-    monkeypatch.setattr(ENVS["square"], "env_spec", replace(ENVS["square"].env_spec, probed=None))
+    assert require_targets(data.train) == PLANAR
+    monkeypatch.setattr(data.train, "env_spec", replace(data.train.env_spec, probed=None))
     with pytest.raises(InputError, match="square cannot be probed"):
-        targets_in(data.train)
+        require_targets(data.train)
 
 
 # --- probes --------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ MODELS = {
     "gru": RUN.model,
     "ssm": replace(RUN.model, predictor=SSM(depth=1, width=16, mlp=16)),
     "lewm": replace(RUN.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16)),
-    "dino": DinoConfig(MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+    "dino": DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
 }
 
 
@@ -295,11 +295,11 @@ def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> No
 
 
 def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
-    targets, numbers = targets_in(data.train), np.arange(25)
+    targets, numbers = require_targets(data.train), np.arange(25)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=20)
+    found, moved = simulate(data, data.test, numbers, targets, truth[:, 19], truth, context=20, steps=20)
     assert moved <= 2, "float32 may put a body that touches a wall a hair into it"
-    error = targets.errors(found, truth[:, 20:40], [1.0] * 7)["position_l2"]
+    error = errors(Guess(targets, found, truth[:, 20:40], [1.0] * 7))["position_l2"]
     assert np.median(error) < 1e-3
 
 
@@ -309,11 +309,11 @@ def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
     settings = small("arm_paddle_ball", image_size=8)
     settings = replace(settings, train=replace(settings.train, episodes=2), test=replace(settings.test, episodes=3))
     data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
-    targets, numbers = targets_in(data.train), np.arange(3)
+    targets, numbers = require_targets(data.train), np.arange(3)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=12)
+    found, moved = simulate(data, data.test, numbers, targets, truth[:, 19], truth, context=20, steps=12)
     assert moved == 0
-    error = targets.errors(found, truth[:, 20:32], [1.0] * 6)["position_l2"]
+    error = errors(Guess(targets, found, truth[:, 20:32], [1.0] * 6))["position_l2"]
     assert np.median(error) < 5e-3
 
 
@@ -340,9 +340,9 @@ def test_constant_velocity_is_right_without_gravity_and_walls() -> None:
     state[0, :, 4], state[0, :, 5] = 0.7 * seconds, 0.7
     truth = PLANAR.of(state)
     found = references(PLANAR, truth[:, 19], truth, context=20, steps=10)
-    moving = PLANAR.errors(found["constant_velocity"], truth[:, 20:], [1.0] * 7)
+    moving = errors(Guess(PLANAR, found["constant_velocity"], truth[:, 20:], [1.0] * 7))
     assert all(np.allclose(error, 0, atol=1e-9) for error in moving.values())
-    staying = PLANAR.errors(found["stay"], truth[:, 20:], [1.0] * 7)["position_l2"]
+    staying = errors(Guess(PLANAR, found["stay"], truth[:, 20:], [1.0] * 7))["position_l2"]
     assert np.allclose(staying, 0.5 * np.arange(1, 11) / 16)
 
 
@@ -494,38 +494,40 @@ def test_bad_input_gets_one_clear_line(
     capsys: pytest.CaptureFixture[str], run_folder: Path, finished: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
-    assert refuse(capsys, "predict", str(tmp_path / "empty")).startswith(f"sgjepa: error: {tmp_path / 'empty'} is not a run")
+    assert refuse(capsys, "evaluate", str(tmp_path / "empty")).startswith(
+        f"sgjepa: error: {tmp_path / 'empty'} is not a run"
+    )
     half = tmp_path / "half"
     half.mkdir()
     shutil.copy(run_folder / "artifact.json", half)
-    assert "has no finished model" in refuse(capsys, "predict", str(half), "--dataset", str(finished))
-    assert "does not exist" in refuse(capsys, "predict", str(run_folder), "--dataset", str(tmp_path / "nothing"))
+    assert "has no finished model" in refuse(capsys, "evaluate", str(half), "--dataset", str(finished))
+    assert "does not exist" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(tmp_path / "nothing"))
     assert "unknown kind of probe" in refuse(
         capsys, "probe", str(run_folder), "--dataset", str(finished), "--probe", "cubic"
     )
-    assert "do not fit" in refuse(capsys, "predict", str(run_folder), "--dataset", str(finished), "--context", "70")
+    assert "do not fit" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(finished), "--context", "70")
     ball = collect(replace(small("approach_ball"), train=replace(small().train, episodes=8)), tmp_path / "ball", workers=1)
     large = collect(small(image_size=48), tmp_path / "large", workers=1)
     capsys.readouterr()
-    assert "dataset of another world" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball))
-    assert "takes 2 and 1" in refuse(capsys, "predict", str(run_folder), "--dataset", str(ball), "--transfer")
+    assert "dataset of another world" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(ball))
+    assert "takes 2 and 1" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(ball), "--transfer")
     house = collect(small("house"), tmp_path / "house", workers=1)
     renamed = collect(small(seed=1), tmp_path / "square", workers=1)  # the name of what the run was trained on
     capsys.readouterr()
-    said = refuse(capsys, "predict", str(run_folder), "--dataset", str(house))
+    said = refuse(capsys, "evaluate", str(run_folder), "--dataset", str(house))
     assert "house, and" in said
     assert "trained on square" in said
-    assert "another dataset square" in refuse(capsys, "predict", str(run_folder), "--dataset", str(renamed))
+    assert "another dataset square" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(renamed))
     assert cli.main(["probe", str(run_folder), "--dataset", str(house), "--probe", "linear", "--transfer"]) == 0
     capsys.readouterr()
-    assert "pictures of 48 pixels" in refuse(capsys, "predict", str(run_folder), "--dataset", str(large))
+    assert "pictures of 48 pixels" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(large))
 
 
 def test_the_command_prints_what_its_file_holds(
     capsys: pytest.CaptureFixture[str], run_folder: Path, finished: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns("predict")))
-    arguments = ["predict", str(folder), "--dataset", str(finished), "--probe", "linear"]
+    arguments = ["evaluate", str(folder), "--dataset", str(finished), "--probe", "linear"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
     place = folder / "predict" / "square-test-linear10"
@@ -538,13 +540,13 @@ def test_the_command_prints_what_its_file_holds(
         if row[:2] == ["predicted", "position_l2"] and row[3:5] == ["all", "44"]
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
-    assert cli.main(["probe", str(folder), "--dataset", str(finished), "--probe", "linear"]) == 0
+    assert cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(finished), "--probe", "linear"]) == 0
     scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "artifact.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
-    assert cli.main(["probe", str(folder), "--datasets", str(finished.parent), "--probe", "linear"]) == 0
+    assert cli.main(["evaluate", str(folder), "--probe-only", "--datasets", str(finished.parent), "--probe", "linear"]) == 0
     assert capsys.readouterr().out == said, "a run's own dataset is found by its name"
-    assert f"{tmp_path / 'square'} does not exist" in refuse(capsys, "predict", str(folder), "--datasets", str(tmp_path))
+    assert f"{tmp_path / 'square'} does not exist" in refuse(capsys, "evaluate", str(folder), "--datasets", str(tmp_path))
 
 
 def test_a_probe_that_stops_early_says_why(capsys: pytest.CaptureFixture[str]) -> None:

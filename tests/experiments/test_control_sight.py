@@ -13,7 +13,7 @@ from fixtures.datasets import small
 from sgjepa import cli
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
-from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
 from sgjepa.experiments.asked import Asked
@@ -59,7 +59,7 @@ def test_errors_are_normal_and_independent_along_a_path() -> None:
 
 
 def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
-    three, states = np.arange(3), seen_states(dataset.train)[:3]
+    three, states = np.arange(3), state_observations(dataset.train)[:3]
     exact, blurred, twice = (open_features(None, WORLD, blur=blur) for blur in (0.0, 0.02, 0.04))
     pose = open_features(None, WORLD, pose=True)
     seen, far = exact.of_split(dataset.train, three), blurred.of_split(dataset.train, three)
@@ -73,7 +73,7 @@ def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
 
 
 def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
-    states = seen_states(dataset.train)[:3, 0]
+    states = state_observations(dataset.train)[:3, 0]
     turned = states.copy()
     turned[:, 3 : len(WORLD.state)] += 1.0
     exact = open_features(None, WORLD, blur=0.0)
@@ -83,7 +83,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
 @pytest.mark.parametrize("name", worlds("mini"))
 def test_every_world_with_a_task_shows_a_place(name: str) -> None:
     spec = find(name).env_spec
-    assert open_features(None, spec, blur=0.01).width == 3 + len(spec.seen) - len(spec.state)
+    assert open_features(None, spec, blur=0.01).width == 3 + len(spec.state_observation) - len(spec.state)
 
 
 def test_what_cannot_be_is_refused_in_a_line(
@@ -93,9 +93,9 @@ def test_what_cannot_be_is_refused_in_a_line(
     with pytest.raises(InputError, match="square has no robot"):
         open_features(None, find("square").env_spec, blur=0.01)
     for given in ("-0.01", "nan"):
-        assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
+        assert cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
         assert "0 m or more" in capsys.readouterr().err
-    assert cli.main(["policy", "pose", "--dataset", str(dataset.path), "--blur", "0.01"]) == 3
+    assert cli.main(["train-policy", "pose", "--dataset", str(dataset.path), "--blur", "0.01"]) == 3
     assert "--blur goes with `state`" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -105,12 +105,15 @@ def test_the_command_line_trains_one_and_lets_it_drive(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = ["--updates", "1", "--save-every", "1"]
-    assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", "0.02", *few]) == 0
+    assert cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", "0.02", *few]) == 0
     folder = tmp_path / "policies" / f"{CATCHER}_state-mini-blur0.02-seed0"
     assert read_policy(folder).settings.source.blur == 0.02
-    assert cli.main(["policy", "state", "--dataset", str(dataset.path), "--blur", "0.04", "--out", str(folder), *few]) == 3
+    assert (
+        cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", "0.04", "--out", str(folder), *few])
+        == 3
+    )
     assert "blur" in capsys.readouterr().err
-    assert cli.main(["control", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
+    assert cli.main(["evaluate-policy", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
     assert "place ± 20 mm" in capsys.readouterr().out
 
 

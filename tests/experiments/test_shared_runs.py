@@ -99,6 +99,9 @@ def test_settings_of_a_study_are_every_trainings_and_decide_its_folder(finished:
     assert not {chain.folder for chain in usual} & {chain.folder for chain in changed}
     with pytest.raises(InputError, match=r"a: there is no setting loss.weight; loss has steps, discount"):
         chains_of(study, cells, replace(plain, settings={"loss.weight": "2"}), 1)
+    with pytest.raises(InputError, match=r"there is no setting loss\.weight"):  # before hours of data
+        run_study(study, replace(plain, datasets=tmp_path / "none", settings={"loss.weight": "2"}))
+    assert not (tmp_path / "none").exists()
 
     page = run_study(replace(study, cells=lambda _: cells[:1]), other)
     assert "was trained with optim.lr = 2e-3 instead of the study&#x27;s own settings" in page.read_text()

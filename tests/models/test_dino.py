@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 def config(folder: Path) -> DinoConfig:
     encoder = DINOv2(str(folder), image_size=28)
-    return DinoConfig(encoder, controls=2, laws=1, depth=2, heads=2, head_dim=8, mlp=32, history=3)
+    return DinoConfig(encoder=encoder, controls=2, laws=1, depth=2, heads=2, head_dim=8, mlp=32, history=3)
 
 
 def frames(*shape: int, size: int = 32) -> Tensor:
@@ -53,7 +53,7 @@ def frames(*shape: int, size: int = 32) -> Tensor:
 
 def test_parameter_count_is_the_references_without_the_empty_state_stream() -> None:
     with torch.device("meta"):
-        predictor = PatchPredictor(DinoConfig(DINOv2(), controls=2, laws=1), patches=64, channels=384)
+        predictor = PatchPredictor(DinoConfig(encoder=DINOv2(), controls=2, laws=1), patches=64, channels=384)
         embed = torch.nn.Conv1d(3, 10, 1)
     assert sum(p.numel() for m in (predictor, embed) for p in m.parameters()) == 19_897_508
 
@@ -217,7 +217,9 @@ def test_mobilenet_weights_know_more_than_random_ones() -> None:
 
 @needs_mobilenet
 def test_mobilenet_drives_the_same_predictor_and_keeps_its_statistics() -> None:
-    settings = DinoConfig(MobileNetV2(image_size=32), controls=0, laws=1, depth=1, heads=2, head_dim=8, mlp=32, history=3)
+    settings = DinoConfig(
+        encoder=MobileNetV2(image_size=32), controls=0, laws=1, depth=1, heads=2, head_dim=8, mlp=32, history=3
+    )
     model = settings.build()
     before = {name: value.clone() for name, value in model.encoder.state_dict().items()}
     z = model.train().encode(frames(2, 3))

@@ -25,7 +25,7 @@ CONFIGS: dict[str, Config] = {
     "gru, no controls": replace(SMALL, encoder=replace(SMALL.encoder, stem="conv"), controls=0, laws=2),
     "ssm": replace(SMALL, predictor=SSM(depth=1, width=16, mlp=24, state=4)),
     "transformer": replace(SMALL, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=24)),
-    "dino": DinoConfig(MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+    "dino": DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
 }
 
 QUICK = ("ssm", "dino")  # a scan, and an encoder of others; the rest is slow

@@ -20,7 +20,7 @@ from sgjepa.models.rollout import one_step, rollout
 from sgjepa.models.weights import load_weights, save_weights
 from sgjepa.recipes.training import METHODS, recipe
 from sgjepa.training.config import Run
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 torch.set_num_threads(1)
 

@@ -52,8 +52,8 @@ def test_world_model_has_as_many_parameters_as_the_paper(
     predictor: GRU | SSM | Transformer, planar: int, spatial: int
 ) -> None:
     with torch.device("meta"):
-        assert count(JEPA(JEPAConfig(tiny(), predictor, controls=2, laws=1))) == planar
-        assert count(JEPA(JEPAConfig(tiny(256, 16), predictor, controls=5, laws=1))) == spatial
+        assert count(JEPA(JEPAConfig(encoder=tiny(), predictor=predictor, controls=2, laws=1))) == planar
+        assert count(JEPA(JEPAConfig(encoder=tiny(256, 16), predictor=predictor, controls=5, laws=1))) == spatial
 
 
 def test_encoder_computes_what_transformers_vit_computes() -> None:

@@ -27,7 +27,18 @@ every_predictor = pytest.mark.parametrize("predictor", PREDICTORS.values(), ids=
 def build(predictor: GRU | SSM | Transformer) -> JEPA:
     torch.manual_seed(0)
     encoder = ViT(width=8, depth=1, heads=1, patch=8, image_size=8)
-    return JEPA(JEPAConfig(encoder, predictor, 1, 1, latent=12, projector_width=16, condition_width=16, history=4)).eval()
+    return JEPA(
+        JEPAConfig(
+            encoder=encoder,
+            predictor=predictor,
+            controls=1,
+            laws=1,
+            latent=12,
+            projector_width=16,
+            condition_width=16,
+            history=4,
+        )
+    ).eval()
 
 
 class Drift:

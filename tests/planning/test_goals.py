@@ -15,7 +15,7 @@ from sgjepa.envs import planar
 class Placed(planar.Square):
     """A square that should come to a place."""
 
-    env_spec = replace(planar.Square.env_spec, name="placed", goal=("x", "z"), succeeds=True)
+    env_spec = replace(planar.Square.env_spec, name="placed", goal=("x", "z"), has_task=True)
 
     def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
         return {"x": rng.uniform(-1, 1), "z": rng.uniform(4, 5)}

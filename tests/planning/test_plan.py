@@ -21,7 +21,7 @@ from sgjepa.data.probe_targets import Targets
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig
-from sgjepa.models.candidate_rollouts import imagine_plain
+from sgjepa.models.candidate_rollouts import rollout_candidates_plain
 from sgjepa.planning.cem import Search
 from sgjepa.planning.interception import Meeting, meeting_targets
 from sgjepa.planning.load import planned, simulated, usual
@@ -34,6 +34,12 @@ from sgjepa.report import control_figures
 from sgjepa.report import control_tables as tables
 from sgjepa.results.control import gather_trials
 from sgjepa.results.paper_numbers import PublishedPlans, published_plans
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
+
 
 pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
@@ -101,8 +107,21 @@ def test_cases_can_be_of_episodes_that_were_held_out(goals: Dataset, run: Path, 
     names = [quantity.name for quantity in Placed.env_spec.state]
     assert start.number == number
     assert start.state == dict(zip(names, goals.train.state[number, start.frame].tolist(), strict=True))
-    options = ["--cases", "1", "--offset", "3", "--candidates", "6", "--iterations", "2", "--elites", "2", "--workers", "1"]
-    assert cli.main(["plan", str(run), "--held-out", "--no-simulator", "--out", str(tmp_path / "out"), *options]) == 0
+    options = [
+        "--episodes",
+        "1",
+        "--offset",
+        "3",
+        "--candidates",
+        "6",
+        "--iterations",
+        "2",
+        "--elites",
+        "2",
+        "--workers",
+        "1",
+    ]
+    assert cli.main(["evaluate-policy", str(run), "--held-out", "--out", str(tmp_path / "out"), *options]) == 0
     (place,) = run.glob("control/*held-out*")
     about, rows = read_trial(place)
     assert (about.settings.split, rows["episode"].tolist()) == ("train", [number])
@@ -114,7 +133,7 @@ def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
     settings = goals.settings
     longer = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
     given = [str(run), "--dataset", str(longer), "--out", str(tmp_path / "out")]
-    assert cli.main(["plan", *given, "--held-out", "--offset", "3", "--cases", "1"]) == 3
+    assert cli.main(["evaluate-policy", *given, "--held-out", "--offset", "3", "--episodes", "1"]) == 3
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from placed_gru-mini-seed0 is not known" in said
 
@@ -122,7 +141,7 @@ def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
 def test_no_policy_on_features_is_trained_where_a_goal_is_not_in_the_picture(
     goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["policy", str(run), "--dataset", str(goals.path), "--out", str(tmp_path / "policy")]) == 3
+    assert cli.main(["train-policy", str(run), "--dataset", str(goals.path), "--out", str(tmp_path / "policy")]) == 3
     assert "placed has goals, which its pictures do not show" in capsys.readouterr().err
     assert not (tmp_path / "policy").exists()
 
@@ -209,7 +228,9 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr("sgjepa.report.paper_plans.published_plans", lambda _: published_plans("reacher"))
     search = ["--candidates", "6", "--iterations", "2", "--elites", "2", "--horizon", "2"]
-    command = ["plan", str(run), "--cases", "2", "--offset", "3", "--workers", "1", "--out", str(tmp_path / "out"), *search]
+    policies = [str(run), "random", "simulator"]
+    command = ["evaluate-policy", *policies, "--episodes", "2", "--offset", "3", "--workers", "1", *search]
+    command += ["--out", str(tmp_path / "out")]
     assert cli.main(command) == 0
     said = capsys.readouterr().out
     for words in ("SG-JEPA (GRU), planned by CEM", "random controls", "planned in the true simulator", "A plan takes"):
@@ -271,7 +292,7 @@ def test_a_run_that_plans_stands_beside_policies_on_the_page_of_control(
 ) -> None:
     monkeypatch.setattr("sgjepa.planning.load.TO_MEET", replace(FEW, horizon=4, execute=4))
     out = str(tmp_path / "out")
-    assert cli.main(["control", str(catcher), "random", "--episodes", "1", "--workers", "1", "--out", out]) == 0
+    assert cli.main(["evaluate-policy", str(catcher), "random", "--episodes", "1", "--workers", "1", "--out", out]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     assert "SG-JEPA (GRU), planned by CEM" in page
     assert "probed distance" in page
@@ -298,7 +319,7 @@ def test_our_cost_is_the_distance_of_the_last_plain_rollout_and_sees_info_as_sol
         z, goal = model.encode(frames), model.encode(info["goal"])
         past = model.condition(control, law)
         c = model.condition(plans.flatten(0, 1), law.repeat_interleave(5, 0)).view(2, 5, 3, -1)
-        expected = (imagine_plain(model, z, past, c, 4)[:, :, -1] - goal).square().mean(-1)
+        expected = (rollout_candidates_plain(model, z, past, c, 4)[:, :, -1] - goal).square().mean(-1)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     wild = plans.clone().fill_(1e3)
     torch.testing.assert_close(cost.get_cost(expanded, wild), cost.get_cost(expanded, 10 * wild))
@@ -340,22 +361,22 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--execute", "6"], "of 5 planned controls 1 to so many can be carried out, not 6"),
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
         (["{run}", "--search", "gradient"], "unknown search 'gradient'"),
-        (["{run}", "--cases", "5"], "has 4 planning cases; 5 were asked for"),
-        (["{run}", "--cases", "0"], "cases must be at least 1 for planning, got 0 (--cases)"),
+        (["{run}", "--episodes", "5"], "has 4 planning cases; 5 were asked for"),
+        (["{run}", "--episodes", "0"], "cases must be at least 1 for planning, got 0 (--episodes)"),
         (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),
         (["{run}", "--horizon", "64"], "takes at most 63 controls in an episode, a plan cannot be 64 long (--horizon)"),
         (["{run}", "--offset", "60"], "goals 60 frames on do not fit into episodes of 64 frames"),
         (["{run}", "--budget", "64"], "placed takes at most 63 controls in an episode, not 64"),
         (["{run}", "--dataset", "{balls}"], "arm_catcher_ball"),
         (
-            ["{run}", "--dataset", "{balls}", "--transfer", "--cases", "2"],
+            ["{run}", "--dataset", "{balls}", "--transfer", "--episodes", "2"],
             "another world: 3 controls and 1 laws, the model in",
         ),
         (["{run}", "--dataset", "{square}", "--transfer"], "nothing can be planned in square: it has no task"),
-        (["{catcher}", "--cases", "9"], "has 4 test episodes; 9 were asked for"),
+        (["{catcher}", "--episodes", "9"], "has 4 test episodes; 9 were asked for"),
         (["{run}", "{run}"], "is given twice"),
         (["{run}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
-        (["{place}"], "is not a run"),
+        (["{place}"], "is not a policy"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -371,7 +392,7 @@ def test_bad_input_is_one_line(
 ) -> None:
     names = {"run": run, "catcher": catcher, "balls": balls.path, "square": finished, "place": place}
     given = [argument.format(**names) for argument in arguments]
-    assert cli.main(["plan", *given, "--out", str(tmp_path / "out")]) == 3
+    assert cli.main(["evaluate-policy", *given, "--out", str(tmp_path / "out")]) == 3
     said = capsys.readouterr().err.strip()
     assert line in said
     assert "\n" not in said

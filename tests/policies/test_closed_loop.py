@@ -19,7 +19,7 @@ from sgjepa.policies.goal_tasks import starts
 from sgjepa.policies.scripted import SIMPLE, HoldStill, Random, simple
 from sgjepa.policies.vector_env import Fleet
 
-TASKS = [name for name, env in ENVS.items() if env.env_spec.succeeds]
+TASKS = [name for name, env in ENVS.items() if env.env_spec.has_task]
 CATCHER = "arm_catcher_ball"
 
 
@@ -55,14 +55,14 @@ def test_the_demonstrator_in_the_loop_is_the_demonstrator_of_the_dataset(world: 
     found = drive_in_waves(simple("expert", ENVS[world].env_spec), settings, "test", range(3), 0, 1)
     env = make_env(settings)
     for row, start in enumerate(starts(settings, "test", range(3))):
-        recorded = simulate(env, start.seed, start.law, env.env_spec.to_succeed)
+        recorded = simulate(env, start.seed, start.law, env.env_spec.success_plan)
         steps = int(found.rows["steps"][row])
         mine = found.controls["episode"] == start.number
         names = [f"control.{one.name}" for one in env.env_spec.control]
         given = np.stack([found.controls[name][mine] for name in names], axis=1)
         np.testing.assert_array_equal(given, recorded.control[:steps])
         assert found.rows["success"][row] == recorded.success
-        assert found.rows[env.env_spec.outcome][row] == recorded.labels[env.env_spec.outcome]
+        assert found.rows[env.env_spec.outcome_label][row] == recorded.labels[env.env_spec.outcome_label]
 
 
 @pytest.mark.opengl
@@ -87,7 +87,7 @@ def test_a_policy_is_shown_the_pictures_that_the_world_itself_would_draw() -> No
     found = drive_in_waves(Watcher(), settings, "test", [4, 5], 0, 1)
     start = starts(settings, "test", [5])[0]
     env = make_env(settings)
-    frames = [env.reset(seed=start.seed, options=reset_options(start.law, env.env_spec.to_succeed))[0]]
+    frames = [env.reset(seed=start.seed, options=reset_options(start.law, env.env_spec.success_plan))[0]]
     controls = np.stack([found.controls[f"control.{one.name}"] for one in env.env_spec.control], axis=1)
     for control in controls[found.controls["episode"] == 5]:
         frames.append(env.step(control)[0])
@@ -102,13 +102,13 @@ def test_what_is_decided_stays_as_it_is(world: str) -> None:
     env = make_env(settings)
     decided = 0
     for start in starts(settings, "test", range(0, 50, 9)):  # in turn by chance and as demonstrated: failures and successes
-        env.begin(start.seed, reset_options(start.law, env.env_spec.to_succeed))
+        env.begin(start.seed, reset_options(start.law, env.env_spec.success_plan))
         policy.reset(np.zeros((1, 1)), [start.seed])
         known = None
         for _ in range(env.env_spec.frames - 1):
-            by_chance = policy.act(env.seen_state()[None], np.zeros((1, 1)))[0]
+            by_chance = policy.act(env.state_observation()[None], np.zeros((1, 1)))[0]
             env.advance(by_chance if start.number % 2 else env.expert())
-            now = env.measures(), env.labels()[env.env_spec.outcome]
+            now = env.measures(), env.labels()[env.env_spec.outcome_label]
             assert known is None or (env.decided() and str(now) == str(known))
             known = now if env.decided() else None
         decided += known is not None
@@ -122,9 +122,9 @@ def test_a_task_says_what_it_measures(world: str) -> None:
     env.begin(seed=0)
     assert declared.measures[0].name == "success"
     assert list(env.measures()) == [one.name for one in declared.measures]
-    assert declared.to_succeed in declared.plans
-    assert declared.outcome in declared.labels
-    assert {one.given for one in declared.measures} <= {"", *env.measures()}
+    assert declared.success_plan in declared.expert_plans
+    assert declared.outcome_label in declared.labels
+    assert {measure.condition for measure in declared.measures} <= {"", *env.measures()}
 
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])
@@ -135,7 +135,7 @@ def test_who_holds_still_does_not_move(world: str) -> None:
     env.begin(seed=1)
     before, facing = (part.copy() for part in env.tool())
     for _ in range(5):  # before the ball can be there
-        env.advance(policy.act(env.seen_state()[None], np.zeros((1, 1)))[0])
+        env.advance(policy.act(env.state_observation()[None], np.zeros((1, 1)))[0])
     after, turned = env.tool()
     assert np.abs(after - before).max() < 2e-3
     assert np.abs(turned - facing).max() < 0.01
@@ -154,7 +154,7 @@ def test_controls_lie_within_the_limits(name: str) -> None:
         policy = simple(name, env.env_spec)
         policy.reset(np.zeros((2, 1)), [1, 2])
         env.begin(seed=0)
-        seen = env.expert() if policy.sees == "expert" else env.seen_state()
+        seen = env.expert() if policy.sees == "expert" else env.state_observation()
         controls = policy.act(np.stack([seen, seen]), np.zeros((2, 1)))
         assert controls.dtype == np.float32
         assert (np.abs(controls) <= env.action_space.high).all()

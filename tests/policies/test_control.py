@@ -227,7 +227,7 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
     """As that of all episodes: of 240 with the event, one success in each of three trainings."""
     values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
     player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
-    given = player.given(Measure("success", "", given="missed"), np.ones(250, bool))
+    given = player.given(Measure("success", "", condition="missed"), np.ones(250, bool))
     assert given.how == WILSON
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
@@ -273,7 +273,10 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
     settings = dataset.settings
     other = collect(replace(settings, train=replace(settings.train, episodes=6)), tmp_path / "longer", workers=1)
     trained(policy, open_dataset(other))
-    assert cli.main(["control", str(policy), "--dataset", str(other), "--held-out", "--out", str(tmp_path / "page")]) == 3
+    assert (
+        cli.main(["evaluate-policy", str(policy), "--dataset", str(other), "--held-out", "--out", str(tmp_path / "page")])
+        == 3
+    )
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
     page = write_control(
@@ -359,15 +362,15 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     seconds = player.estimate(WORLD.measures[2], np.ones(4, bool)).interval
     assert (seconds.mean, seconds.count) == (2.5, 2)
     assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
-    given = player.given(Measure("success", "", given="missed"), np.ones(4, bool)).interval
+    given = player.given(Measure("success", "", condition="missed"), np.ones(4, bool)).interval
     assert (given.mean, given.count) == (2 / 3, 3)
     rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
     several = Player("p", ((made_up(still, values),), (made_up(still, rare, seed=1),)))
-    found = several.given(Measure("success", "", given="missed"), np.ones(4, bool))
+    found = several.given(Measure("success", "", condition="missed"), np.ones(4, bool))
     assert found.interval.mean == pytest.approx(2 / 4)
     assert 0 <= found.interval.low < found.interval.high <= 1
     seldom = Player("p", ((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})),))
-    assert seldom.given(Measure("success", "", given="missed"), np.ones(4, bool)).how == WILSON
+    assert seldom.given(Measure("success", "", condition="missed"), np.ones(4, bool)).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
@@ -423,7 +426,7 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
-    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa control")
+    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa evaluate-policy")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text
@@ -445,7 +448,19 @@ def test_the_command_drives_compares_and_does_nothing_twice(
     dataset: Dataset, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "page"
-    command = ["control", str(policy), "random", "--episodes", "1", "--seeds", "2", "--workers", "1", "--out", str(out)]
+    command = [
+        "evaluate-policy",
+        str(policy),
+        "random",
+        "--episodes",
+        "1",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+        "--out",
+        str(out),
+    ]
     assert cli.main(command) == 0
     said = capsys.readouterr().out
     assert "random controls" in said
@@ -460,12 +475,12 @@ def test_the_command_drives_compares_and_does_nothing_twice(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["expert"], "can drive any world: say which with --dataset"),
+        (["expert"], "can act in any world: name one with --dataset"),
         (["expert", "--dataset", "{place}/nothing"], "nothing does not exist"),
         (["expert", "--dataset", "{square}"], "square has no task"),
         (
             ["exprt", "--dataset", "{data}"],
-            "there is no policy 'exprt': give a folder that `sgjepa policy` made, a run, or expert",
+            "there is no policy 'exprt': give a folder that `sgjepa train-policy` made, a run, or expert",
         ),
         (["{data}", "--dataset", "{data}"], "is not a policy"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
@@ -475,7 +490,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["still", "still", "--dataset", "{data}"], "still is given twice"),
         (["still", "--dataset", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["still", "--dataset", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),
-        (["still", "--dataset", "{data}", "--out", "{data}"], "was not made by `sgjepa control`"),
+        (["still", "--dataset", "{data}", "--out", "{data}"], "was not made by `sgjepa evaluate-policy`"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -491,7 +506,7 @@ def test_bad_input_is_one_line(
     names = {"data": dataset.path, "policy": policy, "square": finished, "place": place}
     given = [word.format(**names) for word in arguments]
     out = [] if "--out" in given else ["--out", str(tmp_path / "page")]
-    assert cli.main(["control", *given, *out]) == 3
+    assert cli.main(["evaluate-policy", *given, *out]) == 3
     said = capsys.readouterr().err
     assert line in said
     assert len(said.strip().splitlines()) == 1
@@ -504,7 +519,7 @@ def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: P
 
 
 def test_no_world_is_forgotten() -> None:
-    assert all(env.env_spec.measures for env in ENVS.values() if env.env_spec.succeeds)
+    assert all(env.env_spec.measures for env in ENVS.values() if env.env_spec.has_task)
 
 
 def test_a_subject_says_what_trainings_share(dataset: Dataset, policy: Path) -> None:

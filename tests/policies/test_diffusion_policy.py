@@ -18,7 +18,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
-from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.models.dino import DinoConfig
@@ -102,7 +102,7 @@ def test_a_window_is_the_last_frames_and_the_next_controls_of_a_successful_episo
     split, (fitting, _) = caught.train, split_episodes(7)
     good = [number for number in fitting if split.success[number]]
     assert 0 < len(good) < len(fitting)
-    frames, last = scaling.features(seen_states(split)), split.frames - TINY.network.horizon - 1
+    frames, last = scaling.features(state_observations(split)), split.frames - TINY.network.horizon - 1
     assert sorted(zip(windows.row.tolist(), windows.start.tolist(), strict=True)) == [
         (row, t) for row in range(len(good)) for t in range(last + 1)
     ]
@@ -156,7 +156,7 @@ def test_the_strike_is_learned_from_what_comes_before_it(tmp_path: Path) -> None
         assert np.isin(windows.drawn(0, step, 16)[8:], windows.urgent).all()
 
 
-@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.succeeds])
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.has_task])
 def test_controls_survive_being_learned_and_stay_within_the_worlds_limits(world: str) -> None:
     declared, rng = find(world).env_spec, np.random.default_rng(0)
     limit = np.broadcast_to(np.asarray(declared.control_limit), len(declared.control))
@@ -281,7 +281,7 @@ def test_a_policy_learns_to_follow_its_demonstrations(caught: Dataset, state: St
     found = load_policy(train_policy(cfg, state, caught, tmp_path / "longer"), execute=1)
     split, (fitting, _) = caught.train, split_episodes(7)
     good = [number for number in fitting if split.success[number]]
-    laws, seen = split.law[good], seen_states(split)[good]
+    laws, seen = split.law[good], state_observations(split)[good]
     found.reset(laws, range(len(good)))
     answered = np.stack([found.act(seen[:, t], laws) for t in range(50)], axis=1)
     shown = split.control[good][:, :50]
@@ -297,7 +297,7 @@ def drive(policy: DiffusionPolicy, seen: np.ndarray, laws: np.ndarray, seeds: li
 
 
 def test_an_episode_does_not_depend_on_those_beside_it(caught: Dataset, trained: Path) -> None:
-    found, seen, laws = load_policy(trained, execute=4), seen_states(caught.train), caught.train.law
+    found, seen, laws = load_policy(trained, execute=4), state_observations(caught.train), caught.train.law
     together = drive(found, seen, laws, list(range(7)))
     for number in (0, 3, 6):
         alone = drive(found, seen[[number]], laws[[number]], [number])
@@ -311,7 +311,7 @@ def test_what_the_policy_sees_at_work_is_what_it_was_trained_on(
     _, windows, _ = demonstrations(TINY, state, 42, caught)
     found, (fitting, _) = load_policy(trained), split_episodes(7)
     good = [number for number in fitting if caught.train.success[number]]
-    seen, laws = seen_states(caught.train)[good], caught.train.law[good]
+    seen, laws = state_observations(caught.train)[good], caught.train.law[good]
     found.reset(laws, range(len(good)))
     for t in range(8):
         found.act(seen[:, t], laws)
@@ -321,7 +321,7 @@ def test_what_the_policy_sees_at_work_is_what_it_was_trained_on(
 
 def test_a_plan_is_followed_for_as_long_as_asked(caught: Dataset, trained: Path) -> None:
     """Until the next planning, what is seen changes nothing."""
-    found, seen, laws = load_policy(trained, execute=4), seen_states(caught.train)[:2], caught.train.law[:2]
+    found, seen, laws = load_policy(trained, execute=4), state_observations(caught.train)[:2], caught.train.law[:2]
     usual, changed = drive(found, seen, laws, [0, 1]), seen.copy()
     changed[:, 1:] += 1.0
     other = drive(found, changed, laws, [0, 1])
@@ -335,7 +335,7 @@ def test_a_policy_drives_its_world(caught: Dataset, trained: Path) -> None:
     laws = np.array([[env.law["gravity"]]], np.float32)
     found.reset(laws, [0])
     for _ in range(10):
-        env.step(found.act(env.seen_state()[None], laws)[0])
+        env.step(found.act(env.state_observation()[None], laws)[0])
     assert env.t == 10
     assert found.sees == "state"
 
@@ -355,7 +355,7 @@ def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: P
     """What the loop shows is what was stored; a pose that moves changes what is done, the ball's state is not seen."""
     spec, three = find(CATCHER).env_spec, np.arange(3)
     features, alone = (open_features(one, spec, pose=True) for one in (run, None))
-    frames, states, laws = caught.train.pixels(three), seen_states(caught.train)[three], caught.train.law[:3]
+    frames, states, laws = caught.train.pixels(three), state_observations(caught.train)[three], caught.train.law[:3]
     own = states[:, :, len(spec.state) :]
     rows = [[posed(frames[i, t], own[i, t]) for t in range(3)] for i in three]
     shown = np.array([np.stack(row) for row in rows])  # (3, T)
@@ -380,7 +380,9 @@ def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Datas
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 56, "patch_size": 14}
     transformers.Dinov2Model(transformers.Dinov2Config(**sizes)).save_pretrained(tmp_path)
-    foreign = DinoConfig(DINOv2(str(tmp_path), image_size=28), controls=3, laws=1, depth=1, heads=2, head_dim=8, mlp=16)
+    foreign = DinoConfig(
+        encoder=DINOv2(str(tmp_path), image_size=28), controls=3, laws=1, depth=1, heads=2, head_dim=8, mlp=16
+    )
     model = foreign.build().eval()
     frames = caught.train.pixels(np.arange(3))[:, 5]
     patches = in_blocks(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
@@ -446,7 +448,7 @@ def test_a_policy_from_before_a_setting_came_goes_on_with_its_usual_value(caught
 
 
 def test_both_samplers_drive_the_same_policy(caught: Dataset, trained: Path) -> None:
-    seen, laws = seen_states(caught.train)[:2], caught.train.law[:2]
+    seen, laws = state_observations(caught.train)[:2], caught.train.law[:2]
     driven = [drive(load_policy(trained, sampler=sampler), seen, laws, [0, 1]) for sampler in ("ddim", "ddpm")]
     assert all(np.isfinite(controls).all() for controls in driven)
     assert not np.isclose(*driven).all()
@@ -469,7 +471,7 @@ def test_a_policy_that_is_not_told_the_law_does_not_depend_on_it(
     caught: Dataset, state: StateFeatures, trained: Path, tmp_path: Path
 ) -> None:
     blind = load_policy(train_policy(replace(TINY, law=False, updates=2), state, caught, tmp_path / "blind"))
-    seen, laws = seen_states(caught.train)[:2], caught.train.law[:2]
+    seen, laws = state_observations(caught.train)[:2], caught.train.law[:2]
     assert np.array_equal(drive(blind, seen, laws, [0, 1]), drive(blind, seen, laws + 5, [0, 1]))
     told = load_policy(trained)
     assert not np.array_equal(drive(told, seen, laws, [0, 1]), drive(told, seen, laws + 5, [0, 1]))
@@ -487,7 +489,7 @@ def test_a_world_without_a_task_and_a_dataset_without_success_are_refused(
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("task", [name for name, env in ENVS.items() if env.env_spec.succeeds])
+@pytest.mark.parametrize("task", [name for name, env in ENVS.items() if env.env_spec.has_task])
 def test_every_recipe_survives_json(size: str, task: str) -> None:
     made = policy(size, task)
     assert config.from_dict(PolicyConfig, config.to_dict(made)) == made
@@ -498,17 +500,17 @@ def test_the_command_line_trains_on_the_state_and_on_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = ["--updates", "1", "--save-every", "1"]
-    assert cli.main(["policy", "state", "--dataset", str(caught.path), *few]) == 0
+    assert cli.main(["train-policy", "state", "--dataset", str(caught.path), *few]) == 0
     assert "policies/arm_catcher_ball_state-mini-seed0: the policy is policy.safetensors" in capsys.readouterr().out
-    assert cli.main(["policy", str(run), "--datasets", str(caught.path.parent), "--no-law", "--seed", "3", *few]) == 0
+    assert cli.main(["train-policy", str(run), "--datasets", str(caught.path.parent), "--no-law", "--seed", "3", *few]) == 0
     there = read_policy(tmp_path / "policies" / "tiny-mini-nolaw-seed3")
     assert (there.settings.config["law"], there.settings.config["seed"]) == (False, 3)
     assert there.settings.source.name == "tiny"
-    assert cli.main(["policy", "state"]) == 3
+    assert cli.main(["train-policy", "state"]) == 3
     assert "--dataset" in capsys.readouterr().err
-    assert cli.main(["policy", str(run), "--datasets", str(caught.path.parent), "--pose", *few]) == 0
+    assert cli.main(["train-policy", str(run), "--datasets", str(caught.path.parent), "--pose", *few]) == 0
     assert read_policy(tmp_path / "policies" / "tiny-mini-pose-seed0").settings.source.pose
-    assert cli.main(["policy", "pose", "--dataset", str(caught.path), *few]) == 0
+    assert cli.main(["train-policy", "pose", "--dataset", str(caught.path), *few]) == 0
     assert read_policy(tmp_path / "policies" / "arm_catcher_ball_pose-mini-seed0").settings.source.name == "pose"
-    assert cli.main(["policy", "pose", "--dataset", str(caught.path), "--pose"]) == 3
+    assert cli.main(["train-policy", "pose", "--dataset", str(caught.path), "--pose"]) == 3
     assert "--pose goes with a RUN" in capsys.readouterr().err

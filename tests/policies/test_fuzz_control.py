@@ -54,10 +54,10 @@ class Played:
         return self.root / "policies" / "tiny"
 
     def plan(self) -> list[str]:
-        search = ["--candidates", "4", "--iterations", "1", "--elites", "2", "--horizon", "2", "--no-simulator"]
-        cases = ["--cases", "1", "--offset", "3", "--workers", "1"]
+        search = ["--candidates", "4", "--iterations", "1", "--elites", "2", "--horizon", "2"]
+        cases = ["--episodes", "1", "--offset", "3", "--workers", "1"]
         return [
-            "plan",
+            "evaluate-policy",
             str(self.run),
             "--dataset",
             str(self.root / "placed"),
@@ -70,7 +70,7 @@ class Played:
     def control(self) -> list[str]:
         episodes = ["--episodes", "1", "--workers", "1"]
         data = ["--dataset", str(self.root / "placed")]
-        return ["control", str(self.policy), *data, *episodes, "--out", str(self.out / "control")]
+        return ["evaluate-policy", str(self.policy), *data, *episodes, "--out", str(self.out / "control")]
 
     def command(self, path: Path) -> list[str]:
         """The one that reads the file."""

@@ -101,7 +101,7 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(driven.dataset.path.parent)
-    assert cli.main(["control", f"zoo:{NAME}", "--workers", "1"]) == 0
+    assert cli.main(["evaluate-policy", f"zoo:{NAME}", "--workers", "1"]) == 0
     assert "% success" in capsys.readouterr().out
     _, rows = read_trial(tmp_path / "zoo" / NAME / "control" / "caught-seed0")
     assert np.mean(rows["success"]) == pytest.approx(card().success.regions["all"].mean)
@@ -151,7 +151,7 @@ def test_the_command_shows_its_card_and_other_commands_say_that_it_is_no_run(
     assert "out of distribution" in shown
     assert "12 episodes)" in shown
     with pytest.raises(SystemExit):
-        cli.main(["predict", f"zoo:{NAME}"])
+        cli.main(["evaluate", f"zoo:{NAME}"])
     error = capsys.readouterr().err
     assert f"zoo:{NAME} is a policy, not a run" in error
     assert len(error.splitlines()) == 1

@@ -20,7 +20,7 @@ import pytest
 from fixtures.runs import RUN
 
 from sgjepa import cli
-from sgjepa.cli.install import browser
+from sgjepa.cli.doctor import find_browser
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
@@ -41,11 +41,11 @@ from sgjepa.results.gather import MAIN, gather
 from sgjepa.results.load import Evaluation, load_evaluations
 from sgjepa.results.paper_numbers import published
 from sgjepa.results.training import cost
-from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss
+from sgjepa.training.world_model import train
 
 UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
-BROWSER = browser()
+BROWSER = find_browser()
 
 
 @pytest.fixture(scope="session")
@@ -628,7 +628,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.setattr("sgjepa.report.write.gather", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
     assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
-    assert "was made by `sgjepa predict`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
+    assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
 
@@ -673,7 +673,7 @@ def test_what_cannot_be_reported_is_one_line(
     empty.mkdir()
     assert "empty is not a run" in fails(capsys, empty, *out)
     shutil.copy(runs[0] / "artifact.json", empty)
-    assert f"has not been evaluated; run: sgjepa predict {empty}" in fails(capsys, empty, *out)
+    assert f"has not been evaluated; run: sgjepa evaluate {empty}" in fails(capsys, empty, *out)
     said = fails(capsys, *runs, "--baseline", "LeVM", *out)
     assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
     assert "is given twice" in fails(capsys, runs[0], runs[0], *out)

@@ -27,7 +27,7 @@ def model(tmp_path: Path) -> DinoWM:
     )
     transformers.Dinov2Model(settings).save_pretrained(tmp_path / "dinov2")
     encoder = DINOv2(str(tmp_path / "dinov2"), image_size=28)
-    return DinoConfig(encoder, controls=2, laws=1, depth=1, heads=1, head_dim=4, mlp=8, history=3).build()
+    return DinoConfig(encoder=encoder, controls=2, laws=1, depth=1, heads=1, head_dim=4, mlp=8, history=3).build()
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from sgjepa.core import run_folder
 from sgjepa.data.probe_targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.training.config import Run
-from sgjepa.training.loop import train
 from sgjepa.training.validation import Reader, Watch, probe_scores
+from sgjepa.training.world_model import train
 
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega"), ("x", "z"), ("vx", "vz"), "theta", "omega", 4, 1 / 16)
 

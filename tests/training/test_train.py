@@ -35,9 +35,9 @@ from sgjepa.training import checkpoint
 from sgjepa.training.config import Run, Train
 from sgjepa.training.data import updates_there
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.learner import set_rates
-from sgjepa.training.loop import train
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
+from sgjepa.training.optim import schedule
+from sgjepa.training.world_model import train
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,7 @@ from pathlib import Path
 from sgjepa.core import config
 from sgjepa.training import losses
 from sgjepa.training.config import Run
-from sgjepa.training.learner import set_rates
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 run = config.from_dict(Run, json.loads(Path(sys.argv[1]).read_text()))
 train(run, Path(sys.argv[2]), Path(sys.argv[3]))
 """
@@ -168,7 +167,7 @@ def test_a_finished_run_goes_on_to_more_updates_by_the_rates_of_the_new_length(
     seen: list[float] = []
     again = Path(shutil.copytree(trained, tmp_path / "again"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sgjepa.training.loop.set_rates", lambda *given: (seen.append(given[3]), set_rates(*given)))
+        patch.setattr("sgjepa.training.world_model.schedule", lambda *given: (seen.append(given[1]), schedule(*given))[1])
         train(longer, again, finished.parent)
     assert seen == [36] * 18, "the schedule is that of all updates, from where it goes on"
     assert same(again, continued)
@@ -186,7 +185,10 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
     longer: Run, finished: Path, trained: Path, continued: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(trained, tmp_path / "killed"))
-    for place, name in ((Path, "replace"), (artifact, "write")):  # while it is set aside, and when artifact.json is written
+    for place, name in (
+        (Path, "replace"),
+        (artifact, "write_record"),
+    ):  # while it is set aside, and when the record is written
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(place, name, mock.Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
@@ -215,7 +217,7 @@ def test_a_run_goes_on_to_more_updates_alone(
     with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
         train(other, continued, finished.parent)
     assert artifact.digests(continued) == before
-    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it as it was begun"):
+    with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it with its own command"):
         train(longer, halted, halted.parent / "data")
     bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
     with pytest.raises(InputError, match=r"its last checkpoint is gone; start from its weights: --init"):
@@ -282,7 +284,7 @@ def test_reading_the_loss_now_and_then_changes_nothing(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU the loss terms stay there for ten updates."""
-    monkeypatch.setattr("sgjepa.training.loop._SETTLED", {"cpu": 10})
+    monkeypatch.setattr("sgjepa.training.loop._READ_LOSS", {"cpu": 10})
     folder = train(fitting, tmp_path / "seldom", finished.parent)
     assert same(folder, trained)
     seldom, often = ([(r["step"], r["split"], r["loss"]) for r in run_folder.read(f)] for f in (folder, trained))
@@ -415,7 +417,7 @@ def test_one_step_training_and_a_frozen_encoder(fitting: Run, finished: Path, tm
     (tmp_path / "square").symlink_to(finished)
     dino = replace(
         fitting,
-        model=DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
+        model=DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4),
         loss=OneStepLoss(sigreg=0.0, windows="dense"),
         train=replace(fitting.train, epochs=1),
     )
@@ -514,7 +516,7 @@ def test_two_processes_share_the_frozen_encoding(fitting: Run, finished: Path, t
 
 def test_two_processes_share_the_work_of_a_foreign_encoder(fitting: Run, finished: Path, tmp_path: Path) -> None:
     """And write what one process would."""
-    model = DinoConfig(MobileNetV2(32), 2, 1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
+    model = DinoConfig(encoder=MobileNetV2(32), controls=2, laws=1, depth=1, heads=2, head_dim=8, mlp=16, history=4)
     try:
         alone = model.build()
     except InputError as error:
@@ -548,7 +550,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_episodes(
     words = r"is not finite at step \d+ \(episodes \[.*\]\); last good checkpoint: "
     with pytest.raises(InputError, match=words) as at_once:
         train(wild, tmp_path / "wild", finished.parent)
-    monkeypatch.setattr("sgjepa.training.loop._SETTLED", {"cpu": 10})  # found later, the same step is named
+    monkeypatch.setattr("sgjepa.training.loop._READ_LOSS", {"cpu": 10})  # found later, the same step is named
     with pytest.raises(InputError, match=words) as later:
         train(wild, tmp_path / "later", finished.parent)
     assert str(later.value).split(";")[0] == str(at_once.value).split(";")[0]
@@ -628,7 +630,7 @@ def test_the_command_line_trains_on_the_datasets_it_is_given(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Run] = []
-    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.training.world_model.train", lambda run, *_: asked.append(run) or finished)
     monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda _: None)
     for name in "ab":
         shutil.copytree(finished, tmp_path / name)
@@ -641,7 +643,7 @@ def test_the_command_line_takes_updates_in_all_and_how_often_to_save(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Run] = []
-    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, *_: asked.append(run) or finished)
+    monkeypatch.setattr("sgjepa.training.world_model.train", lambda run, *_: asked.append(run) or finished)
     monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda _: None)
     usual = recipe("square_gru", "mini").train
     data = ["--data", finished.name, "--datasets", str(finished.parent), "--out", str(tmp_path)]
@@ -655,7 +657,7 @@ def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[Run, Path]] = []
-    monkeypatch.setattr("sgjepa.training.loop.train", lambda run, folder, *_: asked.append((run, folder)) or finished)
+    monkeypatch.setattr("sgjepa.training.world_model.train", lambda run, folder, *_: asked.append((run, folder)) or finished)
     monkeypatch.setattr("sgjepa.cli.train._say_trained", lambda *_: None)
     command = ["train", "square_gru", "--data", finished.name, "--datasets", str(finished.parent), "--updates", "30"]
     assert cli.main([*command, "--set", "optim.lr=3e-3", "--set", "train.batch=20"]) == 0
@@ -664,7 +666,7 @@ def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
     assert updates_there(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
     assert folder == Path("runs/square_gru-mini-lr0.003-batch20-seed0")
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"next: sgjepa predict {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
+    assert last == f"next: sgjepa evaluate {finished} --dataset {finished}", "the training's data lie elsewhere than usual"
     assert cli.parser().parse_args(shlex.split(last)[2:]).run
     for setting, words in {
         "seed=3": "--set seed: use --seed",

@@ -24,6 +24,7 @@ from sgjepa.data.config import make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.forecast import forecast
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.view import question, studio
 from sgjepa.view.coverage import coverage
 from sgjepa.view.desk import Desk
@@ -81,10 +82,10 @@ def test_imagination_under_the_true_law_errs_as_the_evaluation_says(viewed: list
     steps = data.frames - one.context
     probed, latent = forecast(one.model, one.fitted, z, control, law, one.context, steps, one.run.history)["predicted"]
     wanted = one.fitted.targets.of(data.state[[number], one.context :].astype(np.float64))
-    errors = one.fitted.targets.errors(probed[:, 1:], wanted, one.fitted.std)
+    measured = errors(Guess(one.fitted.targets, probed[:, 1:], wanted, one.fitted.std))
     truth = simulate(make_env(small()), number, {G: float(law[0, 0])})
     found = imagine(one, encode(one, truth.episode), truth.episode, {G: float(law[0, 0])})
-    np.testing.assert_allclose(found.errors["position_l2"], errors["position_l2"][0], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found.errors["position_l2"], measured["position_l2"][0], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(found.errors["latent_mse"], latent[0], rtol=1e-3, atol=1e-6)
     assert found.frames is not None
     assert found.frames.shape == (steps, 32, 32, 3)

@@ -18,7 +18,7 @@ from sgjepa import cli
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.probes import ProbeConfig, fit_probe
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 from sgjepa.view.opened import open_page
 from sgjepa.view.question import Question
 

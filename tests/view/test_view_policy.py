@@ -1,4 +1,4 @@
-"""The viewer with a policy: the closed loop as `sgjepa control` has it, streamed to a page that never waits."""
+"""The viewer with a policy: the closed loop as `sgjepa evaluate-policy` has it, streamed to a page that never waits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fixtures.browser import Browser, Tab
+from fixtures.browser import BROWSER, Browser, Tab
 from fixtures.driven import CATCHER, Driven, driven
 from fixtures.driving import DONE, opened
 from fixtures.posting import Post
-from fixtures.viewer import hear, needs_browser, socket_to
+from fixtures.viewer import hear, needs_browser, running, socket_to
 
 from sgjepa import cli, zoo
 from sgjepa.core import artifact, run_folder
@@ -33,6 +33,21 @@ from sgjepa.view.opened import open_page
 from sgjepa.view.pilot import open_pilot
 from sgjepa.view.question import Question
 from sgjepa.view.track import EXPERT, Track
+
+
+@pytest.fixture(scope="module")
+def port(driven: Driven, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with running([driven.policy], tmp_path_factory.mktemp("server")) as (_, found):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    if BROWSER is None:
+        pytest.skip("no browser: sgjepa doctor --fix browser")
+    with Browser() as found:
+        yield found
+
 
 __all__ = ["driven"]  # a fixture
 pytestmark = pytest.mark.opengl

@@ -21,6 +21,13 @@ from websockets.exceptions import InvalidStatus
 from sgjepa import cli
 from sgjepa.view import html
 
+
+@pytest.fixture(scope="module")
+def port(viewed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with running(viewed, tmp_path_factory.mktemp("server")) as (_, found):
+        yield found
+
+
 __all__ = ["viewed"]  # a fixture
 PAINTED = "document.querySelector('{} canvas').toDataURL()"
 

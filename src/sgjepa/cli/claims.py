@@ -11,8 +11,8 @@ RESULTS = (Path("studies"), Path("docs/results/claims"))
 OUT = Path("docs/claims.md")
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     usual = " ".join(map(str, RESULTS))
     parser.add_argument(
         "--results",

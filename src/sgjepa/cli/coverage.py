@@ -5,15 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core.errors import InputError
 
 ABOUT = "say how far outside a dataset's training laws another law lies (the paper's L_law)"
 EXAMPLE = "sgjepa coverage datasets/square-mini --gravity 12"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("dataset", type=Path, help="folder that `sgjepa data` made")
     parser.add_argument(
         "--gravity",
@@ -22,30 +22,30 @@ def flags(parser: ArgumentParser) -> None:
         metavar="G",
         help="m/s^2, one or several (default: the dataset's test laws)",
     )
-    shared.law_flag(
+    arguments.add_law(
         parser, "values of any law, such as gravity_x=0,2; repeat for several laws, of which all combinations are taken"
     )
     parser.add_argument(
         "--basis", default="affine", metavar="NAME", help="affine: (1, g), exact for free flight (default); or quadratic"
     )
-    shared.json_flag(parser, "where the numbers go (default: DATASET/coverage.json); without FILE, print them alone")
+    arguments.add_json(parser, "where the numbers go (default: DATASET/coverage.json); without FILE, print them alone")
 
 
 def run(options: Namespace) -> None:
     """A table for a person, and its numbers in a file."""
-    shared.check_json(options.json)
+    arguments.check_json(options.json)
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.coverage import as_text, examine
 
-    asked = shared.law_values(options.law or [], "--law")
+    asked = arguments.parse_laws(options.law or [], "--law")
     if options.gravity and "gravity" in asked:
         raise InputError("gravity is given twice, by --gravity and by --law; leave one out")
     if options.gravity:
         asked["gravity"] = options.gravity
     dataset = open_dataset(options.dataset)
     place = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
-    shared.check_json(place)
+    arguments.check_json(place)
     found = examine(dataset, asked or None, options.basis)
-    shared.print_or_write(place, found, as_text(found))
-    if place != shared.STDOUT:
+    arguments.print_or_write(place, found, as_text(found))
+    if place != arguments.STDOUT:
         print(place)

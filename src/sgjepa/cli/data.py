@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.cli import shared, terminal
-from sgjepa.cli.shared import DATASETS
+from sgjepa.cli import arguments, errors
+from sgjepa.cli.arguments import DATASETS
 from sgjepa.core.errors import InputError
 
 ABOUT = "make the train and test split of a world's dataset; interrupted, the same command goes on"
 EXAMPLE = "sgjepa data square --size mini"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("world", help="its name; they are listed below")
     parser.add_argument(
         "--size",
@@ -42,7 +42,9 @@ def flags(parser: ArgumentParser) -> None:
     parser.add_argument("--test-episodes", type=int, metavar="N", help="instead of the size's own number")
     parser.add_argument("--image-size", type=int, metavar="PX", help="instead of the size's own")
     parser.add_argument("--codec", metavar="NAME", help="lz4 (lossless, default) or jpeg (quality 95, 4:4:4)")
-    shared.law_flag(parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10; repeat for several laws")
+    arguments.add_law(
+        parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10; repeat for several laws"
+    )
     parser.add_argument(
         "--train-law",
         action="append",
@@ -81,14 +83,14 @@ def run(options: Namespace) -> None:
     if options.law or options.train_law:
         settings = _with_laws(settings, options.train_law or [], options.law or [])
     changes = {"seed": options.seed, "image_size": options.image_size, "codec": options.codec}
-    changes["env"] = shared.pairs(options.env, "--env") if options.env else None
+    changes["env"] = arguments.parse_pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or DATASETS / f"{options.world}-{options.size}"
     there = (out / MANIFEST).exists()
     made = open_dataset(collect(settings, out, options.workers))
     if there:
         print(f"{out} was there already; every file is as it was written")
-    say_made(made, [])
+    print_dataset(made, [])
     _say_next(options, out)
 
 
@@ -97,7 +99,7 @@ def _say_next(options: Namespace, out: Path) -> None:
     own = out == DATASETS / f"{options.world}-{options.size}" and not options.train_law
     place = [] if out.parent == DATASETS else ["--datasets", out.parent]
     named = [] if own else [*place, "--data", out.name]
-    shared.say_next("train", f"{options.world}_gru", "--size", options.size, *named)
+    arguments.print_next("train", f"{options.world}_gru", "--size", options.size, *named)
 
 
 def _with_laws(settings: Any, training: list[str], test: list[str]) -> Any:
@@ -105,9 +107,9 @@ def _with_laws(settings: Any, training: list[str], test: list[str]) -> Any:
     from sgjepa import laws
 
     drawn, asked = dict(settings.train.laws), dict(settings.test.laws)
-    for name, text in shared.pairs(training, "--train-law").items():
+    for name, text in arguments.parse_pairs(training, "--train-law").items():
         drawn[name] = _sampler(name, text, drawn.get(name))
-    asked |= {name: laws.Grid(tuple(values)) for name, values in shared.law_values(test, "--law").items()}
+    asked |= {name: laws.Grid(tuple(values)) for name, values in arguments.parse_laws(test, "--law").items()}
     for one, other, flag, form in ((asked, drawn, "--train-law", "MEAN:STD"), (drawn, asked, "--law", "VALUE,VALUE")):
         for name in one.keys() - other.keys():
             raise InputError(f"law '{name}' is given for one split alone; add {flag} {name}={form}")
@@ -120,14 +122,14 @@ def _sampler(name: str, text: str, usual: Any) -> Any:
 
     mean, colon, std = text.partition(":")
     if not colon:
-        return laws.Grid(tuple(shared.values_of(name, text)))
-    middle, spread = (laws.check({name: shared.number(part)})[name] for part in (mean, std))
+        return laws.Grid(tuple(arguments.parse_values(name, text)))
+    middle, spread = (laws.check({name: arguments.parse_number(part)})[name] for part in (mean, std))
     if not spread > 0:
         raise InputError(f"--train-law {name}={text}: the standard deviation must be positive")
     return laws.ClippedNormal(middle, spread, getattr(usual, "floor", -laws.LAWS[name].limit))
 
 
-def say_made(dataset: Any, pictures: list[Path]) -> None:
+def print_dataset(dataset: Any, pictures: list[Path]) -> None:
     """The summary. All of it is in the dataset's manifest.json too."""
     manifest = dataset.manifest
     size = sum(part.bytes for part in manifest.parts.values())
@@ -151,5 +153,5 @@ def _counts(words: dict[str, int]) -> str:
 
 def _bars(counts: Sequence[int]) -> str:
     """A histogram as one line of text."""
-    top, steps = max(counts), "▁▂▃▄▅▆▇█" if terminal.shows("▁") else "12345678"
+    top, steps = max(counts), "▁▂▃▄▅▆▇█" if errors.can_print("▁") else "12345678"
     return "".join(steps[8 * count // (top + 1)] if count else " " for count in counts)

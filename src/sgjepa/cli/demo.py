@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from sgjepa.cli import data, shared
+from sgjepa.cli import arguments, data
 from sgjepa.core import threads
 
 ABOUT = "SG-JEPA against its baselines under gravities that training never had: data, trainings, evaluation, a page to read"
@@ -14,8 +14,8 @@ EXAMPLE = "sgjepa demo --quick"
 OUT = Path("demo")
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--quick",
@@ -37,15 +37,15 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Three numbered steps; what there is already is kept."""
-    shared.prepare_for_torch()
-    shared.need_matplotlib()
+    arguments.prepare_for_torch()
+    arguments.require_matplotlib()
     from sgjepa.experiments import demo
     from sgjepa.experiments.asked import Asked
     from sgjepa.experiments.remaining import exact
     from sgjepa.experiments.study import run_study
 
     began = time.monotonic()
-    shared.need_seeds(options)
+    arguments.require_seeds(options)
     length = "quick" if options.quick else "long" if options.long else "short"
     methods = tuple(dict.fromkeys(options.methods or demo.METHODS))
     world = options.world or demo.WORLD
@@ -53,7 +53,7 @@ def run(options: Namespace) -> None:
     print(demo.introduction(world, methods, options.seeds), flush=True)
     print(f"1. Data: episodes of the world {world.replace('_', ' ')}, for training and for the test.", flush=True)
     made = demo.make_data(options.out, world, length, options.workers)
-    data.say_made(made, [options.out / demo.preview_folder(world) / "contact_sheet.png"])
+    data.print_dataset(made, [options.out / demo.preview_folder(world) / "contact_sheet.png"])
     missing = demo.without_weights() if options.methods is None else None
     if missing is not None:
         print(f"   DINO-WM is left out: {missing}")
@@ -73,5 +73,5 @@ def run(options: Namespace) -> None:
     )
     page = run_study(demo.study(world, methods, length), asked)
     print(f"3. Results on the held-out test episodes; pictures and tables: {page}")
-    shared.say_verdict(page.parent)
+    arguments.print_answer(page.parent)
     print(f"   It took {exact(time.monotonic() - began)}.")

@@ -9,8 +9,8 @@ ABOUT = "write a contact sheet (PNG) and a short video of a dataset"
 EXAMPLE = "sgjepa preview datasets/square-mini"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("dataset", type=Path, help="folder that `sgjepa data` made")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the pictures go (default: DATASET/preview)")
     parser.add_argument("--video", default="webp", metavar="FORMAT", help="webp (default) or mp4 (needs the extra `video`)")

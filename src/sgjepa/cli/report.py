@@ -5,17 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 
 ABOUT = "compare evaluated runs on one page, with figures (PNG, SVG) and tables (CSV)"
 EXAMPLE = "sgjepa report runs/square_gru-mini-seed0 runs/square_lewm-mini-seed0"
 OUT = Path("report")
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
-        "runs", type=shared.run, nargs="*", metavar="RUN", help="folders that `sgjepa predict` has evaluated"
+        "runs", type=arguments.run_argument, nargs="*", metavar="RUN", help="folders that `sgjepa evaluate` has evaluated"
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where the page goes (default: %(default)s)")
     parser.add_argument(
@@ -30,7 +30,7 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Prints where the page is."""
-    shared.need_matplotlib()
+    arguments.require_matplotlib()
     from sgjepa.report.write import report
 
     print(report(options.runs, options.out, options.baseline, options.data))

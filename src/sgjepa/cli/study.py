@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core import errors
 from sgjepa.core.errors import InputError, one_line, unknown
 
@@ -17,18 +17,18 @@ RUNS = Path("studies/runs")
 EXAMPLE = "sgjepa study factorial --size mini --seeds 3"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; without: a list")
-    shared.size_flag(parser)
+    arguments.add_size(parser)
     parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
     parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
-    shared.set_flag(parser, "every world model that is trained")
+    arguments.add_set(parser, "every world model that is trained")
     parser.add_argument(
         "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
     )
     parser.add_argument("--workers", type=int, metavar="N", help="trainings side by side (default: one per core)")
-    shared.datasets_flag(parser)
+    arguments.add_datasets(parser)
     parser.add_argument(
         "--out",
         type=Path,
@@ -42,7 +42,7 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """The study of that name, all of them, or the list."""
-    shared.prepare_for_torch()
+    arguments.prepare_for_torch()
     from sgjepa import experiments
     from sgjepa.recipes.datasets import SIZES
 
@@ -51,7 +51,7 @@ def run(options: Namespace) -> None:
         return
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
-    shared.need_matplotlib()
+    arguments.require_matplotlib()
     if options.study == experiments.EVERYTHING:
         _run_all(options)
     else:
@@ -69,7 +69,7 @@ def _settings(options: Namespace) -> dict[str, str]:
     own = dict.fromkeys(("name", "data", "init"), "is the study's own; leave it out") | {"seed": "use --seeds"}
     length = "the length is given by --updates, too; leave one out"
     twice = dict.fromkeys(("train.epochs", "train.updates"), length) if options.updates is not None else {}
-    return shared.settings(options, own | twice)
+    return arguments.parse_settings(options, own | twice)
 
 
 def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
@@ -81,7 +81,7 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
         Asked(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
     )
     print(page)
-    shared.say_verdict(page.parent)
+    arguments.print_answer(page.parent)
 
 
 def _run_all(options: Namespace) -> None:

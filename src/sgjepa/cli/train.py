@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core.errors import InputError
 
 ABOUT = "train a world model; interrupted, the same command goes on"
@@ -15,10 +15,10 @@ EXAMPLE = "sgjepa train square_gru --size mini"
 RUNS = Path("runs")
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
-    shared.recipe_flag(parser)
-    shared.size_flag(parser)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    arguments.add_recipe(parser)
+    arguments.add_size(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument(
         "--out",
@@ -26,7 +26,7 @@ def flags(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="the run's folder (default: runs/RECIPE-SIZE-seedN, with what --set changes before the seed)",
     )
-    shared.datasets_flag(parser)
+    arguments.add_datasets(parser)
     parser.add_argument(
         "--data",
         action="append",
@@ -34,9 +34,9 @@ def flags(parser: ArgumentParser) -> None:
         help="a dataset's folder in --datasets, instead of the recipe's own; repeat to train on several together",
     )
     parser.add_argument(
-        "--init", type=shared.run, metavar="RUN", help="a finished run whose weights to start from, or zoo:NAME"
+        "--init", type=arguments.run_argument, metavar="RUN", help="a finished run whose weights to start from, or zoo:NAME"
     )
-    shared.set_flag(parser, "the run")
+    arguments.add_set(parser, "the run")
     parser.add_argument(
         "--decoder",
         action="store_true",
@@ -60,12 +60,12 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """The recipe, changed as the flags say; of several processes the first speaks."""
-    shared.prepare_for_torch()
+    arguments.prepare_for_torch()
     from sgjepa.core import config
     from sgjepa.recipes.training import recipe
     from sgjepa.training import distributed
     from sgjepa.training.data import with_laws, with_updates
-    from sgjepa.training.loop import train
+    from sgjepa.training.world_model import train
 
     init = None if options.init is None else str(options.init)
     chosen = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
@@ -89,8 +89,8 @@ def run(options: Namespace) -> None:
     if first:
         _say_trained(folder)
         place = options.datasets / chosen.data[0]
-        usual_place = shared.beside(folder, chosen.data[0]).resolve() == place.resolve()
-        shared.say_next("predict", folder, *([] if usual_place else ["--dataset", place]))
+        usual_place = arguments.dataset_beside(folder, chosen.data[0]).resolve() == place.resolve()
+        arguments.print_next("predict", folder, *([] if usual_place else ["--dataset", place]))
 
 
 def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:
     if options.updates is not None:
         length = "the length is given by --updates, too; leave one out"
         twice |= {"train.updates": length, "train.epochs": length}
-    return shared.settings(options, flags | twice)
+    return arguments.parse_settings(options, flags | twice)
 
 
 def _check_different(datasets: Path, names: list[str]) -> None:

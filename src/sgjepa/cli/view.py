@@ -7,7 +7,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core.errors import InputError, MachineError
 
 ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part, or a policy drive"
@@ -16,13 +16,13 @@ PORT = 8765
 CLOSED = "the viewer is closed"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "runs",
         nargs="*",
         metavar="RUN",
-        help="folders that `sgjepa train` or `sgjepa policy` made, or zoo:NAME (default: all that come with the package)",
+        help="folders of `sgjepa train` or `sgjepa train-policy`, or zoo:NAME (default: all that come with the package)",
     )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
@@ -37,7 +37,7 @@ def run(options: Namespace) -> None:
     """Serve until somebody stops it, or write the page."""
     if options.export is None and (options.laws is not None or options.seeds is not None):
         raise InputError("--laws and --seeds are of an export; add --export DIR")
-    shared.prepare_for_torch()
+    arguments.prepare_for_torch()
     if options.export is None:
         _serve(options)
     else:
@@ -45,7 +45,7 @@ def run(options: Namespace) -> None:
 
 
 def _serve(options: Namespace) -> None:
-    need_view()
+    require_server()
     from sgjepa.view.opened import open_page
     from sgjepa.view.server import HOST, bind, serve
 
@@ -82,7 +82,7 @@ def _folders(runs: list[str]) -> list[Path]:
     return [zoo.folder_of(text.removeprefix(zoo.PREFIX)) if text.startswith(zoo.PREFIX) else Path(text) for text in named]
 
 
-def need_view() -> None:
+def require_server() -> None:
     """One line if the server's packages are not installed; an export needs none of them."""
     if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "websockets")):
         raise MachineError("the viewer needs a server: pip install 'sgjepa[view]'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from sgjepa import zoo
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core import config
 from sgjepa.zoo.cards import Card, PolicyCard
 
@@ -13,15 +13,15 @@ ABOUT = "list the trained models and policies that come with the package, or sho
 EXAMPLE = "sgjepa zoo approach_ball_sg_jepa"
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("name", nargs="?", help="whose card to show; without: a list")
-    shared.json_flag(parser, "also write it as JSON; without FILE, print that alone")
+    arguments.add_json(parser, "also write it as JSON; without FILE, print that alone")
 
 
 def run(options: Namespace) -> None:
     """Prints; copies nothing."""
-    shared.check_json(options.json)
+    arguments.check_json(options.json)
     asked = [options.name.removeprefix(zoo.PREFIX)] if options.name else zoo.names()
     cards = {name: zoo.card(name) for name in asked}
     lines = []
@@ -31,10 +31,10 @@ def run(options: Namespace) -> None:
             lines += [f"   {key:<10} {value}" for key, value in _told(card).items()]
             lines += _measured(card)
     if not options.name:
-        lines.append("Models take the place of any RUN: `sgjepa predict zoo:NAME`; commands work on a copy in ./zoo/NAME")
+        lines.append("Models take the place of any RUN: `sgjepa evaluate zoo:NAME`; commands work on a copy in ./zoo/NAME")
         if any(isinstance(card, PolicyCard) for card in cards.values()):
-            lines.append("Policies drive: `sgjepa control zoo:NAME`, `sgjepa view zoo:NAME`")
-    shared.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))
+            lines.append("Policies drive: `sgjepa evaluate-policy zoo:NAME`, `sgjepa view zoo:NAME`")
+    arguments.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))
 
 
 def _told(card: Card | PolicyCard) -> dict[str, str]:

@@ -320,7 +320,7 @@ def made_by(folder: Path) -> str | None:
 
 def is_whole(folder: Path) -> bool:
     """Whether an artefact is finished and none of its files is gone."""
-    files = read_json_record(folder).get("files")
+    files = _listed(folder)
     return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
 
 
@@ -346,7 +346,7 @@ def checked(folder: Path, name: str, record: Mapping[str, Any] | None = None) ->
 def check(folder: Path) -> dict[str, Any]:
     """Compare every file of an artefact with its digest; returns its record as JSON values."""
     record = read_json_record(folder)
-    for name in record.get("files", {}):
+    for name in _listed(folder):
         checked(folder, name, record)
     return record
 

@@ -22,13 +22,12 @@ from sgjepa.data.episode import Episode
 from sgjepa.data.manifest import MADE_BY
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import EnvSpec, Probed, Quantity, Size, Usual
+from sgjepa.envs.spec import DatasetDefaults, DatasetSize, EnvSpec, Probed, Quantity
 from sgjepa.laws import Grid, Observed, Sampler
 
 _CHUNK = 25  # episodes encoded at a time
 _FEW = 32  # different values of a law, up to which they count as a grid
 _WINDOW = 4  # frames that a probe sees
-_SIGREG = 0.09  # the weight of the mini recipes
 
 
 @dataclass(frozen=True)
@@ -218,15 +217,15 @@ def _world(
             ours,
             frames=steps,
             records={},
-            own=(),
+            observed_records=(),
             labels={},
-            plans=(),
+            expert_plans=(),
             phys=(),
             nominal_law={},
             options={},
-            to_succeed="",
-            outcome="",
-            meets=(),
+            success_plan="",
+            outcome_label="",
+            interception=(),
         )
     return EnvSpec(
         name=name,
@@ -267,12 +266,9 @@ def _sampler(values: np.ndarray) -> Sampler:
 
 def _with_usual(spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> EnvSpec:
     """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
-    patch = next((size for size in range(max(pixels // 16, 1), pixels + 1) if pixels % size == 0), pixels)
-    size = Size(pixels, fitting, held_out, min(_WINDOW, spec.frames))
-    sizes = dict.fromkeys(("mini", "small", "paper"), size)
-    old = spec.usual
-    usual = Usual(laws["train"], laws["test"], sizes, patch, old.sigreg if old else _SIGREG, old.history if old else 20)
-    return replace(spec, usual=usual)
+    size = DatasetSize(pixels, fitting, held_out, min(_WINDOW, spec.frames))
+    usual = DatasetDefaults(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
+    return replace(spec, defaults=usual)
 
 
 def _write(out: Path, settings: DatasetConfig, given: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:

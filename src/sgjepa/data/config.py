@@ -151,7 +151,7 @@ def begin_episode(settings: DatasetConfig, env: Env, split: str, number: int) ->
 def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple[int, dict[str, float], str]:
     """Seed, laws and plan of an episode."""
     law = episode_law(settings.part(split).laws, settings.seed, split, number)
-    plan = episode_plan(env.env_spec.plans, settings.seed, split, number)
+    plan = episode_plan(env.env_spec.expert_plans, settings.seed, split, number)
     return episode_seed(settings.seed, split, number), law, plan
 
 

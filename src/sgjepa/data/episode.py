@@ -164,7 +164,7 @@ def schema(
         "codec_about": codec.about,
         "columns": {
             **columns_of({"state": len(spec.state), "control": len(spec.control), "phys": len(spec.phys)}),
-            **({"reward": REWARD} if spec.succeeds else {}),
+            **({"reward": REWARD} if spec.has_task else {}),
             **{name: f"law in {laws.find(name).unit}, constant over the episode" for name in law_names},
             **{name: f"record at the frame, in the order of `records.{name}`" for name in spec.records},
         },

@@ -1,4 +1,4 @@
-"""What a probe reads out of a world, and the errors that are reported in physical units. NumPy only.
+"""What a probe reads out of a world. NumPy only.
 
 A world declares it (`EnvSpec.probed`): positions, as many velocities, an angle with its rate. An angle enters as sine and
 cosine of `symmetry * angle`, so poses that look the same have the same target.
@@ -6,8 +6,6 @@ cosine of `symmetry * angle`, so poses that look the same have the same target.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,27 +66,6 @@ class Targets:
         """In radians, within half a symmetry step of zero."""
         return np.arctan2(y[..., -3], y[..., -2]) / self.symmetry
 
-    def errors(self, y: np.ndarray, truth: np.ndarray, std: Sequence[float]) -> dict[str, np.ndarray]:
-        """Errors of estimates y against the truth, both (N, h, Y) over consecutive frames -> each (N, h).
-
-        nmse: mean over targets of squared error in units of the probe's training spread. rotation_turns: difference of the
-        rates, summed from the first of these frames on (the paper's cumulative rotation).
-        """
-        gap = y - truth
-        place, motion = len(self.position), len(self.position) + len(self.velocity)
-        found = {
-            "nmse": np.mean((gap / np.asarray(std)) ** 2, axis=-1),
-            "position_l2": np.linalg.norm(gap[..., :place], axis=-1),
-        }
-        if self.velocity:
-            found["velocity_l2"] = np.linalg.norm(gap[..., place:motion], axis=-1)
-        if self.turns:
-            phase = self.symmetry * (self.angle(y) - self.angle(truth))
-            wrapped = np.arctan2(np.sin(phase), np.cos(phase)) / self.symmetry
-            found["angle_deg"] = np.degrees(np.abs(wrapped))
-            found["rotation_turns"] = np.abs(np.cumsum(gap[..., -1], axis=-1)) * self.frame_dt / (2 * math.pi)
-        return found
-
 
 UNITS = {
     "nmse": "1",
@@ -112,9 +89,9 @@ METRICS = {  # in the order of the page; latents of different encoders have no c
 _WINDOW = 4  # frames, in a world that says nothing
 
 
-def targets_in(split: Split) -> Targets:
+def require_targets(split: Split) -> Targets:
     """What the split's world declares to be readable; an InputError if that is nothing."""
-    found = readable_in(split)
+    found = split_targets(split)
     if found is None:
         raise InputError(
             f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)"
@@ -122,18 +99,18 @@ def targets_in(split: Split) -> Targets:
     return found
 
 
-def readable_in(split: Split) -> Targets | None:
-    """The same; None if the world declares nothing."""
+def split_targets(split: Split) -> Targets | None:
+    """The targets that an open split records; None if its world declares none."""
     about = split.about
-    return _readable(split.env_spec, tuple(name for name, _ in about["state"]), about["fps"])
+    return _targets(split.env_spec, tuple(name for name, _ in about["state"]), about["fps"])
 
 
-def readable_of(spec: EnvSpec) -> Targets | None:
-    """What can be read of a world's own frames."""
-    return _readable(spec, tuple(quantity.name for quantity in spec.state), spec.fps)
+def spec_targets(spec: EnvSpec) -> Targets | None:
+    """The targets in a world's own frames; None if it declares none."""
+    return _targets(spec, tuple(quantity.name for quantity in spec.state), spec.fps)
 
 
-def _readable(spec: EnvSpec, state: tuple[str, ...], fps: float) -> Targets | None:
+def _targets(spec: EnvSpec, state: tuple[str, ...], fps: float) -> Targets | None:
     probed = spec.probed
     if probed is None:
         return None
@@ -141,14 +118,14 @@ def _readable(spec: EnvSpec, state: tuple[str, ...], fps: float) -> Targets | No
     return Targets(state, probed.position, probed.velocity, *turning, frame_dt=1.0 / fps)
 
 
-def usual_window(spec: EnvSpec, pixels: int) -> int:
-    """Frames that a probe sees in a world, in pictures of that size: as in the smallest usual one that is as large."""
-    if spec.usual is None:
+def default_probe_window(spec: EnvSpec, pixels: int) -> int:
+    """Frames that a probe sees by default: those of the smallest default dataset whose pictures are at least as large."""
+    if spec.defaults is None:
         return _WINDOW
-    sizes = sorted(spec.usual.sizes.values(), key=lambda size: size.pixels)
-    return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).window
+    sizes = sorted(spec.defaults.sizes.values(), key=lambda size: size.pixels)
+    return next((size for size in sizes if size.pixels >= pixels), sizes[-1]).probe_window
 
 
-def seen_states(split: Split) -> np.ndarray:
-    """Every frame without its picture, (N, T, S) in the order of `EnvSpec.seen`: what `Env.seen_state` says in the world."""
-    return np.concatenate([split.state, *(split.record(name) for name in split.env_spec.own)], axis=-1)
+def state_observations(split: Split) -> np.ndarray:
+    """`Env.state_observation` of every recorded frame, (N, T, S) in the order of `EnvSpec.state_observation`."""
+    return np.concatenate([split.state, *(split.record(name) for name in split.env_spec.observed_records)], axis=-1)

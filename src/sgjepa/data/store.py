@@ -23,6 +23,7 @@ from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
 from sgjepa.data.manifest import Manifest, read_manifest
+from sgjepa.envs import ENVS
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Grid, Sampler
 
@@ -48,6 +49,13 @@ class Dataset:
     def env_spec(self) -> EnvSpec:
         """The specification of the world that the episodes are from."""
         return self.manifest.env_spec
+
+    def __repr__(self) -> str:
+        spec = self.settings.env_spec
+        said = f"laws {', '.join(self.train.laws) or 'none'}, {self.settings.image_size} pixels, {spec.frames} frames each"
+        return (
+            f"Dataset {self.path} of {spec.name}: {self.train.episodes} episodes and {self.test.episodes} held out, {said}"
+        )
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
@@ -85,6 +93,8 @@ class Dataset:
 def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
     """Open the folder that `sgjepa data` made. `verify=False` skips the file digests (about 1 s per GB)."""
     path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; {_how_made(path.name)}")
     manifest = read_manifest(path)
     if verify:
         _verify(path)
@@ -93,6 +103,14 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
         for name, part in manifest.parts.items()
     }
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
+
+
+def _how_made(name: str) -> str:
+    """Of a dataset that is not there; the usual ones are called WORLD-SIZE."""
+    world, _, size = name.rpartition("-")
+    return (
+        f"make it: sgjepa data {world} --size {size}" if world in ENVS else "make it with `sgjepa data`, or say where it is"
+    )
 
 
 def _verify(path: Path) -> None:

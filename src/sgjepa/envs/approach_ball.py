@@ -17,8 +17,16 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs import world3d
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import BALL_CONTACTS, INTEGRATORS, TOUCH, Contact, advance
-from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, SMALL_WINDOW, EnvSpec, Size, Usual
+from sgjepa.envs.planar_contact import BALL_CONTACTS, TOUCH, Contact, advance
+from sgjepa.envs.spec import (
+    EARTH_GRAVITY,
+    PLANET_GRAVITIES,
+    SIZES_3D,
+    SMALL_PROBE_WINDOW,
+    DatasetDefaults,
+    DatasetSize,
+    EnvSpec,
+)
 from sgjepa.envs.world3d import Arena, Look, Spatial
 
 RADIUS = 0.06
@@ -37,9 +45,9 @@ _TURNING = {"qx": 0.0, "qy": 0.0, "qz": 0.0, "qw": 1.0, "wx": 0.0, "wy": 0.0, "w
 _FIXED = {**_TURNING, **dict(zip(("anchor_x", "anchor_y", "anchor_z"), LOOK.target, strict=True))}
 _MOVING = ("x", "y", "z", "vx", "vy", "vz")
 _SIZES = {
-    "mini": IN_SPACE["mini"],
-    "small": Size(pixels=64, train=2000, test=500, window=SMALL_WINDOW),
-    "paper": replace(IN_SPACE["paper"], window=2),
+    "mini": SIZES_3D["mini"],
+    "small": DatasetSize(pixels=64, train=2000, test=500, probe_window=SMALL_PROBE_WINDOW),
+    "paper": replace(SIZES_3D["paper"], probe_window=2),
 }
 
 
@@ -57,7 +65,7 @@ class ApproachBall(Spatial):
         phys=world3d.phys("box"),
         nominal_law={"gravity": 9.8},
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, _SIZES, patch=16, sigreg=0.18),
+        defaults=DatasetDefaults(EARTH_GRAVITY, PLANET_GRAVITIES, _SIZES),
         image_size=256,
         options={"contact": tuple(BALL_CONTACTS)},
     )
@@ -167,7 +175,7 @@ def _model(contact: Contact) -> Any:
     """The compiled model (mujoco.MjModel) with unit mass and no gravity: mass and laws come at reset."""
     spec = mujoco.MjSpec()
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.gravity = [0, 0, 0]
     world3d.set_looks(spec, LOOK)
     world3d.add_arena(spec, ARENA)

@@ -28,7 +28,7 @@ from sgjepa.envs.arm_world import (
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
-from sgjepa.envs.spec import IN_SPACE, NARROW, EnvSpec, Measure, Usual
+from sgjepa.envs.spec import NARROW_GRAVITY, SIZES_3D, DatasetDefaults, EnvSpec, Measure
 from sgjepa.envs.world3d import Arena, Look
 from sgjepa.laws import evenly
 
@@ -265,14 +265,14 @@ class ArmCatcherBall(ArmWorld):
         phys=world3d.phys("box"),
         nominal_law={"gravity": 4.0},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
-        succeeds=True,
+        has_task=True,
         measures=(
             Measure("success", "the ball is caught in the box"),
             Measure("missed", "the ball passed beside the box or bounced off it", better=-1),
             Measure("time_to_capture", "from the start, of the episodes with a capture", unit="s", better=-1),
         ),
         probed=world3d.FLYING,
-        usual=Usual(NARROW, {"gravity": evenly(-1.0, 10.0, 0.5)}, IN_SPACE, patch=16, sigreg=0.18),
+        defaults=DatasetDefaults(NARROW_GRAVITY, {"gravity": evenly(-1.0, 10.0, 0.5)}, SIZES_3D),
         image_size=256,
         records={
             "catcher": tool_record("catcher"),
@@ -280,16 +280,16 @@ class ArmCatcherBall(ArmWorld):
             "contact": flags("ball_catcher", "ball_floor", "ball_wall", "ball_robot"),
             "event": flags("captured", "missed"),
         },
-        own=("catcher",),
-        meets=(("x", "y", "z"), ("catcher_x", "catcher_y", "catcher_z")),
+        observed_records=("catcher",),
+        interception=(("x", "y", "z"), ("catcher_x", "catcher_y", "catcher_z")),
         labels={
             "plan": ("capture", "miss"),
             "outcome": ("capture", "miss", "truncated"),
             "reason": ("captured", "passed_beside", "bounced_off", "never_arrived", "not_settled"),
         },
-        plans=PLANS,
-        to_succeed="capture",
-        outcome="reason",
+        expert_plans=PLANS,
+        success_plan="capture",
+        outcome_label="reason",
     )
 
     def _build(self) -> None:

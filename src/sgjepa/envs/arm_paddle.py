@@ -30,7 +30,7 @@ from sgjepa.envs.arm_world import (
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.robots.z1 import Z1
-from sgjepa.envs.spec import EARTH, IN_SPACE, PLANETS, EnvSpec, Measure, Usual
+from sgjepa.envs.spec import EARTH_GRAVITY, PLANET_GRAVITIES, SIZES_3D, DatasetDefaults, EnvSpec, Measure
 from sgjepa.envs.world3d import Arena, Look
 
 RADIUS, MASS = 0.04, 0.10  # m, kg
@@ -263,14 +263,14 @@ class ArmPaddleBall(ArmWorld):
         phys=world3d.phys("box"),
         nominal_law={"gravity": 9.8},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
-        succeeds=True,
+        has_task=True,
         measures=(
             Measure("success", "no touch of the floor in all steps, and at least one bounce"),
             Measure("no_floor", "the ball never touched the floor"),
             Measure("bounces", "flights from paddle to paddle that pass the gates, before any touch of the floor", unit="1"),
         ),
         probed=world3d.FLYING,
-        usual=Usual(EARTH, PLANETS, IN_SPACE, patch=16, sigreg=0.72),
+        defaults=DatasetDefaults(EARTH_GRAVITY, PLANET_GRAVITIES, SIZES_3D),
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
@@ -278,15 +278,15 @@ class ArmPaddleBall(ArmWorld):
             "arm": arm_record(Z1),
             "contact": flags("ball_paddle", "ball_floor", "ball_wall", "ball_robot"),
         },
-        own=("paddle", "tilt"),
+        observed_records=("paddle", "tilt"),
         labels={
             "plan": ("success", "failure"),
             "start": ("falling", "resting"),
             "outcome": ("success", "floor", "too_low"),
         },
-        plans=PLANS,
-        to_succeed="success",
-        outcome="outcome",
+        expert_plans=PLANS,
+        success_plan="success",
+        outcome_label="outcome",
     )
 
     def _build(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from sgjepa.envs.robots.kinematics import Arm, rotation_of, rotation_vector
 
 STIFFNESS = 6e4  # 1/s^2: a touch lasts 13 ms, and 1 m/s sinks 4 mm in
-TIMESTEP = 1 / 1024  # s; restitution is then right to half a percent (tests/test_robots.py), 0.25 and less to 0.03
+TIMESTEP = 1 / 1024  # s; restitution is then right to half a percent (tests/envs/test_robots.py), 0.25 and less to 0.03
 GRIP = 0.01  # s in which friction stops slip
 _IMPEDANCE = 0.95
 

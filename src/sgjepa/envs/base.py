@@ -17,7 +17,7 @@ import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
-from sgjepa.envs import headless  # noqa: F401  # MuJoCo's own Renderer, too, then draws without a screen
+from sgjepa.envs.render.opengl import load_mujoco
 from sgjepa.envs.spec import EnvSpec
 
 
@@ -70,6 +70,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         self.t = -1  # frame number; -1 until the first reset has succeeded
         self._rewarded = False  # whether a step of this episode has ended in success
         self._painter = None
+        load_mujoco()  # also for worlds that import it themselves: its own Renderer then draws without a screen
         self._build()
 
     # --- what a world defines -----------------------------------------------------------------------------------
@@ -126,10 +127,10 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """The vectors that `env_spec.records` names, as of the present frame, (R,) float64 each."""
         return {}
 
-    def seen_state(self) -> np.ndarray:
-        """The present frame without a picture, in the order of `env_spec.seen`, (S,) float32: the numbers of datasets."""
+    def state_observation(self) -> np.ndarray:
+        """The present frame without a picture, in the order of `env_spec.state_observation`, (S,) float32."""
         records = self.records()
-        return np.concatenate([self.state(), *(records[name] for name in self.env_spec.own)]).astype(np.float32)
+        return np.concatenate([self.state(), *(records[name] for name in self.env_spec.observed_records)]).astype(np.float32)
 
     def labels(self) -> dict[str, str]:
         """The words that `env_spec.labels` names for the episode so far; datasets keep those of the last frame."""
@@ -147,8 +148,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
 
-        Worlds with `plans` also take {"plan": "success"}: what launch and demonstrator aim at. Worlds with a `goal` take
-        {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}: what to reach, by all the names of `env_spec.goal`. Else the seed decides.
+        Worlds with `expert_plans` also take {"plan": "success"}: what launch and expert aim at. Worlds with a `goal` take
+        {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}, a value for each name of `env_spec.goal`. Else the seed decides.
 
         A reset with a seed begins anew: the episode is a function of the seed and the options, and without a law among them
         `default_law` holds. A reset without a seed goes on, as with the random numbers so with the law: the one given last
@@ -161,12 +162,17 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """`reset` without a picture: for those who do not look."""
         options = options or {}
-        known = ["law", "state", *(["plan"] if self.env_spec.plans else []), *(["goal"] if self.env_spec.goal else [])]
+        known = [
+            "law",
+            "state",
+            *(["plan"] if self.env_spec.expert_plans else []),
+            *(["goal"] if self.env_spec.goal else []),
+        ]
         for key in options:
             if key not in known:
                 raise unknown("reset option", key, known)
-        if "plan" in options and options["plan"] not in self.env_spec.plans:
-            raise unknown("plan", options["plan"], dict.fromkeys(self.env_spec.plans))
+        if "plan" in options and options["plan"] not in self.env_spec.expert_plans:
+            raise unknown("plan", options["plan"], dict.fromkeys(self.env_spec.expert_plans))
         goes_on = seed is None and "law" not in options
         law = dict(self.law or self.default_law) if goes_on else {**self.default_law, **laws.check(options.get("law", {}))}
         self.env_spec.check_laws(law)
@@ -178,9 +184,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
             self._build()
         self._obey(law)
         self.law, self.t, self._rewarded = law, -1, False
-        if self.env_spec.plans:
-            drawn = self.env_spec.plans[
-                self.np_random.integers(len(self.env_spec.plans))
+        if self.env_spec.expert_plans:
+            drawn = self.env_spec.expert_plans[
+                self.np_random.integers(len(self.env_spec.expert_plans))
             ]  # also when not used: a seed is a launch
             self.plan = options.get("plan", drawn)
         self._launch(self.np_random)

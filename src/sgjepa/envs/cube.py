@@ -25,7 +25,7 @@ from sgjepa.envs.reacher import wrapped
 from sgjepa.envs.render.layered_renderer import LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.robots.kinematics import turned
-from sgjepa.envs.spec import BENCHMARK, EnvSpec, Quantity, Usual
+from sgjepa.envs.spec import BENCHMARK_SIZES, DatasetDefaults, EnvSpec, Quantity
 
 SEGMENT = 0.4  # s from one key pose to the next, and a fifth more or less
 CONTROL_DT = 0.05  # s
@@ -152,12 +152,12 @@ class Cube(Blocks):
         control_limit=1.0,
         phys=(Quantity("gravity", "m/s^2"), Quantity("mass", "kg"), Quantity("half", "m")),
         nominal_law={},
-        actions=BLOCK,
-        succeeds=True,
+        actions_per_frame=BLOCK,
+        has_task=True,
         measures=reaching("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),
         probed=world3d.FLYING,
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        defaults=DatasetDefaults({}, {}, BENCHMARK_SIZES),
         image_size=224,
         fps=4,
         records={
@@ -168,11 +168,11 @@ class Cube(Blocks):
             ),
             "goal": goal_record(("x", "y", "z")),
         },
-        own=("hand", "goal"),
+        observed_records=("hand", "goal"),
         labels={"plan": ("place", "play"), "outcome": ("reached", "missed")},
-        plans=("place", "play", "play", "play"),
-        to_succeed="place",
-        outcome="outcome",
+        expert_plans=("place", "play", "play", "play"),
+        success_plan="place",
+        outcome_label="outcome",
     )
 
     def _build(self) -> None:

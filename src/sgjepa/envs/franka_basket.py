@@ -47,7 +47,7 @@ from sgjepa.envs.franka_basket_scene import (
     tilt_of,
 )
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.spec import BODIES, IN_SPACE, EnvSpec, Measure, Size, Usual
+from sgjepa.envs.spec import BODY_GRAVITIES, SIZES_3D, DatasetDefaults, DatasetSize, EnvSpec, Measure
 from sgjepa.laws import ClippedNormal, Grid, evenly
 
 START_X, STRIKE_X = -0.25, 0.36  # m; where the ball comes from and where it is struck
@@ -57,12 +57,10 @@ POSTURE = (-0.25, 1.06, 0.46, -1.86, 1.76, 1.68, 1.61)  # rad, near which it pla
 WORKSPACE = np.array([[0.15, -0.50, 0.23], [0.85, 0.50, 1.10]])
 PLANS = tuple(FAILURES[i // 3] if i % 3 == 2 and i < 18 else "success" for i in range(20))  # 14 to 6
 
-USUAL = Usual(
+USUAL = DatasetDefaults(
     train={"gravity": ClippedNormal(mean=9.8, std=2.0, floor=0.62)},
-    test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODIES)))},  # 25 values
-    sizes={**IN_SPACE, "paper": Size(pixels=256, train=8000, test=5000)},
-    patch=16,
-    sigreg=0.09,
+    test={"gravity": Grid((*evenly(2.0, 16.0, 0.7).values, *reversed(BODY_GRAVITIES)))},  # 25 values
+    sizes={**SIZES_3D, "paper": DatasetSize(pixels=256, train=8000, test=5000)},
 )
 
 
@@ -89,15 +87,15 @@ class FrankaPaddleToBasket(ArmWorld):
         phys=world3d.phys("ground"),
         nominal_law={"gravity": 9.8},
         laws=("gravity",),  # the demonstrator reckons with a vertical pull
-        succeeds=True,
+        has_task=True,
         measures=(
-            Measure("success", "the blade strikes the ball first, then it comes down inside the rim", given="blade"),
-            Measure("relaxed", "after the blade, the ball enters or touches rim, net or bottom", given="blade"),
+            Measure("success", "the blade strikes the ball first, then it comes down inside the rim", condition="blade"),
+            Measure("relaxed", "after the blade, the ball enters or touches rim, net or bottom", condition="blade"),
             Measure("blade", "the blade is the first part of the robot that the ball touches"),
         ),
-        still=(0.0, 0.0, 0.0, math.pi / 2, LIFTED),  # a control of zeros would turn the blade down
+        rest_control=(0.0, 0.0, 0.0, math.pi / 2, LIFTED),  # a control of zeros would turn the blade down
         probed=world3d.FLYING,
-        usual=USUAL,
+        defaults=USUAL,
         image_size=256,
         records={
             "paddle": tool_record("paddle"),
@@ -108,11 +106,11 @@ class FrankaPaddleToBasket(ArmWorld):
             "event": flags("paddle_contact", "blade_contact", "entry", "rim_hit", "relaxed"),
             "strike": STRIKE,
         },
-        own=("paddle", "tilt"),
+        observed_records=("paddle", "tilt"),
         labels={"plan": ("success", *FAILURES), "failure": ("none", *FAILURES, "other")},
-        plans=PLANS,
-        to_succeed="success",
-        outcome="failure",
+        expert_plans=PLANS,
+        success_plan="success",
+        outcome_label="failure",
     )
 
     def _build(self) -> None:

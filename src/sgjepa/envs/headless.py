@@ -1,9 +1,20 @@
-"""MuJoCo, for every module of this room: imported without touching an OpenGL library (render/gl.py)."""
+"""MuJoCo, for every module of this room: imported at its first use, without touching an OpenGL library (render/opengl.py).
+
+Files of worlds also declare what a world is, for datasets, results and reports that simulate nothing.
+"""
+
+from typing import Any
 
 from sgjepa.envs.render import opengl
 
-opengl.load_mujoco()
 
-import mujoco  # noqa: E402
+class _MuJoCo:
+    """The module's names, each kept when it is first used."""
 
-__all__ = ["mujoco"]
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(opengl.load_mujoco(), name)
+        setattr(self, name, value)
+        return value
+
+
+mujoco: Any = _MuJoCo()

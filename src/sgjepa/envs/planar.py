@@ -16,10 +16,10 @@ import numpy as np
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs.base import Env
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.planar_contact import CONTACTS, INTEGRATORS, TOUCH, Contact, advance
+from sgjepa.envs.planar_contact import CONTACTS, TOUCH, Contact, advance
 from sgjepa.envs.render.gl_renderer import Painter
 from sgjepa.envs.render.raster import CENTRE, HALF_BOX, VIEW, Raster
-from sgjepa.envs.spec import NARROW, SMALL_WINDOW, EnvSpec, Probed, Quantity, Size, Usual
+from sgjepa.envs.spec import NARROW_GRAVITY, SMALL_PROBE_WINDOW, DatasetDefaults, DatasetSize, EnvSpec, Probed, Quantity
 from sgjepa.laws import evenly
 
 
@@ -113,7 +113,7 @@ def build(shape: Shape, contact: Contact, picture_size: int) -> Any:
 
 def _set_physics(spec: Any, contact: Contact) -> None:
     spec.option.timestep = contact.timestep
-    spec.option.integrator = INTEGRATORS[contact.integrator]
+    spec.option.integrator = contact.mujoco_integrator
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.gravity = [0, 0, 0]
 
@@ -195,16 +195,14 @@ _LEFT, _RIGHT = CENTRE[0] - HALF_BOX, CENTRE[0] + HALF_BOX
 _BOTTOM, _TOP = CENTRE[1] - HALF_BOX, CENTRE[1] + HALF_BOX
 _MOVING = ("x", "z", "vx", "vz", "theta", "omega")
 RENDERERS = ("raster", "mujoco")
-USUAL = Usual(
-    train=NARROW,
+USUAL = DatasetDefaults(
+    train=NARROW_GRAVITY,
     test={"gravity": evenly(-2.0, 10.0, 0.5)},  # 25 values
     sizes={
-        "mini": Size(pixels=64, train=2000, test=500, window=SMALL_WINDOW),
-        "small": Size(pixels=64, train=4000, test=500, window=SMALL_WINDOW),
-        "paper": Size(pixels=128, train=8000, test=5000),
+        "mini": DatasetSize(pixels=64, train=2000, test=500, probe_window=SMALL_PROBE_WINDOW),
+        "small": DatasetSize(pixels=64, train=4000, test=500, probe_window=SMALL_PROBE_WINDOW),
+        "paper": DatasetSize(pixels=128, train=8000, test=5000),
     },
-    patch=8,
-    sigreg=0.72,
 )
 
 
@@ -230,7 +228,7 @@ def _world(shape: Shape, gym_id: str) -> EnvSpec:
         ),
         nominal_law={"gravity": 4.0},
         probed=Probed(("x", "z"), ("vx", "vz"), angle="theta", rate="omega", symmetry=shape.symmetry),
-        usual=USUAL,
+        defaults=USUAL,
         options={"contact": tuple(CONTACTS), "renderer": RENDERERS},
     )
 

@@ -19,11 +19,6 @@ from typing import Any
 from sgjepa.envs.headless import mujoco
 
 TOUCH = 1e-5  # m; a long step ends this far from the wall, so that its last RK4 stage does not feel the contact
-INTEGRATORS = {
-    "RK4": mujoco.mjtIntegrator.mjINT_RK4,
-    "implicitfast": mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
-    "Euler": mujoco.mjtIntegrator.mjINT_EULER,
-}
 
 
 @dataclass(frozen=True)
@@ -33,10 +28,14 @@ class Contact:
     stiffness: float  # spring constant for unit mass, 1/s^2
     impedance: tuple[float, float]  # MuJoCo's solimp d_min, d_max
     timestep: float  # s; the finest step when adaptive, else the only one
-    integrator: str  # RK4, implicitfast or Euler
+    integrator: str  # RK4, IMPLICITFAST or EULER, as MuJoCo's mjtIntegrator has them
     adaptive: bool
     vertices: bool  # vertices against planes; otherwise solids against box walls
     depth: float  # m; a state given from outside may reach this far into a wall
+
+    @property
+    def mujoco_integrator(self) -> Any:
+        return getattr(mujoco.mjtIntegrator, f"mjINT_{self.integrator}")
 
     @property
     def softness(self) -> dict[str, Any]:
@@ -46,12 +45,12 @@ class Contact:
 
 CONTACTS = {
     "elastic": Contact(1e6, (0.01, 0.01), 5e-5, "RK4", adaptive=True, vertices=True, depth=0.02),
-    "reference": Contact(1e3, (0.9, 0.95), 1 / 320, "implicitfast", adaptive=False, vertices=False, depth=1.0),
+    "reference": Contact(1e3, (0.9, 0.95), 1 / 320, "IMPLICITFAST", adaptive=False, vertices=False, depth=1.0),
 }
 # one smooth sphere against planes
 BALL_CONTACTS = {
     "elastic": Contact(4e6, (0.01, 0.01), 2e-5, "RK4", adaptive=True, vertices=False, depth=0.01),
-    "reference": Contact(6e4, (0.9, 0.95), 1 / 320, "implicitfast", adaptive=False, vertices=False, depth=0.03),
+    "reference": Contact(6e4, (0.9, 0.95), 1 / 320, "IMPLICITFAST", adaptive=False, vertices=False, depth=0.03),
 }
 
 

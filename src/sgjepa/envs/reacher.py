@@ -14,7 +14,7 @@ from sgjepa.envs.benchmarks import BLOCK, Blocks, folder, goal_record, in_blocks
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layered_renderer import BACKDROP, LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
-from sgjepa.envs.spec import BENCHMARK, EnvSpec, Probed, Quantity, Usual
+from sgjepa.envs.spec import BENCHMARK_SIZES, DatasetDefaults, EnvSpec, Probed, Quantity
 from sgjepa.envs.world3d import HIDDEN
 
 
@@ -80,21 +80,21 @@ class Reacher(Blocks):
         control_limit=1.0,
         phys=(Quantity("gravity", "m/s^2"), Quantity("radius", "m")),
         nominal_law={},
-        actions=BLOCK,
-        succeeds=True,
+        actions_per_frame=BLOCK,
+        has_task=True,
         measures=reaching("the finger touched the target"),
         goal=_PLACE,
         probed=Probed(position=_PLACE, velocity=_SPEED),
-        usual=Usual({}, {}, BENCHMARK, patch=14, sigreg=0.72, history=10),
+        defaults=DatasetDefaults({}, {}, BENCHMARK_SIZES),
         image_size=224,
         fps=10,
         options={"task": tuple(TARGETS)},
         records={"goal": goal_record(_PLACE)},
-        own=("goal",),
+        observed_records=("goal",),
         labels={"plan": ("reach", "wander", "sweep"), "outcome": ("reached", "missed")},
-        plans=("reach", *("wander",) * 3, *("sweep",) * 4),
-        to_succeed="reach",
-        outcome="outcome",
+        expert_plans=("reach", *("wander",) * 3, *("sweep",) * 4),
+        success_plan="reach",
+        outcome_label="outcome",
     )
 
     def __init__(

@@ -48,7 +48,7 @@ def simulate(
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
     for row, number in enumerate(numbers.tolist()):
-        plan = episode_plan(env.env_spec.plans, dataset.settings.seed, part.name, number)
+        plan = episode_plan(env.env_spec.expert_plans, dataset.settings.seed, part.name, number)
         law = dict(zip(part.laws, part.law[number].tolist(), strict=True))
         env.reset(seed=episode_seed(dataset.settings.seed, part.name, number), options=reset_options(law, plan))
         if env.env_spec.records:

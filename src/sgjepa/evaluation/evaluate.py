@@ -23,14 +23,15 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
-from sgjepa.data.probe_targets import Targets, targets_in, usual_window
+from sgjepa.data.probe_targets import Targets, default_probe_window, require_targets
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
+from sgjepa.evaluation import metrics
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.decoded_strips import load_decoder, write_strips
 from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probes import Fitted, Kind, ProbeConfig, fit_on, fit_to
-from sgjepa.evaluation.records import MADE_BY, Coverage, EvaluationRecord, LawRecord, Scores, Settings
+from sgjepa.evaluation.records import MADE_BY, Coverage, EvaluationRecord, LawRecord, Scores, Settings, read_evaluation
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
@@ -38,7 +39,6 @@ from sgjepa.training.latent_cache import encode_split, latents_of
 from sgjepa.training.validation import effective_rank
 
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
-_MEANING = 3  # raise it when the rows come to mean something else: evaluations made before are then refused
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ForecastConfig:
 
 def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
     """The usual evaluation on a dataset with these settings."""
-    return ForecastConfig(probe=ProbeConfig(kind=kind, window=usual_window(data.env_spec, data.image_size)))
+    return ForecastConfig(probe=ProbeConfig(kind=kind, window=default_probe_window(data.env_spec, data.image_size)))
 
 
 def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
@@ -92,9 +92,10 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         model=artifact.file_digest(folder / run_folder.MODEL),
         data=(dataset.test if split == "test" else dataset.train).digest,
         split=split,
-        meaning=_MEANING,
+        meaning=" ".join(metrics.METRICS),  # with another metric, evaluations made before are done anew
     )
-    with artifact.artifact(place, {"settings": config.to_dict(settings)}, MADE_BY, inside=folder) as new:
+    outdated = artifact.made_by(place) == MADE_BY and read_evaluation(place).settings.meaning != settings.meaning
+    with artifact.artifact(place, {"settings": config.to_dict(settings)}, MADE_BY, replace=outdated, inside=folder) as new:
         if not new.finished:
             load_decoder(folder, run, model)  # a damaged one is refused before the work
             scores = measure(folder, run, model, dataset, cfg, split)
@@ -170,7 +171,7 @@ def measure_module(
     fitted = probe
     if fitted is None:
         training = encode_split(model, dataset.train, name)
-        fitted = fit_on(model, training, dataset.train.state, targets_in(dataset.train), cfg.probe, SPLIT_SEED, name)
+        fitted = fit_on(model, training, dataset.train.state, require_targets(dataset.train), cfg.probe, SPLIT_SEED, name)
     latents = training if probe is None and split != "test" else encode_split(model, part, name)
     return measure_with(model, history, fitted, latents, dataset, cfg, part, numbers, name)
 
@@ -213,6 +214,7 @@ def measure_with(
             found = forecast(model, fitted, z, control, law, cfg.context, steps, history)
             seen = found["true"][0][:, 0]  # the probed state at the last context frame
             y = {name: probed[:, 1:] for name, (probed, _) in found.items()}
+            on_true = y["true"]
             y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
             wanted = truth[rows, cfg.context : cfg.context + steps]
             if dataset.settings.recorded is None:
@@ -223,11 +225,9 @@ def measure_with(
             else:  # nobody can simulate what was recorded elsewhere
                 y["simulator"] = np.full_like(wanted, np.nan)
             for source, guess in y.items():
-                gaps = fitted.targets.errors(guess, wanted, fitted.std)
-                latent_error = found[source][1] if source in found else None
-                if latent_error is not None:
-                    gaps["latent_mse"] = latent_error
-                errors.append(_long(source, numbers[rows], law, part.laws, gaps))
+                of_latents = (on_true, found[source][1]) if source in found else (None, None)
+                measured = metrics.errors(metrics.Guess(fitted.targets, guess, wanted, fitted.std, *of_latents))
+                errors.append(_long(source, numbers[rows], law, part.laws, measured))
             states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: wanted, **y}))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
             bar.update(len(rows))
@@ -238,7 +238,7 @@ def measure_with(
         horizons=steps,
         simulator_starts_moved=moved,
     )
-    return Measured(_with_excess(join(errors)), join(states), scores, fitted.targets, fitted.std)
+    return Measured(join(errors), join(states), scores, fitted.targets, fitted.std)
 
 
 def _episodes(split_seed: int, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
@@ -271,16 +271,3 @@ def _wide(numbers: np.ndarray, names: tuple[str, ...], states: Mapping[str, np.n
         for i, name in enumerate(names):
             table[f"{source}.{name}"] = values[..., i].ravel().astype(np.float32)
     return table
-
-
-def _with_excess(table: Table) -> Table:
-    """Add the excess error: NMSE minus the probe's own on true latents, averaged over the horizons up to this one."""
-    floor = table["nmse"][table["source"] == "true"]
-    excess = np.full(len(table["nmse"]), np.nan)
-    horizon = table["horizon"][table["source"] == "true"]
-    steps = int(horizon.max())
-    for source in ("predicted", "one_step", "true"):
-        rows = table["source"] == source
-        gap = (table["nmse"][rows] - floor).reshape(-1, steps)
-        excess[rows] = (np.cumsum(gap, axis=1) / np.arange(1, steps + 1)).ravel()
-    return {**table, "excess_nmse": excess}

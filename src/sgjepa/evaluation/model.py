@@ -13,13 +13,13 @@ from torch import Tensor
 
 from sgjepa import laws
 from sgjepa.core import run_folder
-from sgjepa.core.errors import InputError, need_matplotlib, unknown
+from sgjepa.core.errors import InputError, need_matplotlib, one_line, unknown
 from sgjepa.core.methods import label_of
 from sgjepa.data.config import env_spec_of
 from sgjepa.data.episode import Episode
-from sgjepa.data.probe_targets import UNITS, Targets
+from sgjepa.data.probe_targets import Targets
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.evaluation import forecast
+from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.probes import Fitted, kept_probe
 from sgjepa.models.base import WorldModel
@@ -88,7 +88,8 @@ class Forecast:
             for called, found in lines.items():
                 if name not in found:
                     raise unknown(f"quantity of {called}", name, found)
-        return forecasts(shown, [self.units.get(name, UNITS.get(name, "")) for name in shown], self.time, self.truth, lines)
+        units = {**{name: metric.unit for name, metric in metrics.METRICS.items()}, **self.units}
+        return forecasts(shown, [units.get(name, "") for name in shown], self.time, self.truth, lines)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
@@ -141,20 +142,23 @@ class Model:
 
     def to(self, device: str | torch.device) -> Model:
         """The same model, moved to a device in place, such as "cuda"."""
-        for part in (self.net, self.decoder, None if self.probe is None else self.probe.probe):
-            if part is not None:
-                part.to(device)
+        try:
+            for part in (self.net, self.decoder, None if self.probe is None else self.probe.probe):
+                if part is not None:
+                    part.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch's for a device that is not there
+            raise InputError(f"{self.name} cannot compute on '{device}': {one_line(error, 120)}") from error
         return self
 
     @torch.inference_mode()
     def encode(self, frames: Any) -> Tensor:
         """Pictures to latents.
 
-        frames: (T, h, w, 3) or (B, T, h, w, 3) uint8, of `image_size` pixels.
+        frames: an episode, or (T, h, w, 3) or (B, T, h, w, 3) uint8, of `image_size` pixels.
 
         What comes back is (T, ...) or (B, T, ...) on the model's device.
         """
-        pictures = torch.as_tensor(np.asarray(frames), device=self.device)
+        pictures = torch.as_tensor(np.asarray(frames.frames if isinstance(frames, Episode) else frames), device=self.device)
         batched = pictures.ndim == 5
         size = self.image_size or (pictures.shape[-2] if pictures.ndim >= 4 else 0)
         if pictures.dtype != torch.uint8 or pictures.ndim not in (4, 5) or pictures.shape[-3:] != (size, size, 3):
@@ -179,6 +183,8 @@ class Model:
         """
         probe = self._needs_probe()
         batched = z.ndim == 2 + len(self.net.latent_shape)
+        if (there := z.shape[int(batched)]) < probe.config.window:
+            raise InputError(f"the probe of {self.name} looks at {probe.config.window} frames at once, got {there}")
         y = probe.read(self.net.features(z if batched else z[None]))
         return probe.targets.to_state(y if batched else y[0])
 
@@ -219,6 +225,8 @@ class Model:
             print(forecast.states["z"].shape, forecast.errors["position_l2"].mean())
         """
         truth = seen if isinstance(seen, Episode) else None
+        if truth is not None and truth.names and truth.names != tuple(quantity.name for quantity in self.env_spec.state):
+            raise InputError(f"{self.name} knows {self.env_spec.name}, and the episode is of another world")
         frames = truth.frames if truth is not None else np.asarray(seen)
         least = max(self.history, self.probe.config.window if self.probe else 1)
         if not least <= context <= len(frames):
@@ -255,6 +263,8 @@ class Model:
 
     def _law(self, law: Mapping[str, float] | None, truth: Episode | None) -> dict[str, float]:
         """What the model is told: by the caller, or else by the episode."""
+        if law is not None and not isinstance(law, Mapping):
+            raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {one_line(repr(law), 60)}")
         known = {**(truth.law if truth is not None else {}), **(law or {})}
         for name in law or {}:
             if name not in self.laws:
@@ -276,7 +286,9 @@ class Model:
 
     def _needs_probe(self) -> Fitted:
         if self.probe is None:
-            raise InputError(f"{self.name} has no probe yet: `sgjepa probe {self.folder}` fits one; then load it again")
+            raise InputError(
+                f"{self.name} has no probe yet: `sgjepa evaluate --probe-only {self.folder}` fits one; then load it again"
+            )
         return self.probe
 
     def __repr__(self) -> str:
@@ -292,7 +304,7 @@ def _compared(
     if truth is None or len(truth.state) < context + y.shape[1]:
         return {}, None
     wanted = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
-    errors = {name: gap[0] for name, gap in targets.errors(y, wanted, std).items()}
+    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, wanted, std)).items()}
     return errors, targets.to_state(wanted[0])
 
 
@@ -317,7 +329,7 @@ def load_model(folder: Path, name: str = "") -> Model:
 
 def laws_of(folder: Path, named: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
     """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
-    usual = tuple(spec.usual.train) if spec.usual else tuple(spec.nominal_law)
+    usual = tuple(spec.defaults.train) if spec.defaults else tuple(spec.nominal_law)
     for names in (named, usual):
         if len(names) == count:
             return names

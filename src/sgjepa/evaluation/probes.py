@@ -19,7 +19,7 @@ from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
-from sgjepa.data.probe_targets import Targets, readable_of, seen_states, targets_in
+from sgjepa.data.probe_targets import Targets, require_targets, spec_targets, state_observations
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.records import MADE_BY, ProbeRecord
@@ -200,15 +200,15 @@ def fit_to(
 ) -> Fitted:
     """As `fit_probe`, for a model that is loaded already.
 
-    targets: what to read of `EnvSpec.seen` instead of what the world declares (`EnvSpec.probed`); for a probe of its own.
+    targets: what to read of `EnvSpec.state_observation` instead of `EnvSpec.probed`; makes a probe of its own.
     """
-    place, read = probe_folder(folder, dataset, cfg, targets), targets or targets_in(dataset.train)
+    place, read = probe_folder(folder, dataset, cfg, targets), targets or require_targets(dataset.train)
     key = {"settings": _settings(folder, run, dataset, cfg, targets)}
     with artifact.artifact(place, key, MADE_BY, inside=folder) as new:
         if not new.finished:
             fitted = _of_init(run, model, dataset, cfg, targets)
             if fitted is None:
-                state = dataset.train.state if targets is None else seen_states(dataset.train)
+                state = dataset.train.state if targets is None else state_observations(dataset.train)
                 latents = latents_of(model, dataset.train, folder)
                 fitted = fit_on(model, latents, state, read, cfg, run.split_seed, folder.name)
             save_weights(new.path / _WEIGHTS, fitted.probe)
@@ -222,13 +222,13 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
         raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
     found = kept_probe(folder, model, spec)
     if found is None:
-        raise InputError(f"{folder} has no probe of its model; run `sgjepa probe {folder}` first")
+        raise InputError(f"{folder} has no probe of its model; run `sgjepa evaluate --probe-only {folder}` first")
     return found
 
 
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The same; None if there is none."""
-    targets, weights = readable_of(spec), artifact.file_digest(folder / run_folder.MODEL)
+    targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
     for place in artifact.artifacts_in(folder / run_folder.PROBES, MADE_BY):
         settings = artifact.read_record(ProbeRecord, place).settings
         usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
@@ -250,7 +250,7 @@ def _of_init(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, ow
     same = settings == config.to_dict(_settings(init, first, dataset, cfg, own))
     if not same or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
         return None
-    return _load(place, model, own or targets_in(dataset.train), cfg)
+    return _load(place, model, own or require_targets(dataset.train), cfg)
 
 
 def _seen_by(model: WorldModel) -> tuple[Any, ...]:

@@ -173,7 +173,7 @@ def _work(chain: Chain, datasets: Path) -> None:
 
 def _train(chain: Chain, datasets: Path) -> None:
     """And note the most memory that it took, unless it was finished before."""
-    from sgjepa.training.loop import train
+    from sgjepa.training.world_model import train
 
     finished = (chain.folder / run_folder.MODEL).is_file()
     machine.forget_peak_memory()

@@ -18,7 +18,7 @@ from sgjepa.experiments.study import WORLDS, Done, Study
 from sgjepa.experiments.sweep import Column, Point
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.report.figures import error_by_horizon
+from sgjepa.report.method_figures import error_by_horizon
 from sgjepa.report.panels import Picture, axis_name, panel
 from sgjepa.report.words import compare, fixed
 from sgjepa.results.compare import Method, paired, verdict

@@ -86,8 +86,8 @@ class ControlStudy(ActingStudy):
 
 def worlds(size: str) -> list[str]:
     """Those with a task under laws that have the size."""
-    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.succeeds and env.env_spec.nominal_law}
-    return [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
+    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.has_task and env.env_spec.nominal_law}
+    return [name for name, world in declared.items() if world.defaults and size in world.defaults.sizes]
 
 
 def models(size: str) -> list[Cell]:

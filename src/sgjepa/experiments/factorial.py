@@ -21,9 +21,8 @@ from sgjepa.experiments.cells import Cell
 from sgjepa.experiments.study import WORLDS, Done, Study
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
-from sgjepa.report.panels import capital
 from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import REGIONS, fixed, join, place, signed
+from sgjepa.report.words import REGIONS, capital, fixed, join, place, signed
 from sgjepa.results.claims import Claims, measure
 from sgjepa.results.compare import verdict
 from sgjepa.results.gather import MAIN, Results, unit

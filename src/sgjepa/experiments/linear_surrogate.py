@@ -19,7 +19,7 @@ import torch
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval, bootstrap, spearman
 from sgjepa.core.tables import to_csv
-from sgjepa.data.probe_targets import targets_in
+from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import Dataset, Split, open_dataset, training_samplers
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.experiments.cells import Cell
@@ -147,7 +147,7 @@ def _bands(
     z = np.asarray(latents_of(model, split, folder), np.float32)
     law = split.law[:, 0].astype(np.float64)
     band = law if width is None else np.round(law / width) * width
-    extra = targets_in(split).of(split.state.astype(np.float64))
+    extra = require_targets(split).of(split.state.astype(np.float64))
     latent = torch.tensor(z)
     found = {}
     for g in np.unique(band):

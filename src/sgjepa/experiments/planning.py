@@ -86,8 +86,8 @@ class PlanningStudy(ActingStudy):
 
 def models(size: str) -> list[Cell]:
     """Of every world with a goal, one for each predictor."""
-    worlds = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal and env.env_spec.usual}
-    there = [name for name, world in worlds.items() if world.usual and size in world.usual.sizes]
+    worlds = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal and env.env_spec.defaults}
+    there = [name for name, world in worlds.items() if world.defaults and size in world.defaults.sizes]
     return [model(f"{name}_{method}", size) for name in there for method in METHODS]
 
 
@@ -96,7 +96,7 @@ def _try(job: Job) -> Tried:
     threads.prepare()
     import torch
 
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
     from sgjepa.planning.load import planned, simulated, usual
     from sgjepa.policies.evaluate import beginnings, trial, untrained
 

@@ -36,7 +36,7 @@ TABLE = "tables/worlds.csv"
 def cells(size: str) -> list[Cell]:
     """Every method in every world under laws that has the size; the two that the paper's claim is about first."""
     declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.nominal_law}
-    worlds = [name for name, world in declared.items() if world.usual and size in world.usual.sizes]
+    worlds = [name for name, world in declared.items() if world.defaults and size in world.defaults.sizes]
     return [Cell(_decoded(recipe(f"{world}_{method}", size))) for method in METHODS for world in worlds]
 
 

@@ -152,6 +152,8 @@ def planned(
     if not cells:
         raise InputError(f"study {study.name} has nothing to train at size {asked.size}; choose another --size")
     artifact.check_output(asked.out / asked.page, study.command)  # hours before it is written
+    for cell in cells:
+        with_settings(cell.run, asked)
     make_datasets(names_of(cells), asked.datasets, asked.workers, study.datasets(asked.size))
     chains = chains_of(study, cells, asked, seeds)
     if asked.runs is not None:

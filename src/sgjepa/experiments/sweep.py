@@ -17,8 +17,7 @@ from sgjepa.evaluation.evaluate import usual_forecast
 from sgjepa.evaluation.probes import fit_probe
 from sgjepa.experiments.cells import Cell
 from sgjepa.experiments.study import Done
-from sgjepa.report.panels import capital
-from sgjepa.report.words import fixed, join
+from sgjepa.report.words import capital, fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
 from sgjepa.results.gather import unit
 from sgjepa.results.paper_numbers import published_study

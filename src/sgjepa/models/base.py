@@ -12,8 +12,8 @@ To bring your own model, write `models/<name>.py` with two things:
    in `encoder_parts` the submodules that `encode` runs through.
 
 Then register the dataclass: `sgjepa.register_model("mine", MyConfig, recipe)`. Everything else (cached latents, both losses,
-rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/test_interface.py drives every model through one list
-of calls.
+rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/models/test_interface.py drives every model through
+one list of calls.
 
 Shapes: B batch, T time, "..." the shape of one latent: (D,) for a vector, (P, C) for a grid of P patches.
 """
@@ -23,18 +23,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import Field
+from dataclasses import Field, dataclass
 from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
 from sgjepa.core.registry import Registry
 from sgjepa.core.stats import ZScore
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.encoders.frozen import Foreign
+from sgjepa.models.layers import ConditionEncoder, Projector
 
 
 class FourMethods(Protocol):
@@ -84,6 +86,54 @@ class Config(Protocol):
 
     def outline(self) -> WorldModel:
         """The same shapes without looking for foreign weights: enough to count parameters and to time a step."""
+
+
+PREDICTORS: Registry[type[PredictorConfig]] = Registry(
+    "predictor",
+    {
+        "GRU": "sgjepa.models.predictors.gru:GRU",
+        "SSM": "sgjepa.models.predictors.ssm:SSM",
+        "Transformer": "sgjepa.models.predictors.transformer:Transformer",
+    },
+)
+MODELS: Registry[type[Config]] = Registry(
+    "world model",
+    {
+        "JEPAConfig": "sgjepa.models.jepa:JEPAConfig",
+        "DinoConfig": "sgjepa.models.dino:DinoConfig",
+        "MeanPatchConfig": "sgjepa.models.mean_patch:MeanPatchConfig",
+    },
+)
+# the types of fields that hold one of them
+Predictor: TypeAlias = Annotated[PredictorConfig, PREDICTORS]
+Model: TypeAlias = Annotated[Config, MODELS]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonConfig:
+    """Fields of every world model of ours. controls and laws: how many channels of each the data has."""
+
+    controls: int
+    laws: int
+    history: int = 20  # H, the longest window
+    blind: bool = False  # told the mean training law whatever holds: the factorial's control
+    residual: bool = False  # predict a change that is added to the last latent; the papers predict the latent itself
+
+    def __post_init__(self) -> None:
+        check_bounds(self, controls=(0, 4096), laws=(0, 4096), history=(1, 10_000))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorConfig(CommonConfig):
+    """Fields of a world model whose latent is one vector a frame."""
+
+    predictor: Predictor
+    projector_width: int = 2048
+    condition_width: int = 1024
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds(self, projector_width=(1, 1_048_576), condition_width=(1, 1_048_576))
 
 
 class WorldModel(nn.Module, ABC):
@@ -205,22 +255,24 @@ class WorldModel(nn.Module, ABC):
         return Decoder(self.latent_shape[0], self.image_size, channels)
 
 
-PREDICTORS: Registry[type[PredictorConfig]] = Registry(
-    "predictor",
-    {
-        "GRU": "sgjepa.models.predictors.gru:GRU",
-        "SSM": "sgjepa.models.predictors.ssm:SSM",
-        "Transformer": "sgjepa.models.predictors.transformer:Transformer",
-    },
-)
-MODELS: Registry[type[Config]] = Registry(
-    "world model",
-    {
-        "JEPAConfig": "sgjepa.models.jepa:JEPAConfig",
-        "DinoConfig": "sgjepa.models.dino:DinoConfig",
-        "MeanPatchConfig": "sgjepa.models.mean_patch:MeanPatchConfig",
-    },
-)
-# the types of fields that hold one of them
-Predictor: TypeAlias = Annotated[PredictorConfig, PREDICTORS]
-Model: TypeAlias = Annotated[Config, MODELS]
+class VectorModel(WorldModel):
+    """What JEPA and the mean patch share: latents z (B, T, D), conditions c (B, T, D), a predictor and its head."""
+
+    def build_dynamics(self, config: VectorConfig, width: int) -> None:
+        """Make all that comes after the encoder. Random weights are drawn in this order."""
+        self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, width)
+        self.predictor = config.predictor.build(width, config.history)
+        # the paper does not mention it: every prediction passes a second projector before it is compared or fed back
+        self.pred_proj = Projector(width, config.projector_width, width)
+        if config.residual:  # at first nothing changes
+            nn.init.zeros_(self.pred_proj.last.weight)
+            nn.init.zeros_(self.pred_proj.last.bias)
+
+    def condition(self, control: Tensor, law: Tensor) -> Tensor:
+        """control (B, T, A), law (B, L), both in their own units -> c (B, T, D)."""
+        c: Tensor = self.condition_encoder(self.action(control, law))
+        return c
+
+    def features(self, z: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
+        return z

@@ -14,33 +14,27 @@ import torch
 from torch import Tensor, nn
 
 from sgjepa.core import config as configs
-from sgjepa.models.base import WorldModel
+from sgjepa.models.base import CommonConfig, WorldModel
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
 from sgjepa.models.layers import Block
 
 
-@dataclass(frozen=True)
-class DinoConfig:
-    """action: width of the action embedding. history: the longest window, H."""
+@dataclass(frozen=True, kw_only=True)
+class DinoConfig(CommonConfig):
+    """action: width of the action embedding."""
 
     encoder: DINOv2 | MobileNetV2
-    controls: int
-    laws: int
     depth: int = 6
     heads: int = 16
     head_dim: int = 64
     mlp: int = 2048
     dropout: float = 0.1
     action: int = 10
-    history: int = 20
-    blind: bool = False  # told the mean training law whatever holds
-    residual: bool = False  # predict a change that is added to the last patches; DINO-WM predicts the patches themselves
 
     def __post_init__(self) -> None:
-        configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), action=(1, 65_536), history=(1, 10_000))
-        configs.check_bounds(
-            self, depth=(1, 1000), heads=(1, 1024), head_dim=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1)
-        )
+        super().__post_init__()
+        configs.check_bounds(self, depth=(1, 1000), heads=(1, 1024), head_dim=(1, 65_536), mlp=(1, 1_048_576))
+        configs.check_bounds(self, dropout=(0, 1), action=(1, 65_536))
 
     @property
     def foreign_encoder(self) -> DINOv2 | MobileNetV2:

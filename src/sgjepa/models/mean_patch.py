@@ -14,31 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sgjepa.core import config as configs
-from sgjepa.models.base import Predictor, WorldModel
+from sgjepa.models.base import VectorConfig, VectorModel
 from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
-from sgjepa.models.layers import ConditionEncoder, Projector
 
 
-@dataclass(frozen=True)
-class MeanPatchConfig:
-    """As `JEPAConfig`; the latent is as wide as the encoder's patches."""
+@dataclass(frozen=True, kw_only=True)
+class MeanPatchConfig(VectorConfig):
+    """The latent is as wide as the encoder's patches."""
 
     encoder: DINOv2 | MobileNetV2
-    predictor: Predictor
-    controls: int
-    laws: int
-    projector_width: int = 2048
-    condition_width: int = 1024
-    history: int = 20
-    blind: bool = False  # told the mean training law whatever holds
-    residual: bool = False  # predict a change that is added to the last latent
-
-    def __post_init__(self) -> None:
-        configs.check_bounds(self, controls=(0, 4096), laws=(0, 4096), history=(1, 10_000))
-        configs.check_bounds(self, projector_width=(1, 1_048_576), condition_width=(1, 1_048_576))
 
     @property
     def foreign_encoder(self) -> DINOv2 | MobileNetV2:
@@ -54,8 +41,8 @@ class MeanPatchConfig:
         return MeanPatch(self, self.encoder.outline())
 
 
-class MeanPatch(WorldModel):
-    """Latents z are (B, T, C), conditions c too."""
+class MeanPatch(VectorModel):
+    """Latents z and conditions c are (B, T, C), C being the encoder's channels."""
 
     encoder_parts = ("encoder",)
     latent_mean: Tensor
@@ -76,12 +63,7 @@ class MeanPatch(WorldModel):
         self.encoder = encoder
         self.register_buffer("latent_mean", torch.zeros(width))
         self.register_buffer("latent_std", torch.ones(width))
-        self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, width)
-        self.predictor = config.predictor.build(width, config.history)
-        self.pred_proj = Projector(width, config.projector_width, width)  # as JEPA has it
-        if config.residual:  # at first nothing changes
-            nn.init.zeros_(self.pred_proj.last.weight)
-            nn.init.zeros_(self.pred_proj.last.bias)
+        self.build_dynamics(config, width)
 
     @property
     def encoder_settings(self) -> object:
@@ -105,17 +87,8 @@ class MeanPatch(WorldModel):
         z = torch.cat([self.encoder(flat[i : i + size]).mean(dim=1) for i in range(0, len(flat), size)])
         return z.view(*frames.shape[:2], -1)
 
-    def condition(self, control: Tensor, law: Tensor) -> Tensor:
-        """control (B, T, A), law (B, L), both in their own units -> c (B, T, C)."""
-        c: Tensor = self.condition_encoder(self.action(control, law))
-        return c
-
     def predict(self, z: Tensor, c: Tensor) -> Tensor:
         """z, c (B, t, C), t <= history -> (B, t, C); position t answers z[t + 1] and sees nothing later than t."""
         seen = (z - self.latent_mean) / self.latent_std
         prediction = self.pred_proj(self.predictor(seen, c)) * self.latent_std
         return prediction + (z if self.config.residual else self.latent_mean)
-
-    def features(self, z: Tensor) -> Tensor:
-        """The latent itself."""
-        return z

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sgjepa.data.probe_targets import Targets, usual_window
+from sgjepa.data.probe_targets import Targets, default_probe_window
 from sgjepa.data.store import Dataset
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.probes import Fitted, ProbeConfig, fit_to
@@ -38,12 +38,12 @@ class Meeting:
 
 
 def meeting_targets(spec: EnvSpec) -> Targets:
-    """The two places that `EnvSpec.meets` names."""
-    names = tuple(quantity.name for quantity in spec.seen)
-    return Targets(names, tuple(name for place in spec.meets for name in place), (), "", "", 1, spec.frame_dt)
+    """The two places that `EnvSpec.interception` names."""
+    names = tuple(quantity.name for quantity in spec.state_observation)
+    return Targets(names, tuple(name for place in spec.interception for name in place), (), "", "", 1, spec.frame_dt)
 
 
 def meeting(folder: Path, run: Run, model: WorldModel, dataset: Dataset) -> Meeting:
     """The price of a finished run, with a probe of its own that is fitted once and kept beside the others."""
-    cfg = ProbeConfig(window=usual_window(dataset.env_spec, dataset.settings.image_size))
+    cfg = ProbeConfig(window=default_probe_window(dataset.env_spec, dataset.settings.image_size))
     return Meeting(model, fit_to(folder, run, model, dataset, cfg, meeting_targets(dataset.env_spec)))

@@ -36,12 +36,12 @@ TO_MEET = PlannerConfig(horizon=16, execute=4, search=Search(candidates=64, iter
 
 def usual(spec: EnvSpec) -> PlannerConfig:
     """How to plan in a world; an InputError if it has nothing to plan for."""
-    if not spec.succeeds:
+    if not spec.has_task:
         raise InputError(f"nothing can be planned in {spec.name}: it has no task to succeed in")
-    if not (spec.goal or spec.meets):
+    if not (spec.goal or spec.interception):
         raise InputError(
             f"{spec.name} has no goal to reach (EnvSpec.goal), nor a task that brings two things together; "
-            "train a policy for it instead: `sgjepa policy RUN`"
+            "train a policy for it instead: `sgjepa train-policy RUN`"
         )
     return TO_GOALS if spec.goal else TO_MEET
 
@@ -90,7 +90,7 @@ def planned(
     planner: Planner
     if spec.goal:
         if cases is None:
-            raise InputError(f"{spec.name} has goals to reach: let {folder} plan with `sgjepa plan`")
+            raise InputError(f"{spec.name} has goals to reach: let {folder} plan with `sgjepa evaluate-policy`")
         planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead, held_out), "goal picture"
     else:
         meets = meeting(folder, run, model, dataset)

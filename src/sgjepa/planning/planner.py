@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
-from sgjepa.models.candidate_rollouts import imagination
+from sgjepa.models.candidate_rollouts import prepare_candidate_rollout
 from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
 from sgjepa.policies.base import View
 from sgjepa.policies.features import ROWS, in_blocks
@@ -79,7 +79,7 @@ class Planner:
         self._agenda = Agenda(spec, cfg, familiar)
         self._device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._kept = max(kept, history)
-        self._still = torch.tensor(spec.still or [0.0] * len(spec.control), device=self._device)
+        self._still = torch.tensor(spec.rest_control or [0.0] * len(spec.control), device=self._device)
         self._z: Tensor | None = None  # of the frames so far, (N, t, ...)
         self._given: Tensor | None = None  # the controls that led on from them, (N, t, A)
         self._law = torch.empty(0)
@@ -133,7 +133,7 @@ class Planner:
         mean = mean.to(self._device)
         # with one more, whose condition is not used: a model need not take a sequence of no frames
         past = self._model.condition(torch.cat([given, mean[:, :1]], dim=1), law)[:, :-1]
-        ask = imagination(self._model, recent, past, mean.shape[1], history)
+        ask = prepare_candidate_rollout(self._model, recent, past, mean.shape[1], history)
 
         def cost(plans: Tensor) -> Tensor:
             """(E, N, P, A) -> (E, N)"""

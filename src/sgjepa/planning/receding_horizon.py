@@ -68,7 +68,7 @@ class Agenda:
         limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
         if cfg.within and familiar is not None:
             limit = np.minimum(limit, cfg.within * familiar.astype(np.float32))
-        self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), spec.actions
+        self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), spec.actions_per_frame
         self.reset([])
 
     def reset(self, seeds: Sequence[int]) -> None:

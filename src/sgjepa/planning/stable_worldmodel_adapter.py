@@ -27,7 +27,7 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.envs import find
 from sgjepa.models.base import WorldModel
-from sgjepa.models.candidate_rollouts import imagination, imagine_plain
+from sgjepa.models.candidate_rollouts import prepare_candidate_rollout, rollout_candidates_plain
 from sgjepa.planning.planner import Distance, whole_past
 from sgjepa.training import checkpoint
 
@@ -41,7 +41,7 @@ def as_cost(run: Path) -> Cost:
     if len(worlds) != 1:
         raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
     spec = find(worlds[0]).env_spec
-    return Cost(model, settings.history, spec.control_limit, spec.still)
+    return Cost(model, settings.history, spec.control_limit, spec.rest_control)
 
 
 class Cost(nn.Module):
@@ -84,7 +84,7 @@ class Cost(nn.Module):
             z = z[:, -self.history :]
             control = torch.cat([control, control.new_zeros(batch, 1, self.model.controls)], dim=1)
             past = self.model.condition(control, law)[:, -z.shape[1] : -1]
-            ask = imagination(self.model, z, past, steps, self.history)
+            ask = prepare_candidate_rollout(self.model, z, past, steps, self.history)
             price = Distance(self.model, self.model.encode(goal)[:, 0])
 
         def cost(candidates: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class Cost(nn.Module):
             c = self.model.condition(plans, laws).view(*candidates.shape[:3], -1)
             # solvers that go down the gradient need the plain way: ours has none
             differentiable = torch.is_grad_enabled() and candidates.requires_grad
-            futures = imagine_plain(self.model, z, past, c, self.history) if differentiable else ask(c)
+            futures = rollout_candidates_plain(self.model, z, past, c, self.history) if differentiable else ask(c)
             return price(z, futures, torch.arange(batch))
 
         return cost

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Split
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
@@ -63,16 +63,18 @@ class StateFeatures:
 
     def __init__(self, spec: EnvSpec, pose_alone: bool = False):
         self._name, self._first = (POSE, len(spec.state)) if pose_alone else (STATE, 0)
-        self._names = [quantity.name for quantity in spec.seen[self._first :]]
+        self._names = [quantity.name for quantity in spec.state_observation[self._first :]]
         if not self._names:
-            raise InputError(f"{spec.name} has no robot that could know its own pose (EnvSpec.own); leave it out")
+            raise InputError(
+                f"{spec.name} has no robot that could know its own pose (EnvSpec.observed_records); leave it out"
+            )
         self.width, self.pixels, self.encoder = len(self._names), None, None
 
     def source(self, folder: Path) -> Source:
         return Source(self._name)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return self.of_seen(seen_states(split)[episodes])
+        return self.of_seen(state_observations(split)[episodes])
 
     def of_seen(self, seen: np.ndarray) -> np.ndarray:
         return self.of_values(seen[..., self._first :])

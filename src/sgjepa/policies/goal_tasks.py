@@ -31,7 +31,7 @@ class Start:
 
     def options(self, spec: EnvSpec) -> dict[str, Any]:
         """What `Env.reset` is told."""
-        given = reset_options(self.law, spec.to_succeed)
+        given = reset_options(self.law, spec.success_plan)
         if self.state is not None:
             given["state"] = self.state
         if self.reached is not None:
@@ -55,7 +55,7 @@ class Cases:
 
     def __post_init__(self) -> None:
         for name, what, flag in (
-            ("count", "cases", "cases"),
+            ("count", "cases", "episodes"),
             ("offset", "frames to a goal", "offset"),
             ("budget", "controls", "budget"),
         ):
@@ -86,7 +86,7 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
     if cfg.budget > split.frames - 1:
         raise InputError(f"{spec.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)")
     names = [quantity.name for quantity in spec.state]
-    made_for = split.label("plan") if spec.plans else [""] * split.episodes
+    made_for = split.label("plan") if spec.expert_plans else [""] * split.episodes
     env, found = make_env(dataset.settings), []
     for launched in starts(dataset.settings, split.name, numbers):
         states = split.state[launched.number]
@@ -100,7 +100,7 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
         if len(found) == cfg.count:
             return found
     raise InputError(
-        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--cases): make a larger dataset"
+        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
     )
 
 

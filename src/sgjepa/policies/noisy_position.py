@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.probe_targets import seen_states
+from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Split
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import View
@@ -26,11 +26,13 @@ class SightFeatures:
     sees: View = "state"
 
     def __init__(self, spec: EnvSpec, blur: float):
-        if spec.probed is None or not spec.own:
+        if spec.probed is None or not spec.observed_records:
             raise InputError(f"{spec.name} has no robot, or nothing whose place could be seen; leave --blur out")
         if not 0 <= blur <= 1e3:
             raise InputError(f"the error of a place is 0 m or more, got {blur}; choose another --blur")
-        state, own = ([quantity.name for quantity in some] for some in (spec.state, spec.seen[len(spec.state) :]))
+        state, own = (
+            [quantity.name for quantity in some] for some in (spec.state, spec.state_observation[len(spec.state) :])
+        )
         self._places, self._first = [state.index(name) for name in spec.probed.position], len(state)
         self._names, self._blur = [*spec.probed.position, *own], blur
         self.width, self.pixels, self.encoder = len(self._names), None, None
@@ -39,7 +41,7 @@ class SightFeatures:
         return Source(STATE, blur=self._blur)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return self.of_seen(seen_states(split)[episodes])
+        return self.of_seen(state_observations(split)[episodes])
 
     def of_seen(self, seen: np.ndarray) -> np.ndarray:
         seen = np.ascontiguousarray(seen, np.float32)  # (..., S)

@@ -31,7 +31,7 @@ class HoldStill:
     by_chance = False
 
     def __init__(self, spec: EnvSpec):
-        self._control = np.array(spec.still or np.zeros(len(spec.control)), np.float32)
+        self._control = np.array(spec.rest_control or np.zeros(len(spec.control)), np.float32)
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         pass

@@ -64,12 +64,12 @@ TASKS = {
 
 
 def _with_tasks() -> list[str]:
-    return [name for name, env in ENVS.items() if env.env_spec.succeeds]
+    return [name for name, env in ENVS.items() if env.env_spec.has_task]
 
 
 def task_of(world: str) -> Task:
     """The task of a world; an InputError if it has none."""
-    if not find(world).env_spec.succeeds:
+    if not find(world).env_spec.has_task:
         raise InputError(
             f"{world} has no task, so there is nothing to succeed in: worlds with one: {', '.join(_with_tasks())}"
         )

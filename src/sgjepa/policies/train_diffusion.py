@@ -1,15 +1,14 @@
-"""Train a diffusion policy on demonstrations. The loop is `_train`, read from top to bottom.
+"""Train a diffusion policy on demonstrations, by the loop of training/loop.py.
 
-Everything random is a function of the seed and the update: the windows, the steps of diffusion, the noise. So a killed
-training goes on bitwise as if it had not been (on a CPU with the same number of threads). The policy that is kept is the
-running mean of the weights.
+Everything random is a function of the seed and the update: the windows, the steps of diffusion, the noise. The policy that
+is kept is the running mean of the weights.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,8 @@ from sgjepa.training import checkpoint
 from sgjepa.training.checkpoint import State
 from sgjepa.training.config import NOISE, mix
 from sgjepa.training.config import WEIGHTS as INITIAL
-from sgjepa.training.log import TrainingLog, at_the_end_of_an_update
+from sgjepa.training.loop import Lengths, Trainable, run_loop
+from sgjepa.training.optim import AdamW
 
 _BETAS = (0.95, 0.999)  # of AdamW, as in the authors' code
 _POWER = 0.75  # of the running mean: how fast it slows down
@@ -57,51 +57,75 @@ def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder
 
 
 def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path, settings: Settings) -> None:
-    """Everything, from the first update or from the newest checkpoint on."""
+    """Prepare everything, then run the loop, from the first update or from the newest checkpoint on."""
     scaling, training, validation = demonstrations(cfg, features, settings.source.split_seed, dataset)
-    learner = _start(cfg, training).to(device())
-    network, mean = learner.network, learner.mean
-    optimiser = torch.optim.AdamW(network.parameters(), lr=cfg.lr, betas=_BETAS, weight_decay=cfg.weight_decay, fused=True)
-    begun = checkpoint.newest(folder)
-    state = State() if begun is None else checkpoint.load(begun, learner, {"network": optimiser})
     machine = {"threads": torch.get_num_threads()}
     about = PolicyRecord(settings, scaling, counts(training, validation), artifact.provenance() | machine)
     if not (folder / RECORD).is_file():
         artifact.write_record(folder, about)
-    run_folder.keep(folder, state.step)
-    stops = False
-    with at_the_end_of_an_update() as stop, _log(cfg, folder, state) as log:
-        for step in range(state.step, cfg.updates):
-            numbers = training.drawn(cfg.seed, step, cfg.batch)
-            for group in optimiser.param_groups:
-                group["lr"] = cfg.lr * rate(step, cfg)
-            loss = noise_loss(cfg, network, training.batch(numbers), mix(cfg.seed, step, NOISE))
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            follow(mean, network, step, cfg.slowest)
-            state = replace(state, step=step + 1)
-            stops = stop.asked
-            validates = state.step % cfg.validate_every == 0 or state.step == cfg.updates
-            saves = state.step % cfg.save_every == 0 or state.step == cfg.updates or stops
-            if state.step % cfg.log_every == 0 or validates or saves:
-                log.step(state.step, {"loss": loss.detach()}, training.episode[training.row[numbers]])
-                log.settle()
-            if validates and len(validation):
-                found = validate(cfg, mean, validation)
-                state = replace(state, best=found)  # the newest: nothing is chosen by it
-                log.validation(state.step, {"loss": found}, None)
-            if saves:
-                log.flush()
-                state = replace(state, seconds=log.seconds)
-                checkpoint.save(folder, learner, {"network": optimiser.state_dict()}, state, about)
-            if stops:
-                break
-    if stops and state.step < cfg.updates:
-        raise KeyboardInterrupt(f"{folder}: stopped after update {state.step} of {cfg.updates}, which is saved")
-    _finish(folder, mean, state)
-    if stop.asked:  # too late to stop the training, but not what would come after it
-        raise KeyboardInterrupt(f"{folder} is finished")
+    trainable = DiffusionTraining(cfg, training, validation, folder.name)
+    run_loop(trainable, folder, about, checkpoint.newest(folder), device())
+
+
+class Averaged(nn.Module):
+    """What is saved together: the network and the running mean of its weights."""
+
+    def __init__(self, network: Network):
+        super().__init__()
+        self.network, self.mean = network, copy.deepcopy(network).requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The windows of an update, and the episodes they are of."""
+
+    windows: tuple[Tensor, Tensor, Tensor]
+    episode: np.ndarray
+
+
+class DiffusionTraining(Trainable):
+    """A diffusion policy and the running mean of its weights, which is what is kept."""
+
+    def __init__(self, cfg: PolicyConfig, training: Windows, validation: Windows, name: str):
+        self.cfg, self.training, self.validation = cfg, training, validation
+        self.name, self.frames = name, cfg.batch
+        self.lengths = Lengths(cfg.updates, cfg.validate_every, cfg.save_every, cfg.log_every)
+        torch.manual_seed(mix(cfg.seed, 0, INITIAL))
+        features, controls, law = (x.shape[-1] for x in (training.features, training.control, training.law))
+        network = cfg.network.build(features, controls, law)
+        if network.pace is not None:
+            network.pace.copy_(pace(training.features))
+        self.modules = self.averaged = Averaged(network).to(device())
+        self.optimisers = {"network": AdamW(self.averaged.network, cfg.lr, _BETAS, cfg.weight_decay)}
+
+    def batch(self, step: int) -> Drawn:
+        numbers = self.training.drawn(self.cfg.seed, step, self.cfg.batch)
+        return Drawn(self.training.batch(numbers), self.training.episode[self.training.row[numbers]])
+
+    def rates(self, step: int) -> dict[str, float]:
+        return {"network": rate(step, self.cfg)}
+
+    def loss(self, batch: Drawn, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = noise_loss(self.cfg, self.averaged.network, batch.windows, mix(self.cfg.seed, step, NOISE))
+        return loss, {"loss": loss.detach()}
+
+    def after_update(self, step: int) -> None:
+        follow(self.averaged.mean, self.averaged.network, step, self.cfg.slowest)
+
+    def validate(self) -> dict[str, float]:
+        if not len(self.validation):
+            return {}
+        return {"loss": validate(self.cfg, self.averaged.mean, self.validation)}
+
+    def finish(self, folder: Path, state: State) -> None:
+        """Write the weights; before they take their place, policy.json knows them and how well they do."""
+        last = {row["split"]: row["loss"] for row in run_folder.read(folder) if "split" in row}
+
+        def note(digests: Digests) -> None:
+            scores = Scores(last["train"], last.get("validation"), state.seconds)
+            artifact.write_record(folder, replace(read_policy(folder), scores=scores, files=digests))
+
+        checkpoint.publish(folder, {WEIGHTS: self.averaged.mean}, note)
 
 
 def rate(step: int, cfg: PolicyConfig) -> float:
@@ -158,49 +182,7 @@ def _check(folder: Path, settings: Settings) -> None:
         )
 
 
-class Learner(nn.Module):
-    """What is saved together: the network and the running mean of its weights."""
-
-    def __init__(self, network: Network):
-        super().__init__()
-        self.network, self.mean = network, copy.deepcopy(network).requires_grad_(False)
-
-
-def _start(cfg: PolicyConfig, training: Windows) -> Learner:
-    """All before the first update."""
-    torch.manual_seed(mix(cfg.seed, 0, INITIAL))
-    features, controls, law = (x.shape[-1] for x in (training.features, training.control, training.law))
-    network = cfg.network.build(features, controls, law)
-    if network.pace is not None:
-        network.pace.copy_(pace(training.features))
-    return Learner(network)
-
-
 def pace(features: Tensor) -> Tensor:
     """How much features, (E, T, F), change from frame to frame: root mean squares (F,), 1 for one that never does."""
     found = features.diff(dim=1).square().mean(dim=(0, 1)).sqrt()
     return torch.where(found > 0, found, 1)
-
-
-def _log(cfg: PolicyConfig, folder: Path, state: State) -> TrainingLog:
-    return TrainingLog(
-        folder,
-        folder.name,
-        step=state.step,
-        total=cfg.updates,
-        frames=cfg.batch,
-        seconds=state.seconds,
-        constant={},
-        active=True,
-    )
-
-
-def _finish(folder: Path, mean: nn.Module, state: State) -> None:
-    """Write the weights; before they take their place, policy.json knows them and how well they do."""
-    last = [row for row in run_folder.read(folder) if row.get("split") == "train"][-1]
-
-    def note(digests: Digests) -> None:
-        scores = Scores(last["loss"], state.best, state.seconds)
-        artifact.write_record(folder, replace(read_policy(folder), scores=scores, files=digests))
-
-    checkpoint.publish(folder, {WEIGHTS: mean}, note)

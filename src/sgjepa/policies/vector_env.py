@@ -35,8 +35,8 @@ def view_of(env: Env, sees: View, frame: np.ndarray | None) -> np.ndarray:
     if sees == "expert":
         return env.expert()
     if frame is None or sees == "state":
-        return env.seen_state()
-    return posed(frame, env.seen_state()[len(env.env_spec.state) :]) if sees == "posed" else frame
+        return env.state_observation()
+    return posed(frame, env.state_observation()[len(env.env_spec.state) :]) if sees == "posed" else frame
 
 
 class Crew:

@@ -7,21 +7,21 @@ from collections.abc import Iterable
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.envs import ENVS, find
-from sgjepa.envs.spec import EnvSpec, Usual
+from sgjepa.envs.spec import DatasetDefaults, EnvSpec
 
 SIZES = ("mini", "small", "paper")
 
 
-def usual(world: str) -> Usual:
+def usual(world: str) -> DatasetDefaults:
     """What recipes are made from in the world of that name."""
     return settings_of(find(world).env_spec)
 
 
-def settings_of(spec: EnvSpec) -> Usual:
+def settings_of(spec: EnvSpec) -> DatasetDefaults:
     """What recipes are made from in a world."""
-    if spec.usual is None:
+    if spec.defaults is None:
         raise InputError(f"{spec.name} has no recipes: its EnvSpec declares no usual settings")
-    return spec.usual
+    return spec.defaults
 
 
 def check_size(world: str, size: str) -> None:
@@ -49,7 +49,7 @@ def dataset(world: str, size: str) -> DatasetConfig:
 def named(names: Iterable[str]) -> list[DatasetConfig] | None:
     """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
     found = [name.rpartition("-") for name in names]
-    declared = {world: env.env_spec.usual for world, env in ENVS.items()}
+    declared = {world: env.env_spec.defaults for world, env in ENVS.items()}
     if any((there := declared.get(world)) is None or size not in there.sizes for world, _, size in found):
         return None
     return [dataset(world, size) for world, _, size in found]

@@ -9,8 +9,8 @@ stretches encoded once for several windows, and the same number of updates on th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -62,14 +62,36 @@ CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
     "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
 }
-# arms alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
-_ARMS = {"reacher", "cube"}
-CHOSEN_FOR_ARMS = {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}
 
 
-def chosen(spec: EnvSpec, size: str, family: str) -> Chosen:
-    """Settings of a method (sg_jepa, lewm) in a world, at a size for a CPU."""
-    return CHOSEN_FOR_ARMS[family] if spec.name in _ARMS else CHOSEN[size][family]
+@dataclass(frozen=True)
+class Family:
+    """Settings that the models of some worlds share: the paper's, and those of the sizes for a CPU."""
+
+    sigreg: float = 0.09  # the paper's weight of SIGReg
+    history: int = 20  # H of the paper's models
+    chosen: Mapping[str, Mapping[str, Chosen]] = field(default_factory=lambda: CHOSEN)  # by size and method
+    convolutions: bool = False  # the encoder on a CPU, instead of a ViT, which reads a ball's height better
+
+
+# an arm alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
+_BENCHMARK = Family(
+    sigreg=0.72,
+    history=10,
+    chosen={"mini": {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}},
+    convolutions=True,
+)
+# a world that is not named here, such as one of somebody else, has the defaults
+FAMILIES = {
+    **dict.fromkeys(("right_triangle", "square", "pentagon", "house", "arm_paddle_ball"), Family(sigreg=0.72)),
+    **dict.fromkeys(("approach_ball", "arm_catcher_ball"), Family(sigreg=0.18)),
+    **dict.fromkeys(("reacher", "cube"), _BENCHMARK),
+}
+
+
+def family_of(spec: EnvSpec) -> Family:
+    """The settings of models in a world."""
+    return FAMILIES.get(spec.name, Family())
 
 
 def gru(spec: EnvSpec, size: str) -> Run:
@@ -98,20 +120,22 @@ def lewm(spec: EnvSpec, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size in _ON_CPU:
-        loss = OneStepLoss(sigreg=chosen(spec, size, "lewm").sigreg, windows="dense", flatten=True)
+        loss = OneStepLoss(sigreg=family_of(spec).chosen[size]["lewm"].sigreg, windows="dense", flatten=True)
     return _run(spec, size, "lewm", _model(spec, size, "lewm", _transformer(size), _encoder(spec, size)), loss)
 
 
 def dino(spec: EnvSpec, size: str) -> Run:
     """DINO-WM: a frozen patch encoder, one step, teacher forced."""
-    controls, laws, history = _controls(spec), _laws(spec), settings_of(spec).history
+    controls, laws, history = _controls(spec), _laws(spec), family_of(spec).history
     if size in _ON_CPU:
-        narrow = DinoConfig(MobileNetV2(64), controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY)
+        narrow = DinoConfig(
+            encoder=MobileNetV2(64), controls=controls, laws=laws, depth=2, heads=4, head_dim=32, mlp=256, history=_HISTORY
+        )
         return _run(spec, size, "dino", narrow, OneStepLoss(sigreg=0.0, windows="dense"))
     return Run(
         name=f"{spec.name}_dino",
         data=(f"{spec.name}-paper",),
-        model=DinoConfig(DINOv2(), controls, laws=laws, history=history),
+        model=DinoConfig(encoder=DINOv2(), controls=controls, laws=laws, history=history),
         loss=OneStepLoss(sigreg=0.0),
         train=Train(epochs=20, batch=32, frames=history + 1),
         optim=OptimConfig(kind="adamw", lr=5e-4, weight_decay=1e-2),
@@ -124,15 +148,15 @@ def dino_gru(spec: EnvSpec, size: str) -> Run:
     assert isinstance(like.model, JEPAConfig)
     shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
     encoder = MobileNetV2(64) if size in _ON_CPU else DINOv2()
-    model = MeanPatchConfig(encoder, **{name: getattr(like.model, name) for name in shared})
+    model = MeanPatchConfig(encoder=encoder, **{name: getattr(like.model, name) for name in shared})
     return replace(like, name=f"{spec.name}_dino_gru", model=model, loss=replace(like.loss, sigreg=0.0))
 
 
 def _sg_jepa(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> Run:
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
-    loss = RolloutLoss(sigreg=settings_of(spec).sigreg)
+    loss = RolloutLoss(sigreg=family_of(spec).sigreg)
     if size in _ON_CPU:
-        loss = RolloutLoss(sigreg=chosen(spec, size, "sg_jepa").sigreg, windows="dense", flatten=True)
+        loss = RolloutLoss(sigreg=family_of(spec).chosen[size]["sg_jepa"].sigreg, windows="dense", flatten=True)
     return _run(spec, size, method, _model(spec, size, "sg_jepa", predictor, encoder), loss)
 
 
@@ -144,14 +168,16 @@ def _run(spec: EnvSpec, size: str, method: str, model: JEPAConfig | DinoConfig, 
     return Run(name, data, model, loss, Train(epochs=20, batch=_PAPER_BATCH, frames=model.history + loss.steps))
 
 
-def _model(spec: EnvSpec, size: str, family: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
+def _model(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, encoder: ViT | Convolutions) -> JEPAConfig:
     if size not in _ON_CPU:
-        return JEPAConfig(encoder, predictor, _controls(spec), laws=_laws(spec), history=settings_of(spec).history)
-    settings = chosen(spec, size, family)
+        return JEPAConfig(
+            encoder=encoder, predictor=predictor, controls=_controls(spec), laws=_laws(spec), history=family_of(spec).history
+        )
+    settings = family_of(spec).chosen[size][method]
     return JEPAConfig(
-        encoder,
-        replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
-        _controls(spec),
+        encoder=encoder,
+        predictor=replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
+        controls=_controls(spec),
         laws=_laws(spec),
         latent=_LATENT,
         projector_width=256,
@@ -171,18 +197,18 @@ def _laws(spec: EnvSpec) -> int:
 
 
 def _encoder(spec: EnvSpec, size: str) -> ViT | Convolutions:
-    """On a CPU convolutions for arms, and in the small size where a body turns; a ViT reads a ball's height better."""
-    settings, probed = settings_of(spec), spec.probed
-    if (size in _ON_CPU and spec.name in _ARMS) or (size == "small" and probed and probed.angle):
-        return Convolutions(settings.sizes[size].pixels)
-    return (
-        _mini_vit(settings.sizes[size].pixels) if size in _ON_CPU else vit.tiny(settings.sizes[size].pixels, settings.patch)
-    )
+    """A ViT; on a CPU convolutions for some worlds, and in the small size where a body turns."""
+    pixels, turns = settings_of(spec).sizes[size].pixels, spec.probed is not None and bool(spec.probed.angle)
+    if size not in _ON_CPU:
+        return vit.tiny(pixels, _patch(pixels))
+    if family_of(spec).convolutions or (size == "small" and turns):
+        return Convolutions(pixels)
+    return vit.mini(pixels, next((patch for patch in (16, 8, 4) if pixels % patch == 0), 16))  # few tokens, if patches tile
 
 
-def _mini_vit(pixels: int) -> ViT:
-    """Few tokens, as far as patches tile the picture."""
-    return vit.mini(pixels, next((patch for patch in (16, 8, 4) if pixels % patch == 0), 16))
+def _patch(pixels: int) -> int:
+    """Sixteen patches along a side as in the paper, or the next smaller number that tiles the picture."""
+    return next((patch for patch in range(max(pixels // 16, 1), pixels) if pixels % patch == 0), pixels)
 
 
 def _gru(size: str) -> GRU:
@@ -213,7 +239,7 @@ USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is
 
 def worlds() -> dict[str, tuple[str, ...]]:
     """What the first part of a recipe's name may be, and the worlds that it trains on."""
-    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.usual}, **_TOGETHER}
+    return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.defaults}, **_TOGETHER}
 
 
 def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
@@ -243,7 +269,7 @@ def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
     check_size_of(spec, size)
     usual = settings_of(spec)
     if usual.sizes[size].pixels != pixels:
-        spec = replace(spec, usual=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
+        spec = replace(spec, defaults=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
     return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
 
 

@@ -320,13 +320,15 @@ Block = Text | Table | Data | Figure | Film
 
 @dataclass(frozen=True)
 class Section:
-    """title: plain text. blocks: in their order; a section that shows nothing is left out. folded: a reader opens it.
+    """title: plain text. blocks: in their order, where None is nothing; a section that shows nothing is left out.
 
-    name: where links to it lead; made of the title if there is none.
+    folded: a reader opens it.
+
+    name: where links to it lead, made of the title if there is none.
     """
 
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | None]
     folded: bool = False
     name: str = ""
 
@@ -339,10 +341,11 @@ class Section:
         return blocks_html(self.blocks)
 
 
-def blocks_html(blocks: Sequence[Block]) -> str:
+def blocks_html(blocks: Sequence[Block | None]) -> str:
     """All of them; neighbouring figures that are not wide in one grid."""
     parts = []
-    for side_by_side, some in groupby(blocks, lambda one: isinstance(one, Figure) and not one.wide):
+    present = [one for one in blocks if one is not None]
+    for side_by_side, some in groupby(present, lambda one: isinstance(one, Figure) and not one.wide):
         shown = [one.html for one in some]
         columns = "figures three" if len(shown) == 3 else "figures"
         parts.append(f'<div class="{columns}">{"".join(shown)}</div>' if side_by_side else "".join(shown))

@@ -15,10 +15,10 @@ from sgjepa.report import parts
 from sgjepa.report.blocks import plain
 from sgjepa.report.control_figures import Film, colours, film, success_by_law
 from sgjepa.report.page import FIGURES, FILMS, PAGE, TABLES, document
-from sgjepa.report.panels import Picture, capital
+from sgjepa.report.panels import Picture
 from sgjepa.report.paper_plans import Latents, beside, beside_html
 from sgjepa.report.sections import Section
-from sgjepa.report.words import count, fixed, join
+from sgjepa.report.words import capital, count, fixed, join
 from sgjepa.results.control import SUCCESS, Played, Player
 from sgjepa.results.success import REGIONS
 

@@ -113,4 +113,4 @@ def _outcome(player: Player, row: int) -> str:
     trial = player.first
     if trial.table[SUCCESS][row] > 0:
         return "success"
-    return str(trial.table[find(trial.about.played.world).env_spec.outcome][row]).replace("_", " ")
+    return str(trial.table[find(trial.about.played.world).env_spec.outcome_label][row]).replace("_", " ")

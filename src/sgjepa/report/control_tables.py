@@ -29,12 +29,12 @@ class Column:
     def title(self) -> str:
         name = self.measure.name.replace("_", " ")
         unit = {"": "%", "1": ""}.get(self.measure.unit, self.measure.unit)
-        return (f"{name} given {self.measure.given}" if self.given else name) + (f" ({unit})" if unit else "")
+        return (f"{name} given {self.measure.condition}" if self.given else name) + (f" ({unit})" if unit else "")
 
     @property
     def about(self) -> str:
         if self.given:
-            return f"of the episodes with {self.measure.given.replace('_', ' ')}"
+            return f"of the episodes with {self.measure.condition.replace('_', ' ')}"
         return self.measure.about
 
     def of(self, player: Player, chosen: Any) -> Estimate:
@@ -45,7 +45,7 @@ def columns(played: Played) -> list[Column]:
     """All measures of the task, each followed by its share given another, if it has one."""
     found = []
     for measure in played.about.measures:
-        found += [Column(measure), *([Column(measure, given=True)] if measure.given else [])]
+        found += [Column(measure), *([Column(measure, given=True)] if measure.condition else [])]
     return found
 
 
@@ -57,7 +57,7 @@ def measures(played: Played) -> list[dict[str, Any]]:
             for column in columns(played):
                 one = column.of(player, played.region(region))
                 head = {"policy": player.label, "region": region, "measure": column.measure.name}
-                given = column.measure.given if column.given else ""
+                given = column.measure.condition if column.given else ""
                 unit = column.measure.unit or "share"
                 found.append({**head, "given": given, "unit": unit, **asdict(one.interval), "interval": one.how})
     return found
@@ -125,7 +125,7 @@ def differences(played: Played) -> list[dict[str, Any]]:
 
 def outcomes(played: Played) -> list[dict[str, Any]]:
     """What the episodes came to, as the world names it."""
-    label = find(played.world).env_spec.outcome
+    label = find(played.world).env_spec.outcome_label
     return [
         {"policy": player.label, label: word, "share": share}
         for player in played.players
@@ -243,7 +243,7 @@ def _difference(one: Interval, measure: Measure) -> str:
 
 def outcomes_html(played: Played) -> str:
     """A line per policy, a column per word."""
-    label = find(played.world).env_spec.outcome
+    label = find(played.world).env_spec.outcome_label
     shares = {player.label: player.outcomes(label, played.region("all")) for player in played.players}
     words = [word for word in find(played.world).env_spec.labels[label] if any(word in found for found in shares.values())]
     rows = [

@@ -1,185 +1,337 @@
-"""The figures by horizon, method and update, one panel each, so that a phone can stack them."""
+"""The figures of every page, one panel each so that a phone can stack them: they draw intervals, and know no results.
+
+Curves are given by label, in the order of the legend; the paper's methods keep their colours. References that learn nothing
+are thin lines without a band.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import matplotlib.figure
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from sgjepa.core.methods import GREY, styles
-from sgjepa.core.plotting import INK, line
-from sgjepa.data.probe_targets import METRICS
-from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
-from sgjepa.report.words import place, table_number
-from sgjepa.results.compare import Method, ratio
-from sgjepa.results.gather import REFERENCES, Results, unit
-from sgjepa.results.training import TERMS, curves
+from sgjepa.core.plotting import INK, TRAINING, line, look
+from sgjepa.core.stats import Interval
+from sgjepa.report.blocks import Figure
+from sgjepa.report.words import capital
+from sgjepa.results.gather import Axis
+
+Curve = Sequence[Interval]
+Points = Sequence[tuple[float, Interval]]  # a setting's value, and what was measured there
+Thin = tuple[Sequence[float], str, Any]  # values of a reference, its colour, its dashes
+DASHED, DOTTED, SOLID, DASH_DOT = "--", (0, (1, 1.4)), "-", (0, (4, 1, 1, 1))
+PAPER = "paper: "
+HORIZON = "horizon h (steps)"
+LAW_STYLES = [("#2c1d6b", "o"), ("#b12a6c", "s"), ("#e08a1e", "^"), ("#555a60", "D")]  # of true laws: no method has them
+_ASIDE = 0.12  # between curves that stand side by side
 
 
-def error_by_horizon(results: Results, metric: str) -> list[Picture]:
-    """A panel for each region, with the same scale."""
-    found: list[Picture] = []
-    look = styles([method.label for method in results.methods])
-    steps = np.arange(1, results.last + 1)
-    shown = [region for region in results.regions if region != "all"] or ["all"]
-    drawn = [
-        one
-        for region in shown
-        for method in results.methods
-        for source in ("predicted", "stay")
-        for one in method.by_horizon(metric, source, region)
-        if np.isfinite(one.high)
-    ]
-    top = max(one.high for one in drawn)
-    bottom = min(0.0, *(one.low for one in drawn))  # an excess over the probe's own error may be below zero
-    for region in shown:
-        where = place(results, region)
-        alt = f"{axis_name(metric)} by horizon, {where}, for {', '.join(m.label for m in results.methods)}"
-        with panel(found, f"{metric}_by_horizon_{region}", alt) as axis:
-            for method in results.methods:
-                colour, marker = look[method.label]
-                intervals = method.by_horizon(metric, region=region)
-                line(axis, steps, intervals, colour, method.label, marker, max(1, len(steps) // 8))
-                perfect = [one.mean for one in method.by_horizon(metric, "simulator", region)]
-                if np.isfinite(perfect[-1]):
-                    axis.plot(steps, perfect, color=colour, linewidth=0.9, linestyle=(0, (1, 1.4)))
-            stay = [one.mean for one in results.baseline.by_horizon(metric, "stay", region)]
-            handles = axis.get_legend_handles_labels()[0]
-            if np.isfinite(stay[-1]):
-                handles += axis.plot(steps, stay, color=GREY, linewidth=1.1, linestyle="--", label=REFERENCES["stay"])
-                handles.append(
-                    Line2D([], [], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.4)), label="simulator, same colour")
-                )
-            axis.set(title=capital(where), xlabel="horizon h (steps)", ylabel=axis_name(metric))
-            axis.set_ylim(bottom * 1.04, top * 1.04)
-            axis.set_xlim(1, results.last)
-            axis.set_xticks(results.horizons)
-            legend(axis, handles)
-    return found
+# --- what all figures share ----------------------------------------------------------------------------------------
 
 
-def references(results: Results, metric: str) -> list[Picture]:
-    """A panel for each method: its rollout among everything that puts it in scale."""
-    found: list[Picture] = []
-    look = styles([method.label for method in results.methods])
-    dashes = {"stay": "--", "constant_velocity": (0, (4, 1, 1, 1)), "simulator": (0, (1, 1.4)), "one_step": "-", "true": "-"}
-    greys = {"stay": GREY, "constant_velocity": GREY, "simulator": INK, "one_step": "#E69F00", "true": "#b9bec5"}
-    steps = np.arange(1, results.last + 1)
-    top = max(
-        one.high
-        for method in results.methods
-        for source in ("predicted", "stay", "simulator")
-        for one in method.by_horizon(metric, source)
-    )
-    for number, method in enumerate(results.methods, start=1):
-        alt = f"{axis_name(metric)} of {method.label} by horizon, beside {', '.join(REFERENCES.values())}"
-        with panel(found, f"references_{number}", alt) as axis:
-            colour, marker = look[method.label]
-            line(axis, steps, method.by_horizon(metric), colour, "rollout", marker, max(1, len(steps) // 8))
-            for source, name in REFERENCES.items():
-                values = [one.mean for one in method.by_horizon(metric, source)]
-                axis.plot(steps, values, color=greys[source], linewidth=1.2, linestyle=dashes[source], label=name)
-            axis.set(title=method.label, xlabel="horizon h (steps)", ylabel=axis_name(metric), ylim=(0, top * 1.1))
-            axis.set_xlim(1, results.last)
-            axis.set_xticks(results.horizons)
-            legend(axis)
-    return found
+def new_axis(size: tuple[float, float] = (5.2, 3.9)) -> Any:
+    """An empty panel to draw on. size: in inches."""
+    figure = matplotlib.figure.Figure(figsize=size, dpi=144, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
 
 
-def bars(results: Results, region: str) -> list[Picture]:
-    """Errors at the last horizon divided by the baseline's; its own stand below each group."""
-    found: list[Picture] = []
-    look = styles([method.label for method in results.methods])
-    metrics = [m for m in results.metrics if m in ("position_l2", "velocity_l2", "rotation_turns", "nmse")]
-    base = results.baseline
-    alt = f"Errors at h = {results.last} relative to {base.label}, {place(results, region)}"
-    with panel(found, f"relative_{region}", alt) as axis:
-        width = 0.8 / len(results.methods)
-        names = []
-        for m, metric in enumerate(metrics):
-            own = base.stack(metric, region=region)[:, :, -1].mean()
-            stay = base.stack(metric, "stay", region)[:, :, -1].mean()
-            short = METRICS[metric].removeprefix("cumulative ").removesuffix(" error")
-            names.append(f"{short}\n{table_number(own, metric)} {unit(metric)}")
-            for i, method in enumerate(results.methods):
-                colour, _ = look[method.label]
-                one = ratio(method, base, metric, [results.last], region)[results.last]
-                x = m + (i - (len(results.methods) - 1) / 2) * width
-                label = method.label if m == 0 else None
-                axis.bar(x, one.mean, width * 0.9, color=colour, label=label, alpha=0.9)
-                if method is not base:
-                    errors = [[one.mean - one.low], [one.high - one.mean]]
-                    axis.errorbar(x, one.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
-            name = REFERENCES["stay"] if m == 0 else None
-            axis.plot([m - 0.44, m + 0.44], [stay / own] * 2, color=GREY, linewidth=1.4, linestyle="--", label=name)
-        axis.axhline(1, color=INK, linewidth=0.8)
-        axis.set_xticks(range(len(metrics)), names)
-        axis.grid(axis="x", visible=False)
-        axis.set(title=capital(place(results, region)), ylabel=f"error relative to {base.label}")
+def finished(axis: Any, name: str, alt: str, **how: Any) -> Figure:
+    """The panel as the bytes of its files. how: as a `Figure` takes it."""
+    figure = axis.figure
+    letters = int(8.8 * figure.get_figwidth())  # so many fit into its width
+    axis.set_title(textwrap.fill(axis.get_title(loc="left"), letters))
+    figure.get_layout_engine().execute(figure)  # once; each of the files would do it again
+    figure.set_layout_engine("none")
+    png, svg = io.BytesIO(), io.BytesIO()
+    figure.canvas.print_png(png, metadata={"Software": None})
+    vector: Any = FigureCanvasSVG(figure)
+    vector.print_svg(svg, metadata={"Date": None})
+    return Figure(name, alt, svg.getvalue(), png.getvalue(), **how)
+
+
+def legend(axis: Any, handles: Sequence[Any] | None = None) -> None:
+    """Below the axis, in two columns: nothing of the data is covered. handles: instead of all labelled lines."""
+    labelled = handles if handles is not None else axis.get_legend_handles_labels()[0]
+    axis.figure.legend(handles=labelled, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic scale whose numbers are written out; those between powers of ten only where there is no room for two."""
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(plain)
+    axis.yaxis.set_minor_formatter(plain if np.ptp(np.log10(axis.get_ylim())) < 1 else NullFormatter())
+
+
+def law_name(law: Axis) -> str:
+    """A law with its symbol and unit, as an axis is called."""
+    symbol = "" if law.symbol == law.name else f" {law.symbol}"
+    return f"{law.name}{symbol} ({law.unit})"
+
+
+def limits(*curves: Curve) -> tuple[float, float]:
+    """One scale for several panels: from zero, or lower where a curve is, to the highest end of an interval."""
+    ends = [end for curve in curves for one in curve for end in (one.low, one.high) if np.isfinite(end)]
+    return min(0.0, *ends) * 1.04, max(0.0, *ends) * 1.04
+
+
+def _thin(axis: Any, x: Any, lines: Mapping[str, Thin] | None) -> None:
+    for label, (values, colour, dashes) in (lines or {}).items():
+        axis.plot(x[: len(values)], values, color=colour, linewidth=1.2, linestyle=dashes, label=label)
+
+
+def _shade(axis: Any, law: Axis, low: float, high: float, bottom: float, top: float) -> None:
+    """The density of the training laws as a fading background, as in the paper; dotted: the ends of "in distribution"."""
+    image = np.zeros((1, 400, 4))
+    image[..., :3] = to_rgb(TRAINING)
+    image[..., 3] = 0.55 * law.training.density(np.linspace(low, high, 400))
+    axis.imshow(image, extent=(low, high, bottom, top), aspect="auto", zorder=0.5, interpolation="bilinear")
+    for end in law.training.bounds:
+        if low < end < high:
+            axis.axvline(end, color="#b5a900", linewidth=0.8, linestyle=":", zorder=0.6)
+
+
+# --- curves --------------------------------------------------------------------------------------------------------
+
+
+@look
+def by_horizon(
+    name: str,
+    title: str,
+    measured: str,
+    curves: Mapping[str, Curve],
+    ticks: Sequence[int],
+    references: Mapping[str, Thin] | None = None,
+    scale: tuple[float, float] | None = None,
+) -> Figure:
+    """A line for each curve over the horizons, 1 first. scale: of the axis, for panels that are compared.
+
+    references: a label that begins with an underscore is not in the legend, one without values is there alone.
+    """
+    axis = new_axis()
+    steps = np.arange(1, max(map(len, curves.values())) + 1)
+    for label, (colour, marker) in styles(list(curves)).items():
+        line(axis, steps[: len(curves[label])], curves[label], colour, label, marker)
+    _thin(axis, steps, references)
+    low, high = scale or limits(*curves.values())
+    if low < 0:
+        axis.axhline(0, color=INK, linewidth=0.8)
+    axis.set(title=capital(title), xlabel=HORIZON, ylabel=measured, xlim=(1, max(steps)), ylim=(low, high))
+    axis.set_xticks(ticks)
+    if len(axis.get_legend_handles_labels()[0]) > 1:
         legend(axis)
-    return found
+    return finished(axis, name, f"{measured} by horizon, {title}: {', '.join(curves)}")
 
 
-def training_curves(methods: Sequence[Method]) -> list[Picture]:
-    """The prediction term, SIGReg and the rank of the latents, by update; one line per training seed."""
-    found: list[Picture] = []
-    look = styles([method.label for method in methods])
-    for term, title in TERMS.items():
-        drawn = [(method, curves(method, term)) for method in methods]
-        drawn = [(method, lines) for method, lines in drawn if lines]
-        if not drawn:
-            continue
-        alt = f"{title}, by update, for {', '.join(method.label for method, _ in drawn)}"
-        with panel(found, f"training_{term}", alt) as axis:
-            for method, lines in drawn:
-                colour, marker = look[method.label]
-                for i, line in enumerate(lines):
-                    label = method.label if i == 0 else None
-                    every = max(1, len(line) // 8)
-                    axis.plot(*line.T, color=colour, marker=marker, markevery=every, markersize=4, label=label, alpha=0.85)
-            if term == "rank":
-                axis.set_ylim(bottom=0)
-            else:
-                plain_log(axis)
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axis.set(title=capital(title), xlabel="update")
-            legend(axis)
-    return found
+@look
+def by_law(
+    name: str,
+    title: str,
+    measured: str,
+    law: Axis,
+    curves: Mapping[str, Curve],
+    references: Mapping[str, Thin] | None = None,
+    scale: tuple[float, float] | None = None,
+    coverage: Mapping[float, float] | None = None,
+) -> Figure:
+    """A line for each curve over the values of a law, with the density of the training laws behind it.
+
+    coverage: how far each value lies from training, on an axis of its own at the right.
+    """
+    axis = new_axis()
+    values = np.array(law.values)
+    pad = 0.03 * (values[-1] - values[0])
+    left, right = values[0] - pad, values[-1] + pad
+    low, high = scale or limits(*curves.values(), [Interval(v, v, v, 0) for r in (references or {}).values() for v in r[0]])
+    _shade(axis, law, left, right, low, high)
+    for label, (colour, marker) in styles(list(curves)).items():
+        line(axis, values, curves[label], colour, label, marker, 1 if len(values) < 8 else 2)
+    _thin(axis, values, references)
+    axis.set(title=capital(title), xlabel=law_name(law), ylabel=measured, ylim=(low, high), xlim=(left, right))
+    handles = [*axis.get_legend_handles_labels()[0], Patch(color=TRAINING, alpha=0.55, label=f"training {law.several}")]
+    if coverage:
+        style: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": "-."}
+        beside = axis.twinx()
+        beside.plot(list(coverage), list(coverage.values()), **style)
+        beside.set(ylabel="coverage L_law (log scale)")
+        plain_log(beside)
+        beside.spines["right"].set_visible(True)
+        handles.append(Line2D([], [], label="coverage L_law, right axis", **style))
+    legend(axis, handles)
+    return finished(axis, name, f"{measured}, {title}, by {law.name}; the training {law.several} are shaded")
 
 
-def strips(results: Results, label: str, number: int, arrays: dict[str, np.ndarray]) -> list[Picture]:
-    """Truth above, decoded prediction below, for each episode kept."""
-    found: list[Picture] = []
-    truth, decoded, horizon = arrays["truth"], arrays["decoded"], arrays["horizon"]
+@look
+def against_setting(
+    name: str,
+    title: str,
+    setting: str,
+    measured: str,
+    curves: Mapping[str, Points],
+    log: bool = False,
+    names: Mapping[float, str] | None = None,
+) -> Figure | None:
+    """Lines over the values of a setting, with intervals as whiskers; None if no curve has a point.
+
+    names: of values that stand for something else, and have no line between them; curves then stand side by side.
+    A curve called after another one, with PAPER before it, is the paper's: numbers alone, hollow.
+    """
+    drawn = {label: sorted(curve, key=lambda point: point[0]) for label, curve in curves.items() if curve}
+    if not drawn:
+        return None
+    colours = styles([label for label in drawn if not label.startswith(PAPER)])
+    joined: dict[str, Any] = {"linewidth": 2} if names is None else {"linestyle": "none"}
+    axis = new_axis()
+    for number, (label, curve) in enumerate(drawn.items()):
+        aside = 0.0 if names is None else _ASIDE * (number - (len(drawn) - 1) / 2)
+        x, mean = np.array([value + aside for value, _ in curve]), np.array([one.mean for _, one in curve])
+        ends = [[one.mean - one.low for _, one in curve], [one.high - one.mean for _, one in curve]]
+        colour, marker = colours[label.removeprefix(PAPER)]
+        fill = "none" if label.startswith(PAPER) else "full"
+        how = {"color": colour, "marker": marker, "fillstyle": fill, "capsize": 3, "label": label, **joined}
+        axis.errorbar(x, mean, np.maximum(ends, 0), **how)
+    values = sorted({value for curve in drawn.values() for value, _ in curve})
+    if log:
+        axis.set_xscale("log")
+    axis.xaxis.set_major_locator(FixedLocator(values))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xticks(values, [(names or {}).get(value, f"{value:g}") for value in values])
+    axis.set(title=capital(title), xlabel=setting, ylabel=measured)
+    if names is not None:
+        axis.set_xlim(values[0] - 0.5, values[-1] + 0.5)
+    if len(drawn) > 1:
+        legend(axis)
+    return finished(axis, name, f"{measured} against {setting}: {', '.join(drawn)}")
+
+
+def alone(value: float) -> Interval:
+    """A number without an interval."""
+    return Interval(value, np.nan, np.nan, 0)
+
+
+@look
+def counterfactual(name: str, title: str, law: Axis, curves: Mapping[float, Points]) -> Figure:
+    """NMSE against the law that the model is given, a curve for each true law; a ring marks the true one."""
+    axis = new_axis()
+    for number, (true, points) in enumerate(curves.items()):
+        colour, marker = LAW_STYLES[number % len(LAW_STYLES)]
+        given = [value for value, _ in points]
+        line(axis, given, [one for _, one in points], colour, f"true {law.symbol} = {true:g}", marker, 1)
+        ring = {"color": colour, "markersize": 12, "fillstyle": "none", "markeredgewidth": 1.6}
+        axis.plot(true, dict(points)[true].mean, "o", **ring)
+    axis.set(title=title, xlabel=f"{law.name} given to the model ({law.unit})", ylabel="mean NMSE over horizons")
+    legend(axis)
+    return finished(axis, name, f"{title}: NMSE over horizons against the {law.name} given, a curve for each true one")
+
+
+@look
+def training(name: str, title: str, curves: Mapping[str, Sequence[np.ndarray]], log: bool = True) -> Figure:
+    """A term by update, (n, 2) for each training of each method. log: a logarithmic scale, else one from zero."""
+    axis = new_axis()
+    for label, (colour, marker) in styles(list(curves)).items():
+        for number, points in enumerate(curves[label]):
+            how = {"color": colour, "marker": marker, "markevery": max(1, len(points) // 8), "markersize": 4}
+            axis.plot(*points.T, label=label if number == 0 else None, alpha=0.85, **how)
+    if log:
+        plain_log(axis)
+    else:
+        axis.set_ylim(bottom=0)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set(title=capital(title), xlabel="update")
+    legend(axis)
+    return finished(axis, name, f"{title}, by update, for {', '.join(curves)}")
+
+
+# --- bars, maps, pictures ------------------------------------------------------------------------------------------
+
+
+@look
+def bars(
+    name: str, title: str, baseline: str, groups: Mapping[str, Mapping[str, Interval]], references: Mapping[str, float]
+) -> Figure:
+    """Ratios to a baseline in groups side by side, with whiskers. references: a dashed level across some of the groups."""
+    axis = new_axis()
+    labels = list(next(iter(groups.values())))
+    width = 0.8 / len(labels)
+    for place, (group, ratios) in enumerate(groups.items()):
+        for number, (label, (colour, _)) in enumerate(styles(labels).items()):
+            one, x = ratios[label], place + (number - (len(labels) - 1) / 2) * width
+            axis.bar(x, one.mean, width * 0.9, color=colour, label=label if place == 0 else None, alpha=0.9)
+            if label != baseline:
+                errors = [[one.mean - one.low], [one.high - one.mean]]
+                axis.errorbar(x, one.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
+        if group in references:
+            style = {
+                "color": GREY,
+                "linewidth": 1.4,
+                "linestyle": DASHED,
+                "label": "object stays put" if place == 0 else None,
+            }
+            axis.plot([place - 0.44, place + 0.44], [references[group]] * 2, **style)
+    axis.axhline(1, color=INK, linewidth=0.8)
+    axis.set_xticks(range(len(groups)), list(groups))
+    axis.grid(axis="x", visible=False)
+    axis.set(title=capital(title), ylabel=f"error relative to {baseline}")
+    legend(axis)
+    return finished(axis, name, f"Errors relative to {baseline}, {title}")
+
+
+@look
+def over_two_laws(name: str, title: str, measured: str, laws: tuple[Axis, Axis], values: np.ndarray, top: float) -> Figure:
+    """Colour over the plane of two laws; the frame: in distribution. values: (second law, first law). top: of the scale."""
+    one, other = laws
+    axis = new_axis()
+    mesh = axis.pcolormesh(_edges(one), _edges(other), values, cmap="viridis", vmin=0, vmax=top)
+    (left, right), (bottom, upper) = one.training.bounds, other.training.bounds
+    frame = Rectangle((left, bottom), right - left, upper - bottom, fill=False, edgecolor="white", linewidth=1.8)
+    axis.add_patch(frame)
+    axis.grid(visible=False)
+    axis.set(title=title, xlabel=law_name(one), ylabel=law_name(other))
+    axis.figure.colorbar(mesh, ax=axis, label=measured)
+    return finished(axis, name, f"{measured} of {title} over {one.name} and {other.name}", raster=True)
+
+
+def _edges(law: Axis) -> np.ndarray:
+    """Between neighbouring values, and as far beyond the ends."""
+    values = np.array(law.values)
+    middle = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
+
+
+@look
+def strips(
+    name: str, label: str, truth: np.ndarray, decoded: np.ndarray, steps: Sequence[int], notes: Sequence[str]
+) -> Figure:
+    """Truth above, decoded prediction below, (episodes, steps, height, width, 3) each. notes: at each episode."""
     count, n, height, width, _ = truth.shape
     gap = max(1, height // 16)
     sheet = np.full((count * (2 * height + 3 * gap) - 2 * gap, n * (width + gap) - gap, 3), 255, np.uint8)
-    middles, names = [], []
-    for s in range(count):
-        top = s * (2 * height + 3 * gap)
+    tops = [episode * (2 * height + 3 * gap) for episode in range(count)]
+    for episode, top in enumerate(tops):
         for i in range(n):
             left = i * (width + gap)
-            sheet[top : top + height, left : left + width] = truth[s, i]
-            sheet[top + height + gap // 2 : top + 2 * height + gap // 2, left : left + width] = decoded[s, i]
-        middles.append(top + height)
-        names.append(_beside(results, np.atleast_1d(arrays["law"][s]).tolist(), bool(arrays["inside"][s])))
-    alt = f"Decoded rollouts of {label}: truth above, prediction below, at h = {', '.join(str(h) for h in horizon)}"
-    size = (1.9 + 0.95 * n, 0.7 + 2.1 * count)
-    with panel(found, f"strips_{number}", alt, size, raster=True, wide=True) as axis:
-        axis.imshow(sheet, interpolation="nearest")
-        axis.set_xticks([i * (width + gap) + width / 2 for i in range(n)], [f"h = {h}" for h in horizon])
-        axis.set_yticks(middles, names)
-        axis.tick_params(length=0)
-        axis.grid(visible=False)
-        axis.spines[:].set_visible(False)
-        axis.set_title(f"{label}: truth above, decoded prediction below")
-    return found
-
-
-def _beside(results: Results, law: list[float], inside: bool) -> str:
-    """What stands beside a strip: its laws, and where they lie."""
-    values = dict(zip(results.baseline.first.laws, law, strict=True))
-    lines = [f"{axis.symbol} = {values[axis.name]:g} {axis.unit}" for axis in results.axes]
-    return "\n".join([*lines, f"{'in' if inside else 'out of'} distribution"] if lines else ["truth, prediction"])
+            sheet[top : top + height, left : left + width] = truth[episode, i]
+            below = top + height + gap // 2
+            sheet[below : below + height, left : left + width] = decoded[episode, i]
+    axis = new_axis((1.9 + 0.95 * n, 0.7 + 2.1 * count))
+    axis.imshow(sheet, interpolation="nearest")
+    axis.set_xticks([i * (width + gap) + width / 2 for i in range(n)], [f"h = {h}" for h in steps])
+    axis.set_yticks([top + height for top in tops], notes)
+    axis.tick_params(length=0)
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+    axis.set_title(f"{label}: truth above, decoded prediction below")
+    alt = f"Decoded rollouts of {label}: truth above, prediction below, at h = {', '.join(str(h) for h in steps)}"
+    return finished(axis, name, alt, raster=True, wide=True)

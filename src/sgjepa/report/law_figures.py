@@ -12,7 +12,8 @@ from matplotlib.patches import Patch, Rectangle
 from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import TRAINING, line
 from sgjepa.data.probe_targets import METRICS
-from sgjepa.report.panels import Picture, axis_name, capital, legend, panel, plain_log
+from sgjepa.report.panels import Picture, axis_name, legend, panel, plain_log
+from sgjepa.report.words import capital
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.gather import MAIN, REFERENCES, Axis, Results
 

@@ -60,8 +60,3 @@ def axis_name(metric: str) -> str:
     """A metric with its unit, as an axis is called."""
     name = METRICS[metric]
     return f"{name[0].upper()}{name[1:]}" + (f" ({unit(metric)})" if unit(metric) else "")
-
-
-def capital(text: str) -> str:
-    """The first letter as a capital, the rest as it is."""
-    return text[:1].upper() + text[1:]

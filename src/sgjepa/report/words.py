@@ -76,6 +76,11 @@ def _with_unit(number: str, metric: str) -> str:
     return number + ("" if name == "°" or not name else " ") + name
 
 
+def capital(text: str) -> str:
+    """The first letter as a capital, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def count(number: int, noun: str) -> str:
     """1 episode, 1,250 episodes."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

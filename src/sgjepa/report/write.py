@@ -13,7 +13,8 @@ from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.tables import to_csv
-from sgjepa.report import figures, law_figures, tables, words
+from sgjepa.report import law_figures, tables, words
+from sgjepa.report import method_figures as figures
 from sgjepa.report.blocks import plain
 from sgjepa.report.content import Content, Finding
 from sgjepa.report.page import ANSWER, FIGURES, PAGE, TABLES, comparison

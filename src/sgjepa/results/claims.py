@@ -149,8 +149,27 @@ CLAIMS = {claim.id: claim for claim in _ALL}
 
 FILE = "claims.json"
 HOLDS, FAILS, OPEN, MISSING = "holds", "does not hold", "not decided", "not run"
-LEAST = 3  # trainings, with fewer of which nothing is decided
+LEAST = 3  # trainings, with fewer of which nothing is decided: an interval over episodes alone says nothing of trainings
+BETTER, WORSE, UNDECIDED = "better", "worse", "undecided"
 Side: TypeAlias = Literal["below", "above"]
+
+
+def side_of(gap: Interval, bound: float = 0.0) -> int:
+    """On which side of a bound an interval lies: -1 below, 1 above, 0 where it holds the bound."""
+    return -1 if gap.high < bound else int(gap.low > bound)
+
+
+def verdict(gap: Interval, better: int = -1) -> str:
+    """What the interval of a difference says. better: -1 of errors, where less is better, 1 of successes."""
+    return {0: UNDECIDED, better: BETTER, -better: WORSE}[side_of(gap)]
+
+
+def significant(gap: Interval, trainings: int) -> str:
+    """Whether a difference of arms is significant, and if so in which direction; too few trainings decide nothing."""
+    side = side_of(gap)
+    if not side:
+        return "not significant"
+    return "too few trainings for a verdict" if trainings < LEAST else f"significantly {'lower' if side < 0 else 'higher'}"
 
 
 @dataclass(frozen=True)
@@ -219,10 +238,7 @@ def _verdict(ours: Interval, bound: float, side: Side, seeds: int, void: bool) -
 
 def _of(ours: Interval, bound: float, side: Side) -> str:
     """What the interval alone says."""
-    below, above = ours.high < bound, ours.low > bound
-    if not (below or above):
-        return OPEN
-    return HOLDS if below == (side == "below") else FAILS
+    return {0: OPEN, -1 if side == "below" else 1: HOLDS}.get(side_of(ours, bound), FAILS)
 
 
 def so_far(one: Measured) -> str:

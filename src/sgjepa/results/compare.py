@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
-from sgjepa.core import run_folder
-from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio
-from sgjepa.results.claims import LEAST
-from sgjepa.results.load import Evaluation
+from sgjepa.results.claims import LEAST, verdict
+from sgjepa.results.evaluations import Evaluation, arms_of
+from sgjepa.results.table import MEAN, Horizon, at
 
-MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
-Horizon: TypeAlias = int | str
-
-
-def at(values: np.ndarray, horizons: Sequence[Horizon]) -> np.ndarray:
-    """(..., H), horizon 1 first -> (..., columns): those horizons, or the mean over all."""
-    return np.stack([values.mean(axis=-1) if h == MEAN else values[..., int(h) - 1] for h in horizons], axis=-1)
+__all__ = [
+    "MEAN",
+    "Horizon",
+    "Method",
+    "against",
+    "at",
+    "decides",
+    "marks",
+    "methods",
+    "paired",
+    "ratio",
+    "trainings",
+    "verdict",
+]
 
 
 @dataclass(frozen=True)
@@ -79,54 +82,8 @@ class Method:
 
 
 def methods(evaluations: Sequence[Evaluation], named: Mapping[str, str] | None = None) -> list[Method]:
-    """Put training seeds of one method together, in the order given; all must have the same episodes.
-
-    Runs of one method with different settings are different methods, told apart by the run's name; so are those that were
-    finished and went on to more updates, and their label says so.
-    named: what to call runs of certain names, instead of the paper's names.
-    """
-    found: dict[tuple[str, str], list[Evaluation]] = {}
-    first = evaluations[0]
-    for one in evaluations:
-        if one.about.settings.data != first.about.settings.data or one.horizons != first.horizons:
-            raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
-        if one.about.settings.config != first.about.settings.config:
-            raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
-        label = (named or {}).get(one.name, one.label) + _continued(one)
-        group = found.setdefault((label, _recipe(one)), [])
-        for other in group:
-            if other.about.seed == one.about.seed:
-                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about.seed}; give one")
-        group.append(one)
-    for group in found.values():
-        group.sort(key=lambda one: int(one.about.seed))  # so that the same seeds are compared
-    labels = [label for label, _ in found]
-    for name in (lambda one: one.about.run, lambda one: str(one.run)):  # the folder's name, or else its whole path
-        if len(set(labels)) < len(labels):
-            labels = [
-                label if labels.count(label) == 1 else f"{first}, {name(group[0])}"
-                for label, ((first, _), group) in zip(labels, found.items(), strict=True)
-            ]
-    return [Method(label, tuple(group)) for label, group in zip(labels, found.values(), strict=True)]
-
-
-def _continued(one: Evaluation) -> str:
-    """What is added to the label of a training that was finished and went on; empty for one without a break."""
-    steps = [f"{leg.step:,}" for leg in run_folder.about(one.run).continued]
-    return f", continued after {' and '.join(steps)} updates" if steps else ""
-
-
-def _recipe(one: Evaluation) -> str:
-    """The settings that training seeds share."""
-    settings = dict(run_folder.about(one.run).config)
-    if isinstance(train := settings.get("train"), dict):  # the decoder changes nothing in the model
-        settings["train"] = {key: value for key, value in train.items() if key != "decoder"}
-    settings["continued"] = _continued(one)  # its learning rates were others
-    for name in ("seed", "name"):  # what it is called is told by its label
-        settings.pop(name, None)
-    if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
-        settings["init"] = re.sub(r"-seed\d+$", "", str(settings["init"]))
-    return json.dumps(settings, sort_keys=True)
+    """Training seeds of one method together; see `arms_of`."""
+    return [Method(label, group) for label, group in arms_of(evaluations, named).items()]
 
 
 def paired(
@@ -148,13 +105,6 @@ def ratio(
     """Intervals of `one` divided by `other` on the same episodes."""
     mine, theirs = (at(method.stack(metric, region=region), horizons) for method in (one, other))
     return dict(zip(horizons, bootstrap_ratio(mine, theirs), strict=True))
-
-
-def verdict(difference: Interval) -> str:
-    """Of an error minus another: "better", "worse", or "undecided" where the interval holds zero."""
-    if difference.high < 0:
-        return "better"
-    return "worse" if difference.low > 0 else "undecided"
 
 
 def trainings(*compared: Method) -> int:

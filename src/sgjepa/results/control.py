@@ -1,89 +1,61 @@
-"""What policies came to: trials side by side, training seeds together, with intervals. NumPy only.
-
-Sampling seeds are averaged within an episode: they are tries at the same thing. Intervals know episodes, and where a policy
-was trained several times also the trainings (core/stats.py). Where that says nothing, or too little, Wilson's interval of a
-share is taken: all values are equal; or episodes, successes or failures are few and it is the wider one (of a single
-training in any case).
-"""
+"""Policies side by side, as Player and Played: being replaced by results/table.py."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sgjepa.core.errors import InputError
-from sgjepa.core.methods import LABELS
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_known, bootstrap_share, newcombe, wilson
-from sgjepa.core.tables import Table
+from sgjepa.core.stats import Interval, bootstrap_difference
 from sgjepa.envs.spec import Measure
 from sgjepa.laws import Sampler
 from sgjepa.laws import inside as inside_of
-from sgjepa.policies.files import POSE, SECONDS, SIMULATOR, STATE, ControlRecord, Driver, read_controls, read_trial
+from sgjepa.policies.files import SECONDS, ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import PLAN
-from sgjepa.results.gather import Axis
-from sgjepa.results.load import REGIONS
+from sgjepa.results.statistics import BOOTSTRAP, WILSON, Estimate, amount, conditional_share, share, share_difference
+from sgjepa.results.statistics import mean_of_tries as _mean
+from sgjepa.results.table import REGIONS, Axis, Results
+from sgjepa.results.trials import (
+    BASELINE_POLICIES as REFERENCES,
+)
+from sgjepa.results.trials import (
+    COUNT,
+    SUCCESS,
+    TOLD_POSE,
+    WITHOUT_PICTURES,
+    Driven,
+    Latency,
+    Trial,
+    _seeds,
+    label_of,
+    read_trials,
+    source_label,
+)
+from sgjepa.results.trials import position_within as place_within
 
-FEW = 30  # episodes, below which a share's interval may be Wilson's
-RARE = 10  # episodes with the rarer outcome, the same
-BOOTSTRAP, WILSON = "bootstrap", "Wilson"
-SUCCESS = "success"
-COUNT = "1"  # the unit of what is counted
-TOLD_POSE = "told its pose"  # of a policy on features
-WITHOUT_PICTURES = {STATE: "true state", POSE: "arm's pose alone"}  # what a policy sees instead
-REFERENCES = {  # that learn nothing
-    "expert": "demonstrator",
-    "still": "holding still",
-    "random": "random controls",
-    SIMULATOR: "planned in the true simulator",
-}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One policy with one sampling seed on the episodes of one dataset."""
-
-    folder: Path
-    about: ControlRecord
-    table: Table
-
-    @property
-    def driver(self) -> Driver:
-        return self.about.settings.driver
-
-    @property
-    def episodes(self) -> np.ndarray:
-        return self.table["episode"]
-
-    @cached_property
-    def law(self) -> np.ndarray:
-        """(E, L) the laws of each episode, in the order of `about.laws`."""
-        columns = [self.table[f"law.{name}"] for name in self.about.laws]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(self.episodes), 0))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its interval, and how that was found. count 0: there is nothing to measure."""
-
-    interval: Interval
-    how: str
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Seconds that a plan takes: the median, and what 95 of 100 stay below."""
-
-    median: float
-    most: float
-    plans: int
+__all__ = [
+    "BOOTSTRAP",
+    "COUNT",
+    "REFERENCES",
+    "SUCCESS",
+    "TOLD_POSE",
+    "WILSON",
+    "WITHOUT_PICTURES",
+    "Estimate",
+    "Latency",
+    "Played",
+    "Player",
+    "Trial",
+    "gather_trials",
+    "label_of",
+    "place_within",
+    "source_label",
+]
 
 
 @dataclass(frozen=True)
@@ -125,21 +97,11 @@ class Player:
     def estimate(self, measure: Measure, chosen: np.ndarray) -> Estimate:
         """Of the chosen episodes, (E,) bool."""
         values = self.stack(measure.name, chosen)
-        if measure.unit:  # a count, or a time that not every episode has; neither is below zero
-            found = bootstrap_known(values)
-            return Estimate(replace(found, low=max(found.low, 0.0)), BOOTSTRAP)
-        return _share(values)
+        return amount(values) if measure.unit else share(values)
 
     def given(self, measure: Measure, chosen: np.ndarray) -> Estimate:
-        """The share among the episodes in which `measure.given` happened."""
-        both, happened = self.stack(measure.name, chosen), self.stack(measure.given, chosen)
-        if not happened.any():
-            return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
-        count = int((happened.mean(axis=0) > 0).sum())
-        if len(self.trainings) == 1 and set(np.unique(happened)) <= {0.0, 1.0}:
-            return _share(both[:, happened[0] > 0])
-        found = bootstrap_share(both[..., None], happened[..., None])[0]
-        return _or_wilson(Interval(found.mean, found.low, found.high, count))
+        """The share among the episodes in which `measure.condition` happened."""
+        return conditional_share(self.stack(measure.name, chosen), self.stack(measure.condition, chosen))
 
     @cached_property
     def latency(self) -> Latency | None:
@@ -222,123 +184,18 @@ class Played:
 
     def difference(self, one: Player, other: Player, measure: str, chosen: np.ndarray) -> Interval:
         """`one` minus `other` on the same chosen episodes, of what happened or not, or was counted."""
-        mine, theirs = (player.stack(measure, chosen)[..., None] for player in (one, other))
-        found = bootstrap_difference(mine, theirs, paired=one.seeds == other.seeds)[0]
+        mine, theirs = (player.stack(measure, chosen) for player in (one, other))
+        paired = one.seeds == other.seeds
         if any(measure == counted.name for counted in self.compared[1:]):
-            return found
-        if found.low == found.high and found.count:
-            # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
-            sure = wilson(found.count, found.count)[0]
-            found = Interval(found.mean, sure * found.mean - (1 - sure), sure * found.mean + (1 - sure), found.count)
-        elif found.count and any(is_rare(float(side.mean()), found.count) for side in (mine, theirs)):
-            alike = correlation(mine.mean(axis=0)[:, 0], theirs.mean(axis=0)[:, 0])
-            found = _wider(found, newcombe(float(mine.mean()), float(theirs.mean()), found.count, alike))
-        return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.count)
+            return bootstrap_difference(mine[..., None], theirs[..., None], paired=paired)[0]
+        return share_difference(mine, theirs, paired)
 
-
-def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
-    """Of several tries, where they have a value; not-a-number where none has."""
-    stacked = np.stack(values)
-    count = np.isfinite(stacked).sum(axis=0)
-    return np.where(count, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
-
-
-def _share(values: np.ndarray) -> Estimate:
-    """A share in [0, 1] from values (trainings, E)."""
-    trainings, count = values.shape
-    if count == 0:
-        return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
-    mean = float(values.mean())
-    if (values == values.flat[0]).all() or (trainings == 1 and _few(mean, count)):
-        return Estimate(Interval(mean, *wilson(mean * count, count), count), WILSON)
-    return _or_wilson(replace(bootstrap(values[..., None])[0], mean=mean))
-
-
-def _or_wilson(found: Interval) -> Estimate:
-    """A share's interval by bootstrap, or Wilson's where that says nothing, or is too sure of itself for so few."""
-    by_wilson = Interval(found.mean, *wilson(found.mean * found.count, found.count), found.count)
-    found = replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))  # before it is compared
-    width = found.high - found.low
-    if not width > 0 or (_few(found.mean, found.count) and width < by_wilson.high - by_wilson.low):
-        return Estimate(by_wilson, WILSON)
-    return Estimate(found, BOOTSTRAP)
-
-
-def _few(share: float, count: int) -> bool:
-    return count < FEW or is_rare(share, count)
-
-
-def is_rare(share: float, count: int) -> bool:
-    """Whether so few of the episodes have the rarer outcome that a bootstrap says too little."""
-    return count * min(share, 1 - share) < RARE
-
-
-def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Of two policies' successes over the same episodes, (E,) each; 0 where one of them never varies."""
-    return float(np.corrcoef(one, other)[0, 1]) if one.std() > 0 and other.std() > 0 else 0.0
-
-
-def _wider(one: Interval, ends: tuple[float, float]) -> Interval:
-    return Interval(one.mean, min(one.low, ends[0]), max(one.high, ends[1]), one.count)
-
-
-def _seeds(driver: Driver) -> tuple[int, int]:
-    """Of the run that a policy sees through, by its name, and its own; -1 where there is none."""
-    run = re.search(r"-seed(\d+)$", driver.source)
-    return int(run[1]) if run else -1, -1 if driver.seed is None else driver.seed
-
-
-def label_of(trial: Trial) -> str:
-    """What a policy is called: after what it looks at."""
-    driver = trial.driver
-    if not driver.weights:
-        return REFERENCES.get(driver.name, driver.name)
-    label = source_label(driver, trial.about.played.world)
-    if "plans" in driver.settings:
-        return f"{label}, planned by {trial.about.settings.how['search'].upper()}"
-    return label
-
-
-def source_label(driver: Driver, world: str) -> str:
-    """What a trained policy looks at, in words."""
-    source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
-    label = WITHOUT_PICTURES.get(source) or LABELS.get(source, source)
-    if encoder := driver.settings.get("encoder"):  # a foreign one
-        label = f"{label}, {encoder}"
-    if (blur := driver.settings.get("blur")) is not None:
-        label = place_within(blur)
-    if driver.settings.get("pose"):
-        label = f"{label}, {TOLD_POSE}"
-    return label if driver.settings.get("law", True) else f"{label}, not told the law"
-
-
-def place_within(blur: float) -> str:
-    """What a policy looks at that sees places alone, with such an error in m."""
-    return f"place ± {1000 * blur:g} mm" if blur else "exact place"
+    @cached_property
+    def as_table(self) -> Results:
+        """The same as the table of results that replaces this class."""
+        return Results.of_driven({player.label: Driven(player.trainings) for player in self.players})
 
 
 def gather_trials(places: Sequence[Path]) -> Played:
     """The trials in these folders, grouped into policies; all must be of the same episodes."""
-    if not places:
-        raise InputError("a comparison of nothing: give at least one policy")
-    trials = [Trial(place, *read_trial(place)) for place in dict.fromkeys(place.resolve() for place in places)]
-    first = trials[0]
-    groups: dict[str, dict[tuple[object, ...], list[Trial]]] = {}
-    for trial in trials:
-        mine, theirs = ((one.about.settings.data, one.about.settings.cases) for one in (trial, first))
-        if mine != theirs or not np.array_equal(trial.episodes, first.episodes):
-            raise InputError(f"{trial.folder} and {first.folder} are of different episodes; compare them apart")
-        driver = trial.driver
-        recipe = [label_of(trial), driver.settings, trial.about.settings.how]
-        trainings = groups.setdefault(json.dumps(recipe, sort_keys=True), {})
-        trainings.setdefault((driver.seed, driver.weights), []).append(trial)
-    labels = [label_of(next(iter(group.values()))[0]) for group in groups.values()]
-    players, met = [], Counter[str]()
-    for label, group in zip(labels, groups.values(), strict=True):
-        one = next(iter(group.values()))[0]
-        apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
-        met[apart] += 1
-        apart = apart if met[apart] == 1 else f"{apart} ({met[apart]})"  # from folders of one name
-        by_seed = sorted(group.values(), key=lambda trials: (_seeds(trials[0].driver), trials[0].driver.weights))
-        players.append(Player(apart, tuple(tuple(found) for found in by_seed)))
-    return Played(tuple(players))
+    return Played(tuple(Player(label, driven.trainings) for label, driven in read_trials(places).items()))

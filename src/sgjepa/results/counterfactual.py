@@ -14,8 +14,8 @@ from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, select
 from sgjepa.evaluation.records import CounterfactualRecord, read_checked
 from sgjepa.results.compare import Method
+from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.gather import Results, beside
-from sgjepa.results.load import Evaluation
 
 _NEEDED = ("episode", "horizon", "law.true", "law.given", "nmse")
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's

@@ -1,71 +1,51 @@
-"""What a report is about: the methods, the one they are compared with, and what can be shown of them."""
+"""What a report is about: methods and a baseline. Being replaced by results/table.py; `as_table` leads there.
+
+method.label, len(method.seeds)            arm (a str), len(results.seeds(arm)); results.name(arm), results.arm(name)
+method.stack(metric, source, region)       results.values(arm, metric, source, region)
+method.by_horizon(metric, source, region)  results.curve(arm, metric, source, region)
+method.at(metric, horizons, source, ...)   results.mean(arm, metric, horizons, source, region)
+method.by_law(metric, horizon, names)      results.by_law(arm, metric, horizon, names)
+method.first, method.seeds (evaluations)   results.evaluations(arm)
+paired(one, other, metric, [h], r)[h]      results.gap(one, other, metric, h, r); several: results.difference(...)
+ratio, against, marks, decides             results.ratio, results.against, results.marks, results.decides
+results.horizons, results.last             results.steps, results.horizons
+results.metrics, results.episodes(region)  results.comparable, results.count(region)
+results.coverage, follows_coverage         results.coverage, results.coverage_rank, results.coverage_correlation
+first.deviations, first.region             results.deviations, results.region
+played.players, player.estimate(m, mask)   results.arms, results.estimate(arm, m, region or mask)
+player.given(m, mask)                      results.estimate(arm, m, mask, given=True)
+played.difference(one, other, name, mask)  results.gap(one, other, name, region=mask)
+played.at(law, value)                      results.where(**{law: value})
+player.first, trainings, latency, outcomes results.driven(arm).first, .trainings, .latency, .outcomes(label, mask)
+player.reference, player.how               results.driven(arm).baseline, results.driven(arm).how
+played.about.measures                      results.about.measures; the ControlRecord: results.driven(arm).first.about
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core.errors import InputError, unknown
-from sgjepa.core.run_folder import EVALUATIONS
 from sgjepa.core.stats import spearman
-from sgjepa.data.probe_targets import METRICS, UNITS
-from sgjepa.evaluation.records import EvaluationRecord, read_evaluation
-from sgjepa.laws import Sampler, find
-from sgjepa.results.compare import MEAN, Horizon, Method, decides, methods
-from sgjepa.results.load import REGIONS, Evaluation, evaluated, load_evaluations
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.records import EvaluationRecord
+from sgjepa.results.compare import MEAN, Horizon, Method, decides
+from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.paper_numbers import Published, published
+from sgjepa.results.table import BASELINES as REFERENCES
+from sgjepa.results.table import HORIZONS, MAIN, OURS, REGIONS, Axis
+from sgjepa.results.table import Results as Table
 
-HORIZONS = (1, 5, 16, 32, 44)  # of the tables
-MAIN = "position_l2"
-REFERENCES = {
-    "stay": "object stays put",
-    "constant_velocity": "constant velocity",
-    "simulator": "simulator from the probed state",
-    "one_step": "one step at a time",
-    "true": "probe on true frames",
-}
-OURS = "SG-JEPA"
-_USUAL = ("LeWM", "DINO-WM")  # compared with, if nothing else is asked for
+__all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "beside", "gather", "unit"]
 
 
 def unit(metric: str) -> str:
     """As it stands behind a number; nothing for a pure number."""
-    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One law of the evaluated episodes, the values they have, and what training drew."""
-
-    name: str
-    unit: str
-    training: Sampler
-    values: tuple[float, ...]
-
-    @property
-    def symbol(self) -> str:
-        return find(self.name).short
-
-    @property
-    def several(self) -> str:
-        """The law's name for several of them."""
-        return find(self.name).many
-
-    @property
-    def trained(self) -> str:
-        """What training drew: "g = 4 ± 0.5 m/s²"."""
-        return f"{self.symbol} {self.training.words} {self.unit}".replace("-", "\N{MINUS SIGN}")
-
-    @property
-    def inside(self) -> str:
-        """Which values count as in distribution: "g from 3 to 5"."""
-        low, high = self.training.bounds
-        ends = f"from {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
-        return f"{self.symbol} {ends}"
+    return METRICS[metric].suffix
 
 
 @dataclass(frozen=True)
@@ -125,7 +105,7 @@ class Results:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return tuple(name for name in METRICS if name in self.baseline.first.table)
+        return tuple(name for name, one in METRICS.items() if one.compared and name in self.baseline.first.table)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -163,6 +143,11 @@ class Results:
         laws = [law for law in errors if law in self.coverage]
         return spearman(np.array([self.coverage[law] for law in laws]), np.array([errors[law].mean for law in laws]))
 
+    @cached_property
+    def as_table(self) -> Table:
+        """The same as the table of results that replaces this class."""
+        return Table.of_evaluations({method.label: method.seeds for method in self.methods}, self.baseline.label)
+
     @property
     def published(self) -> Published | None:
         """The paper's numbers for this world, if it has any."""
@@ -176,54 +161,10 @@ def gather(
     named: Mapping[str, str] | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> Results:
-    """Read the evaluations of the runs; each refusal is one line.
-
-    named: what to call runs of certain names. names: of runs by their folders, instead of those they were trained under.
-    """
-    if not runs:
-        raise InputError("a report of nothing: give at least one run that `sgjepa predict` has evaluated")
-    for run in runs:
-        if [other.resolve() for other in runs].count(run.resolve()) > 1:
-            raise InputError(f"{run} is given twice")
-    name = _same_data(runs, data)
-    chosen = [one for run in runs for one in load_evaluations(run, name)]  # what lies beside it may be damaged
-    found = methods([replace(one, called=(names or {}).get(one.run, "")) for one in chosen], named)
-    found.sort(key=lambda method: not method.label.startswith(OURS))  # what a report is about, and then its baselines
-    labels = [method.label for method in found]
-    if baseline is None:
-        usual = [label for name in _USUAL for label in labels if label.startswith(name)]
-        baseline = (usual or labels)[0]
-    if baseline not in labels:
-        raise unknown("baseline", baseline, labels)
-    return Results(tuple(found), found[labels.index(baseline)])
-
-
-def _same_data(runs: Sequence[Path], data: str | None) -> str:
-    """The evaluation, of the same dataset, probe and context, that every run has.
-
-    The one asked for; or else the usual one on the only test split they share; or the only one they share.
-    """
-    names = [set(evaluated(run)) for run in runs]
-    common = set.intersection(*names)
-    for run, mine in zip(runs, names, strict=True):
-        if data is not None and data not in mine:
-            raise InputError(f"{run} was not evaluated on '{data}' but on {', '.join(sorted(mine))}")
-        if not mine & names[0]:
-            theirs, ours = ", ".join(sorted(names[0])), ", ".join(sorted(mine))
-            raise InputError(f"{runs[0]} was evaluated on {theirs}, {run} on {ours}; report different datasets apart")
-    if data is not None:
-        return data
-    if not common:
-        raise InputError("these runs share no dataset they were all evaluated on; report different datasets apart")
-    shared = sorted(common)
-    if len(shared) > 1:
-        about = {name: read_evaluation(runs[0] / EVALUATIONS / name) for name in shared}
-        shared = [name for name in shared if about[name].settings.split == "test"] or shared
-        shared = [name for name in shared if not about[name].differs] or shared
-    name, *others = shared
-    if others:
-        raise InputError(f"these runs were evaluated as {', '.join([name, *others])}; choose one with --data")
-    return name
+    """Read the evaluations of the runs; see `results.table.Results.of_runs`."""
+    found = Table.of_runs(runs, baseline, data, named, names)
+    methods = tuple(Method(arm, found.evaluations(arm)) for arm in found.arms)
+    return Results(methods, methods[found.arms.index(found.baseline)])
 
 
 def beside(one: Evaluation, stage: str, name: str) -> Path | None:

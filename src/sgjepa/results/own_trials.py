@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import artifact
-from sgjepa.policies.files import TRIALS, TRIED_BY, ControlRecord, read_trial
+from sgjepa.policies.files import read_trial
 from sgjepa.results.control import Estimate, gather_trials
 from sgjepa.results.success import Opening, Share, Success
+from sgjepa.results.trials import own_trials
+
+__all__ = ["opening_in", "own_trials", "success_in"]
 
 
 def success_in(places: Sequence[Path]) -> Success:
@@ -43,18 +45,6 @@ def opening_in(places: Sequence[Path], home: Mapping[str, float]) -> Opening | N
         return None
     _, sampling, launch, law = min(found, key=lambda one: one[:3])
     return Opening(launch, law, sampling)
-
-
-def own_trials(folder: Path, weights: str) -> list[Path]:
-    """Trials of a policy's present weights on whole episodes, as its task is usually done: those on most episodes."""
-    groups: dict[tuple[int, str], list[Path]] = {}
-    for place in artifact.artifacts_in(folder / TRIALS, TRIED_BY):
-        about = artifact.read_record(ControlRecord, place)
-        settings = about.settings
-        as_usual = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
-        if settings.driver.weights == weights and as_usual:
-            groups.setdefault((settings.episodes, settings.data), []).append(place)
-    return groups[max(groups)] if groups else []
 
 
 def _share(found: Estimate, law: float | None = None) -> Share:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sgjepa.core import run_folder
 from sgjepa.results.compare import Method
-from sgjepa.results.load import Evaluation
+from sgjepa.results.evaluations import Evaluation
 
 TERMS = {  # what the curves are called; the first two are the prediction term of the two objectives
     "rollout": "prediction term: rollout",

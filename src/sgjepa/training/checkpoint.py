@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -29,6 +29,7 @@ from sgjepa.core.run_folder import RunRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 from sgjepa.training.config import Run
+from sgjepa.training.optim import Hybrid
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
 CHECKPOINTS, LEARNER, OPTIMISER = "checkpoints", "learner.safetensors", "optimiser.safetensors"
@@ -54,12 +55,6 @@ class _Saved(State):
 
     made_by: ClassVar[str] = MADE_BY
     trained: dict[str, Any] = field(default_factory=dict)
-
-
-class Resumes(Protocol):
-    """An optimiser that can go on from where it was."""
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
 
 
 def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: Any) -> Path:
@@ -92,7 +87,7 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Resumes]) -> State:
+def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
     try:
         saved = artifact.read_record(_Saved, checkpoint)

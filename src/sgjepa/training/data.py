@@ -6,8 +6,6 @@ in the memory of a machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -115,17 +113,18 @@ class Tensors:
 
 def to_device(batch: Batch, device: torch.device) -> Tensors:
     """NumPy to torch."""
-    return _move(_tensors(batch, device), device)
+    return move(in_memory(batch, device), device)
 
 
-def _tensors(batch: Batch, device: torch.device) -> Tensors:
-    """Still in main memory; for a GPU in pages from which it copies while it computes."""
+def in_memory(batch: Batch, device: torch.device) -> Tensors:
+    """NumPy to torch in main memory; for a GPU in pages from which it copies while it computes."""
     found = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
     frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in found)
     return Tensors(frames, control, law, batch.episode)
 
 
-def _move(batch: Tensors, device: torch.device) -> Tensors:
+def move(batch: Tensors, device: torch.device) -> Tensors:
+    """A batch on its device."""
     frames, control, law = (x.to(device, non_blocking=True) for x in (batch.frames, batch.control, batch.law))
     return Tensors(frames, control, law, batch.episode)
 
@@ -134,26 +133,6 @@ def encode(model: WorldModel, batch: Tensors, chunk: int | None) -> tuple[Tensor
     """z (B, T, ...) and c (B, T, D). Frames that are not bytes are latents already, of an encoder that stays as it is."""
     z = model.encode(batch.frames, chunk) if batch.frames.dtype == torch.uint8 else batch.frames.float()
     return z, model.condition(batch.control, batch.law)
-
-
-def batches(
-    run: Run, data: Together, start: int, total: int, device: torch.device, group: Group
-) -> Iterator[tuple[int, Tensors]]:
-    """Steps start .. total - 1, each with its batch, which a thread makes ready during the step before.
-
-    What is in a batch depends on the step alone, so nothing is lost or doubled when a run stops and goes on.
-    """
-
-    def ready(step: int) -> Tensors:
-        return _tensors(data.batch(stretches_of(run, len(data), step, group)), device)
-
-    with ThreadPoolExecutor(1, "batches") as thread:
-        coming = thread.submit(ready, start)
-        for step in range(start, total):
-            batch = coming.result()
-            if step + 1 < total:
-                coming = thread.submit(ready, step + 1)
-            yield step, _move(batch, device)
 
 
 def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:

@@ -11,9 +11,9 @@ from sgjepa.core.errors import InputError, one_line
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint
 from sgjepa.training.config import WEIGHTS, Run, mix
-from sgjepa.training.optim import Hybrid, OptimConfig, schedule
+from sgjepa.training.optim import Hybrid, OptimConfig
 
-_DECODER = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
+DECODER_OPTIM = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 
 
 class Learner(nn.Module):
@@ -60,13 +60,7 @@ def training_mode(run: Run, learner: Learner) -> None:
 def optimisers_of(run: Run, learner: Learner) -> dict[str, Hybrid]:
     """One for the model and, if there is one, one for the decoder, over what is trained."""
     training_mode(run, learner)
-    found = {"model": Hybrid(learner.model, run.optim)}
+    optimisers = {"model": Hybrid(learner.model, run.optim)}
     if learner.decoder is not None:
-        found["decoder"] = Hybrid(learner.decoder, _DECODER)
-    return found
-
-
-def set_rates(run: Run, optimisers: dict[str, Hybrid], step: int, total: int) -> None:
-    """Learning rates of update `step` of `total`."""
-    for name, optimiser in optimisers.items():
-        optimiser.scale_rates(schedule(step, total, _DECODER if name == "decoder" else run.optim))
+        optimisers["decoder"] = Hybrid(learner.decoder, DECODER_OPTIM)
+    return optimisers

@@ -1,14 +1,9 @@
-"""Ctrl-C and SIGTERM during training: noted at once, obeyed at the end of the update, so that it can be saved first."""
+"""The log of a training: a progress bar, a row for every measurement, TensorBoard, and warnings when latents collapse."""
 
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,45 +16,7 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.training import checkpoint
-from sgjepa.training import validation as monitor
-from sgjepa.training.validation import PREFIX
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@dataclass
-class Stop:
-    """Whether somebody asked the training to stop."""
-
-    asked: bool = False
-
-
-@contextmanager
-def at_the_end_of_an_update() -> Iterator[Stop]:
-    """Notes either signal; a second Ctrl-C interrupts at once, for someone who will not wait. Afterwards all is as before.
-
-    Only the main thread may handle signals: elsewhere nothing changes.
-    """
-    stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def note(number: int, _frame: object) -> None:
-        if stop.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.asked = True
-
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    heard = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]  # what is ignored (nohup) stays so
-    for number in heard:
-        signal.signal(number, note)
-    try:
-        yield stop
-    finally:
-        for number in heard:
-            signal.signal(number, before[number] or signal.SIG_DFL)
-
+from sgjepa.training.validation import PREFIX, Watch, warning
 
 _KEPT = 20  # records before they are written
 _SHOWN = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
@@ -94,7 +51,7 @@ class TrainingLog:
         if active:
             self._bar = progress(total, step, name, "steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-            self._watch = monitor.Watch()
+            self._watch = Watch()
             for row in run_folder.read(folder):  # what the run saw before it was interrupted, and said then
                 if row.get("split") == "validation":
                     self._watch.see(_readable(row))
@@ -150,7 +107,7 @@ class TrainingLog:
             return
         self._note(step, parts, "validation")
         self.flush()
-        words = monitor.warning(parts, latent) if latent is not None else None
+        words = warning(parts, latent) if latent is not None else None
         if words and words.split(":")[0] not in self._warned:
             self._warned.add(words.split(":")[0])
             self._bar.write(f"warning at step {step}: {words}")

@@ -211,6 +211,10 @@ def muon_for(
 class Hybrid:
     """Muon and AdamW behind one step, zero_grad, state_dict and load_state_dict."""
 
+    parameters: list[nn.Parameter]
+    clip: float
+    parts: dict[str, torch.optim.Optimizer]
+
     def __init__(self, model: nn.Module, cfg: OptimConfig) -> None:
         matrices, others = split_parameters(model)
         if cfg.kind == "adamw":
@@ -218,7 +222,7 @@ class Hybrid:
         gates = stacked_gates(model) if cfg.gates == "apart" else {}
         self.parameters = matrices + others
         self.clip = cfg.clip
-        self.parts: dict[str, torch.optim.Optimizer] = {}
+        self.parts = {}
         if matrices:
             self.parts |= muon_for(matrices[0].device.type, matrices, gates, cfg)
         if others:
@@ -259,3 +263,12 @@ class Hybrid:
             )
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
+
+
+class AdamW(Hybrid):
+    """AdamW alone over all parameters, whose gradients are not clipped."""
+
+    def __init__(self, model: nn.Module, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
+        self.parameters, self.clip = list(model.parameters()), math.inf
+        self.parts = {"adamw": torch.optim.AdamW(self.parameters, lr, betas, weight_decay=weight_decay, fused=True)}
+        self.peak = {"adamw": lr}

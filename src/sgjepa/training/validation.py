@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sgjepa.core.errors import InputError
-from sgjepa.data.probe_targets import Targets, readable_in, usual_window
+from sgjepa.data.probe_targets import Targets, default_probe_window, split_targets
 from sgjepa.data.windows import Batch, Together
 from sgjepa.models.base import WorldModel
 from sgjepa.training import distributed, losses
@@ -91,8 +91,8 @@ class Reader:
     def __init__(self, data: Together, stretches: int):
         """stretches: how many will come."""
         self.data, self._every = data, -(-stretches // _STRETCHES)
-        self._targets = [readable_in(part.split) for part in data.parts]
-        self._windows = [usual_window(part.split.env_spec, part.split.picture[0]) for part in data.parts]
+        self._targets = [split_targets(part.split) for part in data.parts]
+        self._windows = [default_probe_window(part.split.env_spec, part.split.picture[0]) for part in data.parts]
         self._kept: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
 
     def take(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sgjepa.data.episode import Episode
-from sgjepa.evaluation import forecast
+from sgjepa.evaluation import forecast, metrics
 from sgjepa.models.rollout import rollout
 from sgjepa.view.shown import Shown
 
@@ -46,7 +46,8 @@ def imagine(shown: Shown, z: Tensor, episode: Episode, told: Mapping[str, float]
         states, rolled = forecast.imagine(shown.model, fitted, z[:, :context], c, steps, shown.run.history)
         wanted = fitted.targets.of(episode.state[None, context:].astype(np.float64))
         y = states[0, 1:]
-        errors = {name: gap[0] for name, gap in fitted.targets.errors(states[:, 1:], wanted, fitted.std).items()}
+        guess = metrics.Guess(fitted.targets, states[:, 1:], wanted, fitted.std)
+        errors = {name: error[0] for name, error in metrics.errors(guess).items()}
     errors["latent_mse"] = forecast.latent_error(rolled, z, context)[0]
     frames = None
     if shown.decoder is not None:

@@ -31,7 +31,7 @@ def open_page(folders: Sequence[Path]) -> Page:
 def _is_policy(folder: Path) -> bool:
     """Refuse what is neither."""
     if not folder.exists():
-        raise InputError(f"{folder} does not exist; give a folder that `sgjepa train` or `sgjepa policy` made")
+        raise InputError(f"{folder} does not exist; give a folder that `sgjepa train` or `sgjepa train-policy` made")
     if files.is_policy(folder):
         return True
     if not run_folder.is_run(folder):

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.methods import styles
-from sgjepa.data.probe_targets import UNITS
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.results.gather import OURS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.results.table import OURS
 from sgjepa.view.coverage import Coverage
 from sgjepa.view.question import Choice, Question
 from sgjepa.view.shown import Axis, Trained
@@ -57,7 +57,7 @@ class Page:
 
     def about(self) -> dict[str, Any]:
         """All that a page must know before it asks."""
-        return {"worlds": self.scenes(), "units": UNITS}
+        return {"worlds": self.scenes(), "units": {name: metric.unit for name, metric in METRICS.items()}}
 
     def room(self, name: str) -> Room:
         """Whose scene it is."""

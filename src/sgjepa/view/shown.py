@@ -52,7 +52,7 @@ class Shown:
         """Of the pictures that it sees."""
         if self.model.image_size is not None:
             return self.model.image_size
-        return min(size.pixels for size in self.env_spec.usual.sizes.values()) if self.env_spec.usual else _PIXELS
+        return min(size.pixels for size in self.env_spec.defaults.sizes.values()) if self.env_spec.defaults else _PIXELS
 
     @property
     def context(self) -> int:
@@ -158,7 +158,7 @@ def axes(models: Sequence[Trained]) -> list[Axis]:
     for name in dict.fromkeys(name for one in models for name in one.laws):
         law, spec = laws.find(name), models[0].env_spec
         told = [one for one in models if name in one.laws]
-        asked = spec.usual.test[name].bounds if spec.usual and name in spec.usual.test else None
+        asked = spec.defaults.test[name].bounds if spec.defaults and name in spec.defaults.test else None
         wide = 2 if asked else 3  # standard deviations
         low = min(one.mean[name] - wide * one.std[name] for one in told)
         high = max(one.mean[name] + wide * one.std[name] for one in told)

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from torch import Tensor
 
-from sgjepa.data.probe_targets import UNITS
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
 from sgjepa.view import wire
@@ -132,7 +131,7 @@ class Studio:
 def imagined_head(found: Imagined, covered: Coverage, outline: np.ndarray | None) -> dict[str, Any]:
     """What a page shows of it, besides pictures."""
     return {
-        "errors": {name: plain(values) for name, values in found.errors.items() if name in UNITS},
+        "errors": {name: plain(values) for name, values in found.errors.items()},
         "outline": wire.outline(outline),
         "coverage": coverage_head(covered),
     }

@@ -132,7 +132,7 @@ class Track:
 
 def outcome_head(spec: EnvSpec, found: Outcome) -> dict[str, Any]:
     """What an episode came to, in words: of the world's label, and of its measures."""
-    success, label = bool(found.measures["success"]), found.labels.get(spec.outcome, "")
+    success, label = bool(found.measures["success"]), found.labels.get(spec.outcome_label, "")
     happened = [one.about for one in spec.measures if not one.unit and found.measures[one.name]]
     counted = [(one, found.measures[one.name]) for one in spec.measures if one.unit]
     numbers = [

@@ -33,7 +33,7 @@ def check_seed(seed: object, name: str = "seed") -> int:
 
 def simulate(env: Env, seed: int, law: Mapping[str, float]) -> Truth:
     """Launch `seed`, driven by the demonstrator where there is one. It is that of test episode `seed` of usual datasets."""
-    plan = episode_plan(env.env_spec.plans, 0, "test", seed)
+    plan = episode_plan(env.env_spec.expert_plans, 0, "test", seed)
     made = episode.simulate(env, episode_seed(0, "test", seed), law, plan)
     names = (quantity.name for quantity in env.env_spec.state)
     state = dict(zip(names, made.state.T.astype(np.float64), strict=True))

@@ -64,7 +64,7 @@ def resolve(text: str, policies: bool = False) -> Path:
         return Path(text)
     name = text.removeprefix(PREFIX)
     if not policies and is_policy(name):
-        raise InputError(f"{text} is a policy, not a run; `sgjepa control` and `sgjepa view` take it")
+        raise InputError(f"{text} is a policy, not a run; `sgjepa evaluate-policy` and `sgjepa view` take it")
     return take(name)
 
 

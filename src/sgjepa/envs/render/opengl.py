@@ -67,15 +67,15 @@ _OTHERS = ("glfw", *_OFF)
 asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before we choose
 
 
-def load_mujoco() -> None:
-    """Import MuJoCo without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
+def load_mujoco() -> Any:
+    """MuJoCo, imported without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
 
     If somebody has imported it before, it has chosen a backend by itself, which may need a screen; ours takes its place.
     Outside Linux, and with a user's `glfw` or `off`, MuJoCo decides for itself. A word that MuJoCo does not know would end
     its import, also for those who draw nothing: `prove` refuses it.
     """
     if not _ours():
-        return
+        return import_module("mujoco")
     before = os.environ.get("MUJOCO_GL")
     os.environ["MUJOCO_GL"] = "off"
     try:
@@ -86,6 +86,7 @@ def load_mujoco() -> None:
         if before is not None:
             os.environ["MUJOCO_GL"] = before
     mujoco.GLContext = gl_context.GLContext = context  # absent after an import with `off`
+    return mujoco
 
 
 def _ours() -> bool:

@@ -1,7 +1,7 @@
 """Frames of the planar worlds without OpenGL: an antialiased raster of a convex polygon in a box, by signed distance.
 
 The picture is MuJoCo's orthographic view of the same scene (white ground, red body, black walls in front of the body);
-tests/test_raster.py holds the two against each other.
+tests/envs/test_raster.py holds the two against each other.
 """
 
 from __future__ import annotations

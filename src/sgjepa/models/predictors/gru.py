@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sgjepa.core.config import check_bounds
-from sgjepa.models.predictors.recurrent import RecurrentPredictor
+from sgjepa.models.predictors.recurrent import RecurrentCell, RecurrentPredictor, State
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,10 @@ class GRU:
         )
 
 
-class GRUCell(nn.Module):
+class GRUCell(RecurrentCell):
     """nn.GRU without its final state. On a CPU it beats a loop over cells, and compiling either gains nothing."""
+
+    scans = True
 
     def __init__(self, width: int):
         super().__init__()
@@ -46,22 +48,15 @@ class GRUCell(nn.Module):
         y: Tensor = self.gru(x)[0]
         return y
 
-    def begin(self, x: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-        """As `forward`, with the state after it, for predictors/futures.py."""
+    def start(self, x: Tensor) -> tuple[Tensor, State]:
         y = self(x) if x.shape[1] else x
         return y, (y[:, -1] if x.shape[1] else x.new_zeros(len(x), x.shape[2]),)
 
-    def go_on(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor]]:
-        """One step x (B, width) from a state."""
+    def advance(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y = torch.gru_cell(x, state[0], *self.gru.parameters())
         return y, (y,)
 
-    def advance(self, x: Tensor, state: Tensor, counts: Sequence[int]) -> Tensor:
-        """Many sequences that do not begin together: x (R, width), the rows of one moment after those of another.
-
-        counts: sequences in each moment, never falling; those that are new come last, with a state of zero.
-        state (n, width): of the first n sequences, before the first moment. Returns (R, width).
-        """
+    def scan(self, x: Tensor, state: Tensor, counts: Sequence[int]) -> Tensor:
         weight_x, weight_h, bias_x, bias_h = self.gru.parameters()  # nn.GRU's order
         y: Tensor = _Scan.apply(F.linear(x, weight_x, bias_x), state, weight_h, bias_h, tuple(counts))  # type: ignore[no-untyped-call]
         return y

@@ -19,7 +19,7 @@ the plain way draws it. That is tested, also for the gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -30,15 +30,9 @@ from sgjepa.models.predictors.recurrent import RecurrentLayer, RecurrentPredicto
 Noise = list[tuple[Tensor | None, Tensor | None]]  # of each layer: for its MLP, for its cell; (blocks, B, width)
 
 
-class Advances(Protocol):
-    """A cell that can go on from a state."""
-
-    def advance(self, x: Tensor, state: Tensor, counts: list[int]) -> Tensor: ...
-
-
-def can_advance(predictor: nn.Module) -> bool:
-    """Whether the predictor is recurrent with a cell that can go on from a state."""
-    return isinstance(predictor, RecurrentPredictor) and all(hasattr(layer.cell, "advance") for layer in predictor.layers)
+def can_run_in_parallel(predictor: nn.Module) -> TypeGuard[RecurrentPredictor]:
+    """Whether the predictor is recurrent with a cell that can scan many sequences together."""
+    return isinstance(predictor, RecurrentPredictor) and all(layer.cell.scans for layer in predictor.recurrent_layers)
 
 
 @dataclass(frozen=True)
@@ -66,15 +60,15 @@ def unroll(
     only the last position is taken to the end.
     """
     plan, latest = Plan(z.shape[1], steps), z[:, -1]
-    waves = Waves(predictor, c[:, : z.shape[1] + steps - 1], plan)
-    hidden, blocks = head.first(waves.given(z)), plan.blocks(0, z.shape[1])
+    windows = ParallelWindows(predictor, c[:, : z.shape[1] + steps - 1], plan)
+    hidden, blocks = head.first(windows.observe(z)), plan.blocks(0, z.shape[1])
     # of each window what the head has seen so far, (positions, B, hidden)
     seen = [[hidden[[i for i, (_, window) in enumerate(blocks) if window == k]]] for k in range(steps)]
     predicted: list[Tensor] = []
     for k in range(steps):
         if k:
             frame = z.shape[1] + k - 1
-            for window, block in zip(plan.windows(frame), head.first(waves.next(latest)), strict=True):
+            for window, block in zip(plan.windows(frame), head.first(windows.step(latest)), strict=True):
                 seen[window].append(block[None])
         prediction = head.rest(torch.cat(seen[k]).flatten(0, 1), last=len(z))
         latest = latest + prediction if residual else prediction
@@ -82,24 +76,24 @@ def unroll(
     return torch.stack(predicted, dim=1)
 
 
-class Waves:
-    """One rollout. Rows are (block, batch); `given` takes in the true latents, `next` a predicted one."""
+class ParallelWindows:
+    """One rollout. Rows are (block, batch); `observe` takes in the true latents, `step` a predicted one."""
 
     def __init__(self, predictor: RecurrentPredictor, c: Tensor, plan: Plan):
         """c: (B, H + K - 1, D)"""
         self.predictor, self.plan, self.batch = predictor, plan, len(c)
-        self.layers = cast("list[RecurrentLayer]", list(predictor.layers))
+        self.layers = predictor.recurrent_layers
         condition = predictor.condition(c.transpose(0, 1))  # (H + K - 1, B, width)
         self.conditioned = [layer.conditioned(condition) for layer in self.layers]
         self.noise = draw_noise(self.layers, plan, c)
         self.states = [condition.new_zeros(0, condition.shape[-1]) for _ in self.layers]
         self.frame, self.drawn = 0, 0
 
-    def given(self, z: Tensor) -> Tensor:
+    def observe(self, z: Tensor) -> Tensor:
         """True latents (B, H, D) -> the predictor's answers (blocks, B, D)."""
         return self._advance(z.transpose(0, 1))
 
-    def next(self, z: Tensor) -> Tensor:
+    def step(self, z: Tensor) -> Tensor:
         """The latent (B, D) of the frame that comes next -> the answers of all windows that see it, (windows, B, D)."""
         return self._advance(z[None])
 
@@ -117,8 +111,7 @@ class Waves:
         for i, layer in enumerate(self.layers):
             in_mlp, in_cell = (None if n is None else n[drawn] for n in self.noise[i])
             y = layer.before_cell(x, self.conditioned[i].index_select(0, frame), in_mlp)
-            cell = cast("Advances", layer.cell)
-            y = cell.advance(y.flatten(0, 1), self.states[i][over * self.batch :], counts)
+            y = layer.cell.scan(y.flatten(0, 1), self.states[i][over * self.batch :], counts)
             self.states[i] = y[-counts[-1] :]
             x = layer.after_cell(x, y.view(-1, *x.shape[1:]), in_cell)
         self.frame, self.drawn = last, drawn.stop

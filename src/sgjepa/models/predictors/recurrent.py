@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
@@ -10,14 +12,41 @@ from torch import Tensor, nn
 
 from sgjepa.models.layers import layer_norm
 
+State: TypeAlias = tuple[Tensor, ...]
+
+
+class RecurrentCell(nn.Module, ABC):
+    """A recurrence over time, x (B, T, width) -> (B, T, width), whose state starts at zero."""
+
+    scans: ClassVar[bool] = False  # whether it has `scan`
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def start(self, x: Tensor) -> tuple[Tensor, State]:
+        """x (B, T, width), T may be 0 -> what `forward` answers, and the state after it, (B, ...) each."""
+
+    @abstractmethod
+    def advance(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """x (B, width), one step -> (B, width), and the state after it."""
+
+    def scan(self, x: Tensor, state: Tensor, counts: Sequence[int]) -> Tensor:
+        """Many sequences that do not begin together: x (R, width), the rows of one moment after those of another.
+
+        counts: sequences in each moment, never falling; those that are new come last, with a state of zero.
+        state (n, width): of the first n sequences, before the first moment. Returns (R, width).
+        """
+        raise NotImplementedError
+
 
 class RecurrentLayer(nn.Module):
     """x + s * cell(MLP([norm(x); c])), with a learned scalar s that starts at 0.1."""
 
-    def __init__(self, cell: nn.Module, width: int, hidden: int, dropout: float):
+    def __init__(self, cell: RecurrentCell, width: int, hidden: int, dropout: float):
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, width))
-        self.cell = cell
+        self.cell: RecurrentCell = cell
         self.dropout = nn.Dropout(dropout)
         self.scale = nn.Parameter(torch.tensor(0.1))
 
@@ -25,7 +54,7 @@ class RecurrentLayer(nn.Module):
         y: Tensor = self.dropout(self.cell(self.mlp(torch.cat([layer_norm(x), c], dim=-1))))
         return x + self.scale * y
 
-    # --- the same in two halves, for predictors/waves.py --------------------------------------------------------------
+    # --- forward in two halves, for many windows at once -------------------------------------------------------------
 
     def conditioned(self, c: Tensor) -> Tensor:
         """What the condition adds to the MLP's first layer, (..., width) -> (..., hidden)."""
@@ -51,7 +80,7 @@ class RecurrentPredictor(nn.Module):
 
     def __init__(
         self,
-        cell: Callable[[], nn.Module],
+        cell: Callable[[], RecurrentCell],
         latent: int,
         history: int,
         depth: int,
@@ -65,6 +94,11 @@ class RecurrentPredictor(nn.Module):
         self.condition = nn.Linear(latent, width)
         self.layers = nn.ModuleList(RecurrentLayer(cell(), width, hidden, dropout) for _ in range(depth))
         self.output = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, latent))
+
+    @property
+    def recurrent_layers(self) -> list[RecurrentLayer]:
+        """The layers, with their type."""
+        return cast("list[RecurrentLayer]", list(self.layers))
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:
         x, c = self.input(z + self.position[:, : z.shape[1]]), self.condition(c)

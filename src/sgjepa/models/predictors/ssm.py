@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from sgjepa.core.config import check_bounds
 from sgjepa.models.layers import ElementwiseParameter
-from sgjepa.models.predictors.recurrent import RecurrentPredictor
+from sgjepa.models.predictors.recurrent import RecurrentCell, RecurrentPredictor, State
 
 _ROWS = 32  # of a step at a time: at mini size half a megabyte of memory
 
@@ -41,7 +41,7 @@ class SSM:
         )
 
 
-class SelectiveSSM(nn.Module):
+class SelectiveSSM(RecurrentCell):
     """x (B, T, width) -> (B, T, width), causal. I = expand * width inner channels, each with N = state numbers of memory."""
 
     def __init__(self, config: SSM):
@@ -68,19 +68,17 @@ class SelectiveSSM(nn.Module):
         out: Tensor = self.output(y * F.silu(gate))
         return out
 
-    # --- the same step by step, for predictors/futures.py -------------------------------------------------------------
-
-    def begin(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """As `forward`, with what it remembers after it: the inputs that the convolution still sees, and the state."""
-        inner, state = self.A_log.shape
-        memory = x.new_zeros(len(x), self.conv.kernel_size[0] - 1, inner), x.new_zeros(len(x), state, inner)
+    def start(self, x: Tensor) -> tuple[Tensor, State]:
+        """x (B, T, width) -> (B, T, width), and the state: the inputs that the convolution still sees, and the memory."""
+        inner, numbers = self.A_log.shape
+        state: State = x.new_zeros(len(x), self.conv.kernel_size[0] - 1, inner), x.new_zeros(len(x), numbers, inner)
         answers = []
         for moment in x.unbind(1):
-            y, memory = self.go_on(moment, memory)
+            y, state = self.advance(moment, state)
             answers.append(y)
-        return (torch.stack(answers, dim=1) if answers else x), memory
+        return (torch.stack(answers, dim=1) if answers else x), state
 
-    def go_on(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def advance(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """One step x (B, width); state: inputs (B, kernel - 1, I), and memory (B, N, I), which is written over."""
         inputs, h = state
         u, gate = self.input(x).chunk(2, dim=-1)  # (B, I)
@@ -90,12 +88,12 @@ class SelectiveSSM(nn.Module):
         u = F.silu(seen if self.conv.bias is None else seen + self.conv.bias)
         rank, B, C = self.select(u).split(self.split, dim=-1)
         delta = F.softplus(self.step(rank))
-        y = step(h, delta, delta * u, -self.A_log.exp().T.contiguous(), B, C) + self.D * u
+        y = scan_step(h, delta, delta * u, -self.A_log.exp().T.contiguous(), B, C) + self.D * u
         out: Tensor = self.output(y * F.silu(gate))
         return out, (inputs[:, 1:], h)
 
 
-def step(h: Tensor, delta: Tensor, x: Tensor, rates: Tensor, B: Tensor, C: Tensor) -> Tensor:
+def scan_step(h: Tensor, delta: Tensor, x: Tensor, rates: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """One step of `scan_reference` for many rows: h (R, N, I) is written over, y (R, I) is returned. No gradient.
 
     delta, x (R, I)   rates: A as (N, I)   B, C (R, N). Some rows at a time: what they need stays in the processor's cache.

@@ -73,7 +73,7 @@ def causal(attention: Attention, h: Tensor) -> Tensor:
     return y
 
 
-# tokens (B, N, D) -> what they gather, or the last of them alone; predictors/futures.py has its own
+# tokens (B, N, D) -> what they gather, or the last of them alone; models/candidate_rollouts.py has its own
 Attend = Callable[[Attention, Tensor], Tensor]
 
 

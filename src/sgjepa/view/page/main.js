@@ -243,7 +243,7 @@ function showNotes() {
     else if (model.blind) note.replaceChildren("told the mean law of its training, whatever holds");
     else note.replaceChildren(chip, factor);
     if (!model.decodes) note.append(" no decoder: outlines only");
-    if (!model.probes) note.append(" no probe: run `sgjepa probe` for outlines");
+    if (!model.probes) note.append(" no probe: run `sgjepa evaluate --probe-only` for outlines");
   }
 }
 

@@ -89,7 +89,7 @@ function item({ model, label }, played) {
   });
   if (!regions && !model.reference) {
     const command = document.createElement("code");
-    command.textContent = "sgjepa control";
+    command.textContent = "sgjepa evaluate-policy";
     row.append("no trial yet; ", command, " makes one");
   }
   const mine = played.filter((one) => one.model === model.name), done = mine.filter((one) => one.success).length;

@@ -61,7 +61,7 @@ def test_neither_import_nor_a_world_in_the_plane_touches_opengl(asked: str) -> N
 @pytest.mark.opengl
 def test_a_draw_opens_the_library_that_the_import_left_alone() -> None:
     """So the test above looks for the right names."""
-    done = run(LIBRARIES + "from sgjepa.envs.render import gl; gl.prove(); print(bool(libraries()))")
+    done = run(LIBRARIES + "from sgjepa.envs.render import opengl; opengl.prove(); print(bool(libraries()))")
     assert done.stdout.strip() == "True", done.stderr
 
 
@@ -75,8 +75,8 @@ def test_worlds_draw_whether_mujoco_or_sgjepa_was_imported_first(first: str) -> 
 
 
 @pytest.mark.opengl
-def test_mujocos_own_renderer_works_after_importing_the_worlds() -> None:
-    done = run("import sgjepa.envs" + BALL + "print(own() > 0)")
+def test_mujocos_own_renderer_works_beside_a_world() -> None:
+    done = run("from sgjepa.envs import ENVS\nenv = ENVS['square']()" + BALL + "print(own() > 0)")
     assert done.stdout.strip() == "True", done.stderr
 
 
@@ -84,8 +84,8 @@ def test_mujocos_own_renderer_works_after_importing_the_worlds() -> None:
 def test_without_any_library_planar_worlds_still_run(asked: str) -> None:
     """With MUJOCO_GL=egl and no libEGL, `import mujoco` alone would fail."""
     done = run(
-        HIDE + "from sgjepa.envs import ENVS; from sgjepa.envs.render import gl\n"
-        "env = ENVS['square'](); env.reset(seed=0); env.step(env.expert()); print(gl.choose())",
+        HIDE + "from sgjepa.envs import ENVS; from sgjepa.envs.render import opengl\n"
+        "env = ENVS['square'](); env.reset(seed=0); env.step(env.expert()); print(opengl.choose())",
         MUJOCO_GL=asked,
     )
     assert done.stdout.strip() == "off", done.stderr
@@ -103,7 +103,7 @@ def test_an_absent_choice_falls_back_to_one_that_works() -> None:
     absent = [name for name in opengl.PROBES if name not in working]
     if not working or not absent:
         pytest.skip("this machine has all backends or none")
-    done = run("from sgjepa.envs.render import gl; print(gl.prove())", MUJOCO_GL=absent[0])
+    done = run("from sgjepa.envs.render import opengl; print(opengl.prove())", MUJOCO_GL=absent[0])
     assert done.stdout.strip() == working[0], done.stderr
 
 
@@ -127,9 +127,11 @@ def test_a_constant_picture_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deliberate_choice_is_kept() -> None:
-    done = run("from sgjepa.envs.render import gl; import os; print(gl.choose(), os.environ['MUJOCO_GL'])", MUJOCO_GL="off")
+    done = run(
+        "from sgjepa.envs.render import opengl; import os; print(opengl.choose(), os.environ['MUJOCO_GL'])", MUJOCO_GL="off"
+    )
     assert done.stdout.strip() == "off off", done.stderr
-    done = run("from sgjepa.envs.render import gl; gl.prove()", MUJOCO_GL="off")
+    done = run("from sgjepa.envs.render import opengl; opengl.prove()", MUJOCO_GL="off")
     assert "cannot draw with MUJOCO_GL=off (MUJOCO_GL forbids pictures); unset MUJOCO_GL" in done.stderr
 
 

@@ -1,12 +1,12 @@
-"""How a command ends that could not do its work: one line on standard error, and an exit code for scripts.
-
-The traceback of what others raised, and of our own bugs, goes to a file that the line names.
-"""
+"""Errors and exit codes of commands, in any terminal: streams that are closed, full or broken, or that lack a character."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import select
 import shlex
 import sys
 import tempfile
@@ -16,32 +16,82 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sgjepa import __version__
-from sgjepa.cli import terminal
 from sgjepa.core import errors, interrupts, run_folder
 from sgjepa.core.errors import InputError, MachineError, one_line
+
+
+def prepare_streams() -> None:
+    """Give every standard stream something to write to, and a question mark for what it cannot show."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # closed by the shell; the next file opened would get its number, and other people's messages
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for the rest of the process
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def print_error(line: str) -> None:
+    """To standard error, below an unfinished progress bar or a "^C"; nothing happens where nobody can read it."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):  # Python would try again at the very end, and complain
+        discard_output(1)
+    with contextlib.suppress(OSError, ValueError):
+        print(("\n" if sys.stderr.isatty() else "") + line, file=sys.stderr, flush=True)
+
+
+def has_reader() -> bool:
+    """Whether somebody still reads our standard output and standard error."""
+    asked = select.poll()
+    for number in (1, 2):
+        asked.register(number, 0)
+    return not any(event & select.POLLERR for _, event in asked.poll(0))
+
+
+def discard_output(*streams: int) -> None:
+    """Let what is left to say go nowhere. streams: 1 for standard output, 2 for standard error"""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in streams:
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+
+
+def can_print(text: str) -> bool:
+    """Whether standard output has these characters."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 BUG, USAGE, INPUT, MACHINE = 1, 2, 3, 4  # and 130, when interrupted
 LOG = "sgjepa-error.log"
 
 
-def answer(error: BaseException, options: Namespace | None) -> int:
+def report_error(error: BaseException, options: Namespace | None) -> int:
     """Say it; returns the exit code. options: what was asked for, as far as it was understood."""
     if isinstance(error, KeyboardInterrupt) or interrupts.came():
-        words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a stage may say what is safe
-        terminal.say(f"sgjepa: {words or 'stopped'}; {interrupts.AGAIN}")
+        words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a command may say what is safe
+        print_error(f"sgjepa: {words or 'stopped'}; {interrupts.AGAIN}")
         return interrupts.CODE
-    if isinstance(error, BrokenPipeError) and not terminal.has_reader():  # they have seen enough
-        terminal.abandon(1, 2)
+    if isinstance(error, BrokenPipeError) and not has_reader():  # they have seen enough
+        discard_output(1, 2)
         return 0
     known = errors.expected(error)
     if known is error:
-        terminal.say(f"sgjepa: error: {_by_flag(' '.join(str(error).splitlines()), options)}")
+        print_error(f"sgjepa: error: {_by_flag(' '.join(str(error).splitlines()), options)}")
     else:
         kept = _keep(error, options)
         said = one_line(known or f"a bug in sgjepa ({type(error).__name__}: {one_line(error, 160)}); please report it", 600)
         with_log = ", with" if known is None else "; the whole story:"
-        terminal.say(f"sgjepa: error: {said}" + (f"{with_log} {kept}" if kept else ""))
-    return code_of(known)
+        print_error(f"sgjepa: error: {said}" + (f"{with_log} {kept}" if kept else ""))
+    return exit_code(known)
 
 
 def _by_flag(said: str, options: Namespace | None) -> str:
@@ -52,7 +102,7 @@ def _by_flag(said: str, options: Namespace | None) -> str:
     return f"--{found[1].replace('_', '-')} {found[2]}"
 
 
-def code_of(known: InputError | None) -> int:
+def exit_code(known: InputError | None) -> int:
     """By whose fault it was."""
     return BUG if known is None else MACHINE if isinstance(known, MachineError) else INPUT
 

@@ -13,15 +13,15 @@ from sgjepa.models.encoders.vit import NormReLU, ViT
 from sgjepa.models.jepa import JEPA, JEPAConfig
 from sgjepa.models.layers import Attention, Pixels
 from sgjepa.models.predictors.gru import GRU, GRUCell
-from sgjepa.models.predictors.parallel_rollout import Plan, can_advance
+from sgjepa.models.predictors.parallel_rollout import Plan, can_run_in_parallel
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.rollout import rollout, unroll
 
 torch.set_num_threads(1)
 
 CONFIG = JEPAConfig(
-    ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
-    GRU(depth=2, width=12, mlp=20, dropout=0.3),
+    encoder=ViT(width=16, depth=1, heads=2, patch=8, image_size=32),
+    predictor=GRU(depth=2, width=12, mlp=20, dropout=0.3),
     controls=2,
     laws=1,
     latent=6,
@@ -69,7 +69,7 @@ def test_windows_side_by_side_are_windows_one_after_another(training: bool, step
 
 def test_a_predictor_that_cannot_go_on_from_a_state_is_unrolled_plainly() -> None:
     model = build(replace(CONFIG, predictor=SSM(depth=1, width=12, mlp=20, state=4, dropout=0.0)), training=False).float()
-    assert not can_advance(model.predictor)
+    assert not can_run_in_parallel(model.predictor)
     z, c = torch.randn(2, 5, 6), torch.randn(2, 8, 6)
     assert torch.equal(unroll(model, z, c, 4), rollout(model, z, c, 4, history=5)[:, 5:])
 
@@ -94,9 +94,9 @@ def test_a_cell_that_goes_on_from_a_state_is_the_cell() -> None:
     torch.manual_seed(0)
     cell, x = GRUCell(6), torch.randn(3, 4, 6)
     whole = cell(x)
-    first = cell.advance(x[:2, :2].transpose(0, 1).flatten(0, 1), torch.zeros(0, 6), [2, 2])
+    first = cell.scan(x[:2, :2].transpose(0, 1).flatten(0, 1), torch.zeros(0, 6), [2, 2])
     rows = [torch.cat([x[:2, 2 + t], x[2:, t]]) for t in range(2)]
-    second = cell.advance(torch.cat(rows), first[-2:], [3, 3])
+    second = cell.scan(torch.cat(rows), first[-2:], [3, 3])
     torch.testing.assert_close(second[3:5], whole[:2, 3])
     torch.testing.assert_close(second[5], whole[2, 1])
 

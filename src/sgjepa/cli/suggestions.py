@@ -1,7 +1,8 @@
-"""What people type who know other programs, and what to type here instead: one line that names the right help.
+"""Suggestions for flags of other programs and for names of the wrong kind: one line that says what to type.
 
-FLAGS holds flags that a stage does not have. `instead` knows names of the wrong kind, such as a recipe where a run's folder
-belongs: worlds, recipes and models are those of their registries, and what lies in runs/ and datasets/ is named first.
+FLAGS holds flags that a command does not have. `suggest_name` knows names of the wrong kind, such as a recipe where a
+run's folder belongs: worlds, recipes and models are those of their registries, and what lies in runs/ and datasets/ is
+named first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SHOWN = 3  # folders that a line names
 
 
 @dataclass(frozen=True)
-class Wish:
+class Suggestion:
     """type: the flags to type, with {value} for what was given; empty where there is nothing. why: what else to know."""
 
     type: str = ""
@@ -35,106 +36,116 @@ class Wish:
         return "; ".join(part for part in (typed, self.why.format(value=value or "N")) if part)
 
 
-def _all(names: str, wish: Wish) -> dict[str, Wish]:
+def _all(names: str, wish: Suggestion) -> dict[str, Suggestion]:
     return dict.fromkeys(names.split(), wish)
 
 
 _DEVICE = "--gpu --gpus --cuda --device --cpu"
 _SETTINGS = {
-    **_all("--lr --learning-rate --rate", Wish("--set optim.lr={value}", "of Muon's matrices it is optim.lr_matrix")),
-    **_all("--batch --batch-size --bs", Wish("--set train.batch={value}")),
-    **_all("--wd --weight-decay", Wish("--set optim.weight_decay={value}")),
-    **_all("--optim --optimizer --optimiser", Wish("--set optim.kind={value}", "kinds are muon and adamw")),
-    **_all("--clip --grad-clip", Wish("--set optim.clip={value}")),
-    **_all("--warmup", Wish("--set optim.warmup={value}", "a fraction of all updates")),
-    **_all("--dropout", Wish("--set model.predictor.dropout={value}")),
-    **_all("--history", Wish("--set model.history={value}")),
-    **_all("--sigreg", Wish("--set loss.sigreg={value}")),
-    **_all("--patience", Wish("--set train.patience={value}", "epochs without a better validation loss")),
-    **_all("--steps --max-steps --num-steps --iterations --iters", Wish("--updates {value}")),
+    **_all("--lr --learning-rate --rate", Suggestion("--set optim.lr={value}", "of Muon's matrices it is optim.lr_matrix")),
+    **_all("--batch --batch-size --bs", Suggestion("--set train.batch={value}")),
+    **_all("--wd --weight-decay", Suggestion("--set optim.weight_decay={value}")),
+    **_all("--optim --optimizer --optimiser", Suggestion("--set optim.kind={value}", "kinds are muon and adamw")),
+    **_all("--clip --grad-clip", Suggestion("--set optim.clip={value}")),
+    **_all("--warmup", Suggestion("--set optim.warmup={value}", "a fraction of all updates")),
+    **_all("--dropout", Suggestion("--set model.predictor.dropout={value}")),
+    **_all("--history", Suggestion("--set model.history={value}")),
+    **_all("--sigreg", Suggestion("--set loss.sigreg={value}")),
+    **_all("--patience", Suggestion("--set train.patience={value}", "epochs without a better validation loss")),
+    **_all("--steps --max-steps --num-steps --iterations --iters", Suggestion("--updates {value}")),
 }
-_TRAINS_WHERE = Wish(why="it runs on the GPU where torch sees one, else on the CPU (`sgjepa doctor` says which)")
-_ON_CPU = _all(_DEVICE, Wish(why="it runs on the CPU; a GPU is used for training"))
-_SIDE_BY_SIDE = _all("--jobs --num-workers --processes --threads", Wish("--workers {value}"))
-_OUT = _all("--output --output-dir --outdir --out-dir --save-dir --dir", Wish("--out {value}"))
-_LAWS_OF_DATA = Wish(why="a dataset says which laws hold: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
-_TESTED_ON = Wish("--dataset datasets/NAME", "made by: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
-FLAGS: dict[str, dict[str, Wish]] = {
+_TRAINS_WHERE = Suggestion(why="it runs on the GPU where torch sees one, else on the CPU (`sgjepa doctor` says which)")
+_ON_CPU = _all(_DEVICE, Suggestion(why="it runs on the CPU; a GPU is used for training"))
+_SIDE_BY_SIDE = _all("--jobs --num-workers --processes --threads", Suggestion("--workers {value}"))
+_OUT = _all("--output --output-dir --outdir --out-dir --save-dir --dir", Suggestion("--out {value}"))
+_LAWS_OF_DATA = Suggestion(why="a dataset says which laws hold: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
+_TESTED_ON = Suggestion("--dataset datasets/NAME", "made by: sgjepa data WORLD --law gravity={value} --out datasets/NAME")
+FLAGS: dict[str, dict[str, Suggestion]] = {
     "train": {
         **_SETTINGS,
         **_OUT,
         **_all(_DEVICE, _TRAINS_WHERE),
         **_all(
             "--workers --num-workers --processes --nproc",
-            Wish(why="one process trains; for several: torchrun --nproc-per-node {value} -m sgjepa train RECIPE"),
+            Suggestion(why="one process trains; for several: torchrun --nproc-per-node {value} -m sgjepa train RECIPE"),
         ),
-        **_all("--num-epochs --n-epochs --max-epochs", Wish("--epochs {value}")),
-        **_all("--resume --continue --restart", Wish(why="the same command goes on where it was")),
+        **_all("--num-epochs --n-epochs --max-epochs", Suggestion("--epochs {value}")),
+        **_all("--resume --continue --restart", Suggestion(why="the same command goes on where it was")),
         **_all("--gravity --law", _LAWS_OF_DATA),
-        **_all("--world --env", Wish(why="the world is part of the recipe: sgjepa train WORLD_gru")),
-        **_all("--model --method --predictor", Wish(why="the method is part of the recipe: sgjepa train WORLD_METHOD")),
+        **_all("--world --env", Suggestion(why="the world is part of the recipe: sgjepa train WORLD_gru")),
+        **_all(
+            "--model --method --predictor", Suggestion(why="the method is part of the recipe: sgjepa train WORLD_METHOD")
+        ),
     },
     "study": {
         **_SETTINGS,
         **_SIDE_BY_SIDE,
         **_OUT,
         **_all(_DEVICE, _TRAINS_WHERE),
-        **_all("--epochs", Wish("--set train.epochs={value}")),
-        **_all("--world --env --cells", Wish("--only '{value}_*'", "patterns of the cells' names")),
+        **_all("--epochs", Suggestion("--set train.epochs={value}")),
+        **_all("--world --env --cells", Suggestion("--only '{value}_*'", "patterns of the cells' names")),
     },
     "data": {
         **_SIDE_BY_SIDE,
         **_OUT,
-        **_all("--episodes --num-episodes", Wish("--train-episodes {value}", "and --test-episodes for the test")),
-        **_all("--resolution --img-size --pixels --width --height", Wish("--image-size {value}")),
-        **_all("--world", Wish(why="the world is the first word: sgjepa data {value}")),
-        **_all(_DEVICE, Wish(why="worlds are drawn by the OpenGL that `sgjepa doctor` names")),
+        **_all("--episodes --num-episodes", Suggestion("--train-episodes {value}", "and --test-episodes for the test")),
+        **_all("--resolution --img-size --pixels --width --height", Suggestion("--image-size {value}")),
+        **_all("--world", Suggestion(why="the world is the first word: sgjepa data {value}")),
+        **_all(_DEVICE, Suggestion(why="worlds are drawn by the OpenGL that `sgjepa doctor` names")),
     },
-    "policy": {
+    "train-policy": {
         **_OUT,
         **_all(_DEVICE, _TRAINS_WHERE),
         **_all(
             "--lr --learning-rate --batch --batch-size --epochs",
-            Wish(why="a policy has the settings of its size, mini or paper; its length is --updates"),
+            Suggestion(why="a policy has the settings of its size, mini or paper; its length is --updates"),
         ),
-        **_all("--steps --max-steps --iterations", Wish("--updates {value}")),
+        **_all("--steps --max-steps --iterations", Suggestion("--updates {value}")),
     },
     "demo": {
         **_SIDE_BY_SIDE,
         **_OUT,
         **_all(_DEVICE, _TRAINS_WHERE),
-        **_all("--size --updates --epochs", Wish(why="its length is --quick, the usual one, or --long")),
+        **_all("--size --updates --epochs", Suggestion(why="its length is --quick, the usual one, or --long")),
     },
-    "predict": {**_ON_CPU, **_all("--gravity --law", _TESTED_ON), **_all("--history", Wish("--context {value}"))},
-    "probe": {**_ON_CPU, **_all("--gravity --law", _TESTED_ON), **_all("--kind", Wish("--probe {value}"))},
+    "evaluate": {
+        **_ON_CPU,
+        **_all("--gravity --law", _TESTED_ON),
+        **_all("--history", Suggestion("--context {value}")),
+        **_all("--kind", Suggestion("--probe {value}")),
+    },
     "view": {
-        **_all("--gravity", Wish(why="gravity is moved on the page, with the hand")),
-        **_all("--host", Wish(why="the page is for this machine; from another one: ssh -L 8765:127.0.0.1:8765 HOST")),
-        **_all("--out --output", Wish("--export {value}")),
+        **_all("--gravity", Suggestion(why="gravity is moved on the page, with the hand")),
+        **_all("--host", Suggestion(why="the page is for this machine; from another one: ssh -L 8765:127.0.0.1:8765 HOST")),
+        **_all("--out --output", Suggestion("--export {value}")),
         **_ON_CPU,
     },
-    "preview": {**_all("--mp4", Wish("--video mp4")), **_OUT},
-    "control": {**_SIDE_BY_SIDE, **_OUT, **_all("--gravity --law", _TESTED_ON)},
-    "plan": {**_SIDE_BY_SIDE, **_OUT, **_all("--episodes --trials", Wish("--cases {value}"))},
+    "preview": {**_all("--mp4", Suggestion("--video mp4")), **_OUT},
+    "evaluate-policy": {
+        **_SIDE_BY_SIDE,
+        **_OUT,
+        **_all("--gravity --law", _TESTED_ON),
+        **_all("--cases --trials", Suggestion("--episodes {value}")),
+    },
     "report": _OUT,
 }
 
 
-def unknown_flags(stage: str, extra: Sequence[str], given: Sequence[str], there: Sequence[str]) -> str:
-    """What to say of arguments that a stage does not know. given: all of its arguments. there: the flags it has."""
+def describe_unknown_flags(command: str, extra: Sequence[str], given: Sequence[str], there: Sequence[str]) -> str:
+    """What to say of arguments that a command does not know. given: all of its arguments. there: the flags it has."""
     flags = [word.partition("=")[0] for word in extra if word.startswith("-")]
     if not flags:
         return f"unrecognized arguments: {' '.join(extra)}"
-    return "; ".join(_flag(stage, flag, _value(flag, given), there) for flag in dict.fromkeys(flags))
+    return "; ".join(_flag(command, flag, _value(flag, given), there) for flag in dict.fromkeys(flags))
 
 
-def _flag(stage: str, flag: str, value: str | None, there: Sequence[str]) -> str:
-    wish = FLAGS.get(stage, {}).get(flag.lower().replace("_", "-")) or _law(stage, flag)
+def _flag(command: str, flag: str, value: str | None, there: Sequence[str]) -> str:
+    wish = FLAGS.get(command, {}).get(flag.lower().replace("_", "-")) or _law(command, flag)
     if wish is not None:
         said = wish.words(value)
-        return f"{stage} has no {flag}{'; ' if said.startswith('type') else ': '}{said}"
+        return f"{command} has no {flag}{'; ' if said.startswith('type') else ': '}{said}"
     near = difflib.get_close_matches(flag, there, n=1)
-    return f"{stage} has no {flag}" + (f" (did you mean {near[0]}?)" if near else "")
+    return f"{command} has no {flag}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def _value(flag: str, given: Sequence[str]) -> str | None:
@@ -147,55 +158,57 @@ def _value(flag: str, given: Sequence[str]) -> str | None:
     return None
 
 
-def _law(stage: str, flag: str) -> Wish | None:
+def _law(command: str, flag: str) -> Suggestion | None:
     """A law is no flag of its own where datasets are made."""
-    if stage != "data":
+    if command != "data":
         return None
     from sgjepa import laws
 
     name = flag.lstrip("-").replace("-", "_")
     if name not in laws.LAWS:
         return None
-    return Wish(f"--law {name}={{value}} for the test, --train-law {name}={{value}}:0.5 for training", "mean and deviation")
+    return Suggestion(
+        f"--law {name}={{value}} for the test, --train-law {name}={{value}}:0.5 for training", "mean and deviation"
+    )
 
 
 # --- names of the wrong kind ---------------------------------------------------------------------------------------
 
 
-def instead(error: BaseException, options: Namespace | None) -> BaseException:
+def suggest_name(error: BaseException, options: Namespace | None) -> BaseException:
     """The error, or one that says what to type, where a name that was given is known and of another kind."""
     if options is None or not isinstance(error, InputError) or isinstance(error, MachineError):
         return error
-    stage = str(getattr(options, "stage", ""))
+    command = str(getattr(options, "command", ""))
     with contextlib.suppress(ImportError):  # an extra is not installed, and with it a registry is not there
         for name, (flag, advice) in _ARGUMENTS.items():
             given = getattr(options, name, None)
             for one in given if isinstance(given, list) else [] if given is None else [given]:
-                if name == "data" and (stage != "train" or (Path(options.datasets) / str(one)).exists()):
+                if name == "data" and (command != "train" or (Path(options.datasets) / str(one)).exists()):
                     continue  # a report's is the name of an evaluation
-                first = not flag or (name == "dataset" and stage in _FIRST_WORD)
-                if said := advice(str(one), stage, f"sgjepa {stage} " if first else f"{flag} "):
-                    return InputError(f"{said} (see `sgjepa {stage} --help`)")
+                first = not flag or (name == "dataset" and command in _FIRST_WORD)
+                if said := advice(str(one), command, f"sgjepa {command} " if first else f"{flag} "):
+                    return InputError(f"{said} (see `sgjepa {command} --help`)")
     return error
 
 
-def _run(text: str, stage: str, use: str) -> str:
+def _run(text: str, command: str, use: str) -> str:
     """Of a word where a run's folder belongs."""
     word = _word(text, RUNS)
     if there := _made(word, use, RUNS):
         return there
-    if word in zoo.names() and (not zoo.is_policy(word) or stage in ("control", "view")):
+    if word in zoo.names() and (not zoo.is_policy(word) or command in ("evaluate-policy", "view")):
         return f"{word} comes with the package; type: {use}{zoo.PREFIX}{word}"
-    return _untrained(word, f"{use}{RUNS / _first_run(word)}", stage)
+    return _untrained(word, f"{use}{RUNS / _first_run(word)}", command)
 
 
-def _policy(text: str, stage: str, use: str) -> str:
+def _policy(text: str, command: str, use: str) -> str:
     """Of a word where a policy's folder, or a run's, belongs."""
     word = _word(text, POLICIES) or _word(text, RUNS)
-    return _made(word, use, POLICIES) or _run(text, stage, use)
+    return _made(word, use, POLICIES) or _run(text, command, use)
 
 
-def _dataset(text: str, stage: str, use: str) -> str:
+def _dataset(text: str, command: str, use: str) -> str:
     """Of a word where a dataset's folder belongs."""
     word = _word(text, DATASETS)
     if there := _made(word, use, DATASETS):
@@ -203,19 +216,19 @@ def _dataset(text: str, stage: str, use: str) -> str:
     return _unmade(word, lambda name: f"{use}{DATASETS / name}")
 
 
-def _name_of_data(text: str, stage: str, use: str) -> str:
+def _name_of_data(text: str, command: str, use: str) -> str:
     """Of a word where the name of a dataset's folder belongs."""
     return _unmade(_word(text, DATASETS), lambda name: f"{use}{name}")
 
 
-def _recipe(text: str, stage: str, use: str) -> str:
+def _recipe(text: str, command: str, use: str) -> str:
     """Of a word where a recipe belongs."""
     from sgjepa.recipes.training import METHODS, recipes, worlds
 
     if text in recipes():
         return ""
     if text in zoo.names():
-        return f"{text} is trained already; type: sgjepa predict {zoo.PREFIX}{text}, or start a recipe from it with --init"
+        return f"{text} is trained already; type: sgjepa evaluate {zoo.PREFIX}{text}, or start a recipe from it with --init"
     world, dash, size = Path(text).name.rpartition("-")
     if text in worlds():
         return f"{text} is a world; did you mean {text}_gru? type: {use}{text}_gru (methods: {', '.join(METHODS)})"
@@ -224,7 +237,7 @@ def _recipe(text: str, stage: str, use: str) -> str:
     return ""
 
 
-def _world(text: str, stage: str, use: str) -> str:
+def _world(text: str, command: str, use: str) -> str:
     """Of a word where a world belongs."""
     return _unmade(_word(text, DATASETS), None)
 
@@ -261,7 +274,7 @@ def _made(word: str, use: str, folder: Path) -> str:
     return f"{word} is not a folder; type: {typed}" if typed else ""
 
 
-def _untrained(word: str, then: str, stage: str) -> str:
+def _untrained(word: str, then: str, command: str) -> str:
     """How to come from a recipe or a world to a run."""
     from sgjepa.recipes.training import recipes, worlds
 
@@ -273,10 +286,10 @@ def _untrained(word: str, then: str, stage: str) -> str:
         f"sgjepa data {world} --size mini" for world in recipes()[recipe][0] if not (DATASETS / f"{world}-mini").exists()
     ]
     between = {
-        "report": [f"sgjepa predict {RUNS / _first_run(recipe)}"],
-        "control": [f"sgjepa policy {RUNS / _first_run(recipe)}"],
-    }.get(stage, [])
-    last = f"sgjepa control {POLICIES / _first_run(recipe)}-mini-seed0" if stage == "control" else then
+        "report": [f"sgjepa evaluate {RUNS / _first_run(recipe)}"],
+        "evaluate-policy": [f"sgjepa train-policy {RUNS / _first_run(recipe)}"],
+    }.get(command, [])
+    last = f"sgjepa evaluate-policy {POLICIES / _first_run(recipe)}-mini-seed0" if command == "evaluate-policy" else then
     kind = "a world" if word in worlds() else "a recipe"
     typed = ", then ".join([*made, f"sgjepa train {recipe}", *between, last])
     return f"{word} is {kind}, and nothing is trained by it here; type: {typed}"

@@ -1,4 +1,4 @@
-"""What several stages share: flags, where things lie, and what must be there before a stage starts."""
+"""Arguments that several commands share, how their values are read, and what must be installed before a command starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STDOUT = Path("-")
 _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # /dev/stdout may lead to an ordinary file
 
 
-def recipe_flag(parser: ArgumentParser) -> None:
+def add_recipe(parser: ArgumentParser) -> None:
     """The recipe's name."""
     parser.add_argument(
         "recipe",
@@ -27,7 +27,7 @@ def recipe_flag(parser: ArgumentParser) -> None:
     )
 
 
-def size_flag(parser: ArgumentParser) -> None:
+def add_size(parser: ArgumentParser) -> None:
     """The sizes of everything that is trained."""
     parser.add_argument(
         "--size",
@@ -38,31 +38,31 @@ def size_flag(parser: ArgumentParser) -> None:
     )
 
 
-def datasets_flag(parser: ArgumentParser) -> None:
+def add_datasets(parser: ArgumentParser) -> None:
     """The folder that holds datasets."""
     parser.add_argument(
         "--datasets", type=Path, default=DATASETS, metavar="DIR", help="where the datasets are (default: %(default)s)"
     )
 
 
-def law_flag(parser: ArgumentParser, about: str) -> None:
+def add_law(parser: ArgumentParser, about: str) -> None:
     """`--law NAME=VALUES`, as often as there are laws."""
     parser.add_argument("--law", action="append", metavar="NAME=VALUES", help=about)
 
 
-def law_values(texts: list[str], flag: str) -> dict[str, list[float]]:
+def parse_laws(texts: list[str], flag: str) -> dict[str, list[float]]:
     """The values that `law_flag` was given, by law."""
-    return {name: values_of(name, text) for name, text in pairs(texts, flag).items()}
+    return {name: parse_values(name, text) for name, text in parse_pairs(texts, flag).items()}
 
 
-def values_of(name: str, text: str) -> list[float]:
+def parse_values(name: str, text: str) -> list[float]:
     """A law's values, separated by commas."""
     from sgjepa import laws
 
-    return [laws.check({name: number(value)})[name] for value in text.split(",")]
+    return [laws.check({name: parse_number(value)})[name] for value in text.split(",")]
 
 
-def number(text: str) -> float | str:
+def parse_number(text: str) -> float | str:
     """A finite number, or the text as it is, for the message that refuses it."""
     try:
         value = float(text)
@@ -71,7 +71,7 @@ def number(text: str) -> float | str:
     return value if math.isfinite(value) else text
 
 
-def pairs(texts: list[str], flag: str) -> dict[str, str]:
+def parse_pairs(texts: list[str], flag: str) -> dict[str, str]:
     """What a flag that may be repeated was given, each KEY=VALUE."""
     found: dict[str, str] = {}
     for text in texts:
@@ -84,7 +84,7 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
     return found
 
 
-def set_flag(parser: ArgumentParser, of: str) -> None:
+def add_set(parser: ArgumentParser, of: str) -> None:
     """`--set PLACE=VALUE`, as often as there are settings. of: what is trained with them."""
     parser.add_argument(
         "--set",
@@ -95,16 +95,16 @@ def set_flag(parser: ArgumentParser, of: str) -> None:
     )
 
 
-def settings(options: Namespace, flags: dict[str, str]) -> dict[str, str]:
+def parse_settings(options: Namespace, flags: dict[str, str]) -> dict[str, str]:
     """What `set_flag` was given, by place. flags: places that have a flag of their own, and what to say then."""
-    found = pairs(options.set or [], "--set")
+    found = parse_pairs(options.set or [], "--set")
     for place in found:
         if place in flags:
             raise InputError(f"--set {place}: {flags[place]}")
     return found
 
 
-def json_flag(parser: ArgumentParser, about: str) -> None:
+def add_json(parser: ArgumentParser, about: str) -> None:
     """`--json FILE`; alone, or with "-", the JSON is all that goes to standard output."""
     parser.add_argument("--json", type=Path, nargs="?", const=STDOUT, metavar="FILE", help=about)
 
@@ -148,7 +148,7 @@ def _require_ours(place: Path, found: Any) -> None:
         raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 
 
-def run(text: str) -> Path:
+def run_argument(text: str) -> Path:
     """A RUN on the command line: its folder, or a model that comes with the package, by `zoo:NAME`."""
     from sgjepa import zoo
 
@@ -158,21 +158,7 @@ def run(text: str) -> Path:
         raise ArgumentTypeError(str(error)) from error
 
 
-def evaluation_flags(parser: ArgumentParser) -> None:
-    """A finished run, the dataset it is evaluated on, and the probe that reads its latents."""
-    parser.add_argument("run_folder", type=run, metavar="RUN", help="folder that `sgjepa train` made, or zoo:NAME")
-    dataset_flags(parser)
-    parser.add_argument("--probe", default="mlp", metavar="KIND", help="mlp (default) or linear")
-    parser.add_argument(
-        "--window",
-        type=int,
-        metavar="N",
-        help="frames that a probe sees (default: 10; at the paper's sizes 4, in approach_ball 2)",
-    )
-    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the probe (default: %(default)s)")
-
-
-def dataset_flags(parser: ArgumentParser) -> None:
+def add_dataset(parser: ArgumentParser) -> None:
     """The dataset that a finished run is used on."""
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
@@ -190,7 +176,7 @@ def dataset_flags(parser: ArgumentParser) -> None:
     parser.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
 
 
-def dataset_of(options: Namespace) -> Any:
+def open_dataset_for(options: Namespace) -> Any:
     """The dataset of `dataset_flags`, after a check that the run may be used on it."""
     from sgjepa.data.store import open_dataset
     from sgjepa.training.checkpoint import read_config
@@ -198,7 +184,7 @@ def dataset_of(options: Namespace) -> Any:
     folder = options.run_folder
     if options.dataset is None:
         name = read_config(folder).data[0]
-        found = open_dataset(options.datasets / name if options.datasets else beside(folder, name))
+        found = open_dataset(options.datasets / name if options.datasets else dataset_beside(folder, name))
     else:
         found = open_dataset(options.dataset)
     check_run(folder, found, options.transfer)
@@ -213,24 +199,24 @@ def check_run(folder: Path, dataset: Any, transfer: bool | None = None) -> None:
     run_folder.check_data(folder, about, dataset.path, digest, dataset.settings.world, transfer)
 
 
-def beside(folder: Path, name: str) -> Path:
+def dataset_beside(folder: Path, name: str) -> Path:
     """Where the dataset of that name is: in `datasets` next to the folder's own folder, as the demo keeps them, or here."""
     near = folder.parent.parent / DATASETS / name
     return near if near.exists() else DATASETS / name
 
 
-def say_next(*command: object) -> None:
+def print_next(*command: object) -> None:
     """The command that usually follows, on the last line."""
     print(f"next: {shlex.join(['sgjepa', *map(str, command)])}")
 
 
 def probe_config(options: Namespace, dataset: Any) -> Any:
     """The probe of `evaluation_flags`."""
-    from sgjepa.data.probe_targets import usual_window
+    from sgjepa.data.probe_targets import default_probe_window
     from sgjepa.evaluation.probes import ProbeConfig
 
     settings = dataset.settings
-    window = usual_window(settings.env_spec, settings.image_size) if options.window is None else options.window
+    window = default_probe_window(settings.env_spec, settings.image_size) if options.window is None else options.window
     return ProbeConfig(kind=options.probe, window=window, seed=options.seed)
 
 
@@ -243,19 +229,19 @@ def prepare_for_torch() -> None:
     threads.prepare()
 
 
-def need_matplotlib() -> None:
+def require_matplotlib() -> None:
     """One line if what draws the report is not installed; called before hours of training, not after."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MachineError("a report draws with matplotlib: pip install 'sgjepa[report]'")
 
 
-def need_seeds(options: Namespace) -> None:
+def require_seeds(options: Namespace) -> None:
     """A study without a training answers nothing."""
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
 
 
-def say_verdict(folder: Path) -> None:
+def print_answer(folder: Path) -> None:
     """The report's own sentences, on the terminal."""
     from sgjepa.report.page import ANSWER
 

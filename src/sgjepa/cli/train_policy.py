@@ -1,4 +1,4 @@
-"""`sgjepa policy`: train a policy that drives a world, on what a run's model sees of it."""
+"""`sgjepa train-policy`: train a policy that drives a world, on what a run's model sees of it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.cli import shared
+from sgjepa.cli import arguments
 from sgjepa.core.errors import InputError
 
 ABOUT = "train a diffusion policy on a finished run's features, or on the true state; interrupted, the same command goes on"
-EXAMPLE = "sgjepa policy runs/arm_catcher_ball_gru-mini-seed0 --size mini"
+EXAMPLE = "sgjepa train-policy runs/arm_catcher_ball_gru-mini-seed0 --size mini"
 POLICIES = Path("policies")
 STATE, POSE = Path("state"), Path("pose")
 WITHOUT_RUN = (STATE, POSE)
 
 
-def flags(parser: ArgumentParser) -> None:
-    """What it takes."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "run_folder",
-        type=shared.run,
+        type=arguments.run_argument,
         metavar="RUN",
         help="folder that `sgjepa train` made, or zoo:NAME; or a word: state sees the true state of --dataset, pose the "
         "robot's own pose alone",
     )
-    shared.dataset_flags(parser)
+    arguments.add_dataset(parser)
     parser.add_argument(
         "--size", default="mini", metavar="SIZE", help="mini (default, 4 to 8 minutes on one core) or paper (for a GPU)"
     )
@@ -52,7 +52,7 @@ def flags(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Trains it, or goes on; prints where it is and how well it fits what was held out."""
-    shared.prepare_for_torch()
+    arguments.prepare_for_torch()
     from sgjepa.policies.features import open_features
     from sgjepa.policies.tasks import task_of
     from sgjepa.policies.train_diffusion import train_policy
@@ -67,14 +67,14 @@ def run(options: Namespace) -> None:
     if spec.goal and (seen or pose):
         raise InputError(
             f"{spec.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
-            "let the run plan (`sgjepa plan RUN`), or train on `state`, which tells the goal"
+            "let the run plan (`sgjepa evaluate-policy RUN`), or train on `state`, which tells the goal"
         )
     usual = policy(options.size, spec.name)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
     features = open_features(seen, spec, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
-    shared.say_next("control", folder, *(["--dataset", options.dataset] if options.dataset else []))
+    arguments.print_next("control", folder, *(["--dataset", options.dataset] if options.dataset else []))
 
 
 def _looks_at(options: Namespace) -> tuple[Path | None, bool]:
@@ -92,7 +92,7 @@ def _dataset(options: Namespace) -> Any:
     from sgjepa.training.data import open_existing
 
     if options.run_folder not in WITHOUT_RUN:
-        return shared.dataset_of(options)
+        return arguments.open_dataset_for(options)
     if options.dataset is None:
         raise InputError(
             f"a policy that sees the {options.run_folder} alone has no run, and so no dataset: say which with --dataset DIR"

@@ -13,13 +13,12 @@ from fixtures.datasets import small
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset, split_episodes
-from sgjepa.evaluation.clips import errors_of_clips, latent_errors
-from sgjepa.evaluation.latent_errors import LatentErrors
+from sgjepa.evaluation.latent_errors import LatentErrors, errors_of_clips, latent_errors
 from sgjepa.models.rollout import rollout
 from sgjepa.recipes.training import recipe
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
-from sgjepa.training.loop import train
+from sgjepa.training.world_model import train
 
 torch.set_num_threads(1)
 H, K = 10, 5

@@ -1,0 +1,280 @@
+"""Train a world model in its run folder: what is prepared, what an update does, and what is left when it is finished.
+
+A finished training can go on to more updates, all else as it was: from its last checkpoint, with the optimiser's momenta and
+the learning rates of the new length. What had been made of the shorter one stays, as a run of its own, in `before/step-N` of
+the folder. run.json says that it was continued, so that it is never taken for a training without a break.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import Continued, RunRecord
+from sgjepa.data.config import options
+from sgjepa.data.windows import Together
+from sgjepa.models.base import WorldModel
+from sgjepa.models.decoder import Decoder
+from sgjepa.training import checkpoint, distributed, losses
+from sgjepa.training.checkpoint import State
+from sgjepa.training.config import DECODING, DIRECTIONS, DROPOUT, Run, mix
+from sgjepa.training.data import (
+    Data,
+    Tensors,
+    digests_there,
+    encode,
+    in_memory,
+    move,
+    open_data,
+    read_stretches,
+    stretches_in,
+    stretches_of,
+    updates_per_epoch,
+    updates_there,
+    windows_of,
+)
+from sgjepa.training.distributed import Group
+from sgjepa.training.latent_cache import check_fits
+from sgjepa.training.learner import DECODER_OPTIM, Learner, optimisers_of, start, training_mode
+from sgjepa.training.loop import Lengths, Trainable, run_loop
+from sgjepa.training.optim import schedule
+from sgjepa.training.validation import calibrate, health, over_ranks, validate
+
+_HEALTH = 10  # updates between looks at the latents' spectrum
+
+
+def train(run: Run, folder: Path, datasets: Path) -> Path:
+    """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
+
+    A finished run that was shorter, and else the same, goes on to this one's length.
+    datasets: where the run's datasets lie. Of several processes, the first decides and writes.
+    """
+    group = distributed.start()
+    with ExitStack() as held:
+        finished, begun = distributed.decided_by_first(lambda: _look(run, folder, datasets, held, group), group)
+        if not finished:
+            _train(run, folder, datasets, begun, group)
+    distributed.wait_for_all(group)
+    return folder
+
+
+def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Group) -> None:
+    """Prepare everything, then run the loop, from the first update or from the checkpoint `begun` on."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    learner = start(run).to(device)
+    distributed.share_batchnorm(learner, group)
+    data = open_data(run, datasets, group)
+    for dataset in data.datasets:
+        check_fits(learner.model, dataset.train, run.name)
+    if run.init is None:  # a model that was trained before keeps the statistics it knows
+        learner.model.normalise(data.normalisers.control, data.normalisers.law)
+    per_epoch = _updates_per_epoch(run, data, group)
+    about = _about(run, learner.model, data, folder, group)
+    if distributed.rank(group) == 0:
+        run_folder.create(folder, about)
+    training, validation = read_stretches(run, data, learner.model, folder, group)
+    trainable = WorldModelTraining(run, learner, training, validation, per_epoch, about, device, group)
+    run_loop(trainable, folder, about, begun, device, group)
+
+
+class WorldModelTraining(Trainable):
+    """A world model and, if the run wants one, its picture decoder."""
+
+    def __init__(
+        self,
+        run: Run,
+        learner: Learner,
+        training: Together,
+        validation: Together,
+        per_epoch: int,
+        about: RunRecord,
+        device: torch.device,
+        group: Group,
+    ):
+        self.run, self.learner, self.about, self.device, self.group = run, learner, about, device, group
+        self.training, self.validation = training, validation
+        self.name, self.frames = run.name, run.train.batch * run.train.frames
+        self.lengths = Lengths(
+            per_epoch * run.train.epochs, per_epoch, save_every=run.train.save_every, patience=run.train.patience
+        )
+        self.modules, self.optimisers = learner, optimisers_of(run, learner)
+        self.constant = {"frozen_encoder": about.frozen_encoder} if about.frozen_encoder else {}
+        self.collapse_width = learner.model.collapse_width
+
+    def batch(self, step: int) -> Tensors:
+        chosen = stretches_of(self.run, len(self.training), step, self.group)
+        return in_memory(self.training.batch(chosen), self.device)
+
+    def rates(self, step: int) -> dict[str, float]:
+        configs = {"model": self.run.optim, "decoder": DECODER_OPTIM}
+        return {name: schedule(step, self.lengths.total, configs[name]) for name in self.optimisers}
+
+    def loss(self, batch: Tensors, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        run, learner = self.run, self.learner
+        torch.manual_seed(mix(run.seed, step, DROPOUT, distributed.rank(self.group)))
+        training_mode(run, learner)
+        batch = move(batch, self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            z, c = encode(learner.model, batch, run.train.chunk)
+            loss, terms = losses.compute(
+                run.loss,
+                learner.model,
+                z,
+                c,
+                torch.Generator(z.device).manual_seed(mix(run.seed, step, DIRECTIONS)),
+                history=run.history,
+                starts=windows_of(run, step),
+                group=self.group,
+            )
+            if learner.decoder is not None:
+                seed, count = mix(run.seed, step, DECODING), run.train.decoder_frames
+                reconstruction = _reconstruction(learner.decoder, z, batch.frames, seed, count)
+                loss, terms = loss + reconstruction, {**terms, "reconstruction": reconstruction.detach()}
+        terms = over_ranks(terms, self.group)
+        if step % _HEALTH == 0:
+            terms |= {name: torch.tensor(value, device=z.device) for name, value in health(learner.model, z).items()}
+        return loss, terms
+
+    def validate(self) -> dict[str, float]:
+        calibrate(self.run, self.learner, self.training, self.device, self.group)
+        return validate(self.run, self.learner, self.validation, self.device, self.group)
+
+    def finish(self, folder: Path, state: State) -> None:
+        decoder = {} if self.learner.decoder is None else {run_folder.DECODER: self.learner.decoder}
+        checkpoint.finish(folder, self.about, {**decoder, run_folder.MODEL: self.learner.model})
+
+
+def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int, decoded: int) -> Tensor:
+    """Mean squared error of decoded pictures on some frames of the batch; z is detached inside the decoder."""
+    count = z.shape[0] * z.shape[1]
+    chosen = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:decoded]).to(z.device)
+    picture = decoder(z.flatten(0, 1)[chosen][None])[0]
+    return F.mse_loss(picture.float(), frames.flatten(0, 1)[chosen].float() / 255)
+
+
+# --- before the loop ------------------------------------------------------------------------------------------------
+
+
+def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group) -> tuple[bool, Path | None]:
+    """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else.
+
+    held: takes the run's lock, for as long as it trains. Of several processes the first holds it for all.
+    """
+    if _shorter(run, folder) is not None:
+        held.enter_context(artifact.locked(folder))
+        if (shorter := _shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
+            _lengthen(run, shorter, folder, datasets, _provenance(group))
+    run_folder.check(folder, run, digests_there(run, datasets))
+    if not (folder / run_folder.MODEL).is_file():
+        held.enter_context(artifact.locked(folder))
+        run_folder.check(folder, run, {})  # somebody may have begun, or even ended, since we looked
+    if (folder / run_folder.MODEL).is_file():
+        return True, None
+    checkpoint.remove_leftovers(folder)
+    return False, checkpoint.newest(folder)
+
+
+def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
+    stretches = sum(stretches_in(run, found.train.episodes, found.train.frames) for found in data.datasets)
+    count, ranks = updates_per_epoch(run, stretches), distributed.world_size(group)
+    batch = run.train.batch
+    if count == 0:
+        raise InputError(f"a batch of {batch} stretches must fit into the {stretches} there are")
+    if batch % ranks:
+        fits = max(ranks, batch - batch % ranks)
+        raise InputError(f"{ranks} processes cannot share a batch of {batch} stretches; add --set train.batch={fits}")
+    return count
+
+
+def _provenance(group: Group) -> dict[str, Any]:
+    return artifact.provenance() | {"threads": torch.get_num_threads(), "processes": distributed.world_size(group)}
+
+
+def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
+    """What run.json says, and in every checkpoint of the process that wrote it."""
+    frozen = model.frozen_encoder
+    if run.train.trains == "predictor" and frozen is None:
+        frozen = f"encoder of {run.init}"
+    continued = run_folder.about(folder).continued if (folder / run_folder.CONFIG).is_file() else ()
+    return RunRecord(
+        config=config.to_dict(run),
+        data=data.digests,
+        provenance=_provenance(group),
+        worlds=tuple(data.worlds),
+        frozen_encoder=frozen,
+        laws=data.datasets[0].train.laws,
+        env=options(data.datasets[0].settings),
+        recorded={
+            one.settings.world: config.to_dict(one.settings.recorded) for one in data.datasets if one.settings.recorded
+        },
+        continued=continued,
+    )
+
+
+# --- a longer training of a finished run ----------------------------------------------------------------------------
+
+_STAYS = (run_folder.CONFIG, run_folder.ROWS, "checkpoints", "tensorboard", run_folder.BEFORE)
+
+
+def _shorter(run: Run, folder: Path) -> Run | None:
+    """The run in the folder, if it differs from this one in its length alone."""
+    if not (folder / run_folder.CONFIG).is_file():
+        return None
+    try:
+        there = checkpoint.read_config(folder)
+    except InputError:  # who looks closer says why
+        return None
+    as_long = replace(run.train, epochs=there.train.epochs, updates=there.train.updates)
+    return there if there != run and there == replace(run, train=as_long) else None
+
+
+def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: dict[str, Any]) -> None:
+    """Make the finished training `there` an unfinished one of the run's length. For the holder of the folder's lock.
+
+    Killed at any moment, the same call does the rest.
+    """
+    run_folder.check(folder, there, digests_there(run, datasets))
+    done, asked = updates_there(there, datasets), updates_there(run, datasets)
+    if asked <= done:
+        raise InputError(
+            f"{folder} holds a training of {done} updates, and {asked} are asked for: it goes on to more, never back; "
+            "choose another --out"
+        )
+    newest = checkpoint.newest(folder)
+    step = 0 if newest is None else checkpoint.step_of(newest)
+    place = folder / run_folder.BEFORE / f"step-{step:07d}"
+    if not any((at / run_folder.MODEL).is_file() for at in (folder, place)):
+        raise InputError(
+            f"{folder} is not finished (step {step} of {done}); finish it with its own command, then ask for more"
+        )
+    if step < done:
+        stopped = f"it stopped by itself at step {step} of {done}" if there.train.patience else "its last checkpoint is gone"
+        raise InputError(f"{folder} cannot go on: {stopped}; start from its weights: --init {folder} and another --out")
+    _set_aside(folder, place)
+    about = run_folder.about(folder)
+    legs = (*about.continued, Continued(step, there.train.epochs, there.train.updates))
+    lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
+    artifact.write_record(folder, lengthened)
+
+
+def _set_aside(folder: Path, place: Path) -> None:
+    """Move what was made of the finished model, itself last of all; it stays a run that can be evaluated."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (run_folder.CONFIG, run_folder.ROWS):
+        if (folder / name).is_file():
+            artifact.write_bytes(place / name, (folder / name).read_bytes())
+    made = [path for path in folder.iterdir() if path.name not in _STAYS and not path.name.startswith(".")]
+    for path in sorted(made, key=lambda one: one.name == run_folder.MODEL):
+        if (target := place / path.name).is_dir():  # finished and evaluated once more after a kill: the same results
+            shutil.rmtree(target)
+        path.replace(target)
