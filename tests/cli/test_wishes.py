@@ -100,12 +100,12 @@ def test_every_law_is_answered_where_datasets_are_made(capsys: pytest.CaptureFix
 
 def a_run(name: str) -> None:
     Path("runs", name).mkdir(parents=True)
-    Path("runs", name, "artifact.json").write_text("{}")
+    Path("runs", name, "artifact.json").write_text('{"made_by": "sgjepa train"}')
 
 
 def a_dataset(name: str) -> None:
     Path("datasets", name).mkdir(parents=True)
-    Path("datasets", name, "artifact.json").write_text("{}")
+    Path("datasets", name, "artifact.json").write_text('{"made_by": "sgjepa train"}')
 
 
 @pytest.mark.parametrize(

@@ -162,14 +162,19 @@ def test_a_swapped_dataset_is_noticed_whatever_it_was_called(world: World, calle
     name = {"absolute": str(world.data), "relative": "../world/square", "by name": "square"}[called]
     run = replace(recipe_of(world), data=(name,))
     folder = train(run, tmp_path / "other", world.root)
-    assert not cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"])
+    assert not cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(world.data), "--probe", "linear"])
     moved = world.data.rename(world.root / "renamed")
-    assert not cli.main(["probe", str(folder), "--dataset", str(moved), "--probe", "linear"]), "the same under another name"
+    assert not cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(moved), "--probe", "linear"]), (
+        "the same under another name"
+    )
     base = small(image_size=16, seed=5)
     collect(replace(base, train=replace(base.train, episodes=20)), world.data, workers=1)
     with pytest.raises(InputError, match="was trained on another dataset"):
         train(run, folder, world.root)
-    assert cli.main(["probe", str(folder), "--dataset", str(world.data), "--probe", "linear"]) == errors.INPUT
+    assert (
+        cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(world.data), "--probe", "linear"])
+        == errors.INPUT
+    )
 
 
 # --- records and bounds --------------------------------------------------------------------------------------------
@@ -305,7 +310,10 @@ def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
             holder.stdout.readline()
             assert cli.main(world.evaluate()) == 0, "what is done already needs no lock"
             assert cli.main(world.evaluate("--context", "30")) == errors.INPUT
-            assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3"]) == errors.INPUT
+            assert (
+                cli.main(["evaluate", str(world.run), "--probe-only", "--dataset", str(world.data), "--seed", "3"])
+                == errors.INPUT
+            )
         finally:
             holder.kill()
 
@@ -351,7 +359,12 @@ def test_an_encoding_that_was_killed_leaves_nothing_for_ever(world: World) -> No
     assert len(list(path.parent.glob(".*.tmp"))) == 1
     for latents in path.parent.glob("*-train-*.npy"):
         latents.unlink()
-    assert cli.main(["probe", str(world.run), "--dataset", str(world.data), "--seed", "3", "--probe", "linear"]) == 0
+    assert (
+        cli.main(
+            ["evaluate", str(world.run), "--probe-only", "--dataset", str(world.data), "--seed", "3", "--probe", "linear"]
+        )
+        == 0
+    )
     assert not list(path.parent.glob(".*.tmp"))
 
 
