@@ -26,6 +26,7 @@ from sgjepa.results.table import About, Results
 if TYPE_CHECKING:
     from sgjepa.evaluation.model import Model
     from sgjepa.models.base import Config, PredictorConfig
+    from sgjepa.planning.cem import Searches
     from sgjepa.policies.base import Policy
     from sgjepa.policies.diffusion import DiffusionPolicy
     from sgjepa.training.config import Run
@@ -41,6 +42,7 @@ __all__ = [
     "make",
     "register_law",
     "register_model",
+    "register_planner",
     "register_policy",
     "register_predictor",
     "register_world",
@@ -426,3 +428,19 @@ def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[
 
     SIMPLE.register(name, policy, _caller())
     return policy
+
+
+def register_planner(name: str, search: Searches) -> Searches:
+    """Add a search for plans; `sgjepa evaluate-policy RUN --search NAME` then plans with it.
+
+    name: what it is called.
+    search: a function of a `Search` with its settings, of a cost of plans (E, N, P, A) -> (E, N), of where to begin
+        (E, P, A), of the controls' limits (A,), of E random generators and of the number of actions in a control. It returns
+        the best plans (E, P, A) and their costs (E,), as `sgjepa.planning.cem.search` does.
+    """
+    need_torch()
+    threads.prepare()
+    from sgjepa.planning.cem import PLANNERS
+
+    PLANNERS.register(name, search, _caller())
+    return search

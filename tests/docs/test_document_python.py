@@ -27,7 +27,7 @@ from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probes import ProbeConfig
-from sgjepa.experiments.study import Study
+from sgjepa.experiments.engine import Experiment
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.results.load import load_evaluations
 from sgjepa.training.losses import OneStepLoss
@@ -103,9 +103,9 @@ def _planning(names: dict[str, Any], real: Real) -> None:
 
 
 def _studies(names: dict[str, Any], real: Real) -> None:
-    study = names["STUDY"]
-    assert isinstance(study, Study)
-    runs = [cell.run for cell in study.cells("mini")]
+    study = names["EXPERIMENT"]
+    assert isinstance(study, Experiment)
+    runs = [cell.run for cell in study.arms("mini")]
     made = {run.name: synthetic.Made(synthetic.flat(error)) for run, error in zip(runs, (3.0, 1.0, 2.0), strict=True)}
     finding = study.analyse(synthetic.done(real.folder, runs, made, {run.name: run.name for run in runs}))
     assert finding.words == ("square_gru_k5 errs least.",)

@@ -27,7 +27,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
-from sgjepa.report.write import report
+from sgjepa.report.forecast import report
 from sgjepa.results.gather import gather
 from sgjepa.results.load import load_evaluations
 from sgjepa.theory import coverage as theory

@@ -22,8 +22,9 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.spec import Measure
-from sgjepa.experiments.control_findings import summary
+from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
+from sgjepa.policies import films
 from sgjepa.policies.closed_loop import drive_in_waves
 from sgjepa.policies.diffusion import load_policy
 from sgjepa.policies.evaluate import Subject, beginnings, replay, trained, trial, untrained
@@ -32,10 +33,10 @@ from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, 
 from sgjepa.policies.leakage import family
 from sgjepa.policies.scripted import HoldStill, Random
 from sgjepa.policies.train_diffusion import train_policy
-from sgjepa.report import control_figures
-from sgjepa.report.control import write_control
-from sgjepa.report.control_tables import differences, differences_html
+from sgjepa.report.closed_loop import closed_loop_page, difference_records, differences
+from sgjepa.report.page import write_page
 from sgjepa.results.control import BOOTSTRAP, WILSON, Played, Player, Trial, gather_trials, source_label
+from sgjepa.results.table import Results
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -48,7 +49,7 @@ SUCCESS = WORLD.measures[0]
 
 @pytest.fixture(autouse=True)
 def _small_films(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_figures, "_SIDE", 32)
+    monkeypatch.setattr(films, "SIDE", 32)
 
 
 @pytest.fixture(scope="module")
@@ -279,11 +280,8 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
     )
     said = capsys.readouterr().err
     assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
-    page = write_control(
-        gather_trials([trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, held_out=True))]),
-        tmp_path / "held",
-        "a test",
-    )
+    made = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, held_out=True))
+    page = write_page(closed_loop_page(Results.of_trials([made]), WORLD, {}), tmp_path / "held", "a test")
     assert "1 held-out training episode<" in page.read_text()
     assert not (tmp_path / "held" / "figures").exists(), "every training episode has a law of its own"
 
@@ -409,9 +407,10 @@ def test_counts_are_compared_too_and_are_no_shares(still: Path) -> None:
     found = played.difference(*played.players, "bounces", played.region("all"))
     assert found.mean == 4.5
     assert 4 <= found.low < 4.5 < found.high <= 5
-    rows = [row for row in differences(played) if row["measure"] == "bounces"]
+    results = played.as_table
+    rows = [row for row in difference_records(results) if row["measure"] == "bounces"]
     assert [(row["policy"], row["minus"], row["mean"]) for row in rows] == [("many", "few", 4.5)]
-    html = differences_html(played)
+    html = "".join(block.html for block in differences(results))
     assert "Difference of bounces on the same episodes" in html
     assert "+4.50" in html
 
@@ -426,7 +425,10 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
-    page = write_control(gather_trials([still, chance]), tmp_path / "page", "sgjepa evaluate-policy")
+    results = Results.of_trials([still, chance])
+    firsts = {arm: results.driven(arm).first for arm in results.arms}
+    shown = {arm: films.film(one.folder, one.about, one.table) for arm, one in firsts.items()}
+    page = write_page(closed_loop_page(results, WORLD, shown), tmp_path / "page", "sgjepa evaluate-policy")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text

@@ -254,6 +254,11 @@ def output_folder(folder: Path, made_by: str, whole: str = "", known: Sequence[s
 add_output = add
 
 
+def record_bytes(record: Any) -> bytes:
+    """Adapter, until all rooms write plain JSON."""
+    return to_json(config.to_dict(record)).encode("utf-8")
+
+
 # --- records -------------------------------------------------------------------------------------------------------
 
 

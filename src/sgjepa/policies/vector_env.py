@@ -7,7 +7,7 @@ decided is over: it is neither simulated nor drawn any further, and its last vie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +97,7 @@ class Fleet:
     def __init__(self, settings: DatasetConfig, sees: View, processes: int):
         self._settings, self._sees, self._processes = settings, sees, processes
         self._stack = ExitStack()
-        self._pools: list[ProcessPoolExecutor] = []
+        self._pools: list[workers.Processes] = []
         self._crew: Crew | None = None
         self._seen = np.empty(0)
         self._over = np.empty(0, bool)
@@ -109,8 +109,8 @@ class Fleet:
             return self
         for _ in range(self._processes):  # a pool each: an episode stays in the process that began it
             self._pools.append(self._stack.enter_context(workers.pool(1)))
-        for started in [workers.submit(pool, _hire, (self._settings, self._sees)) for pool in self._pools]:
-            started[0].result()
+        for started in [pool.submit(_hire, self._settings, self._sees) for pool in self._pools]:
+            started.result()
         return self
 
     def __exit__(self, *error: Any) -> bool | None:

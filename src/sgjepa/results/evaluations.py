@@ -111,6 +111,14 @@ class Evaluation:
         """One of its files, after a look at its digest."""
         return artifact.checked(self.folder, name)
 
+    def beside(self, stage: str, name: str) -> Path | None:
+        """A file that another stage left for this run, dataset and probe, if it is there."""
+        for folder in (self.folder.name, f"{self.dataset}-{self.differs}".removesuffix("-")):
+            path = self.run / stage / folder / name
+            if path.is_file():
+                return path
+        return None
+
     @property
     def targets(self) -> Targets:
         """What the probe reads, and how to make a named state of it."""
@@ -264,12 +272,3 @@ def _same_data(runs: Sequence[Path], data: str | None) -> str:
     if others:
         raise InputError(f"these runs were evaluated as {', '.join([name, *others])}; choose one with --data")
     return name
-
-
-def beside(one: Evaluation, stage: str, name: str) -> Path | None:
-    """A file that another stage left for this run, dataset and probe, if it is there."""
-    for folder in (one.folder.name, f"{one.dataset}-{one.differs}".removesuffix("-")):
-        path = one.run / stage / folder / name
-        if path.is_file():
-            return path
-    return None

@@ -34,13 +34,12 @@ from sgjepa.core.stats import spearman
 from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.results.compare import MEAN, Horizon, Method, decides
-from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.paper_numbers import Published, published
 from sgjepa.results.table import BASELINES as REFERENCES
 from sgjepa.results.table import HORIZONS, MAIN, OURS, REGIONS, Axis
 from sgjepa.results.table import Results as Table
 
-__all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "beside", "gather", "unit"]
+__all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "gather", "unit"]
 
 
 def unit(metric: str) -> str:
@@ -165,12 +164,3 @@ def gather(
     found = Table.of_runs(runs, baseline, data, named, names)
     methods = tuple(Method(arm, found.evaluations(arm)) for arm in found.arms)
     return Results(methods, methods[found.arms.index(found.baseline)])
-
-
-def beside(one: Evaluation, stage: str, name: str) -> Path | None:
-    """A file that another stage left for this run, dataset and probe, if it is there."""
-    for folder in (one.folder.name, f"{one.dataset}-{one.differs}".removesuffix("-")):
-        path = one.run / stage / folder / name
-        if path.is_file():
-            return path
-    return None

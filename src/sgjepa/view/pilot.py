@@ -13,9 +13,8 @@ from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import WEIGHTS, read_trial
 from sgjepa.recipes.datasets import dataset, usual
-from sgjepa.results.control import source_label
-from sgjepa.results.own_trials import opening_in, own_trials, success_in
-from sgjepa.results.success import Opening, Success
+from sgjepa.results.success import Opening, Success, opening_in, success_in
+from sgjepa.results.trials import own_trials, source_label
 from sgjepa.view.shown import spread
 
 _PIXELS = 128  # of a policy that does not look at pictures: for the eye

@@ -24,7 +24,7 @@ from sgjepa.policies.files import SPLIT
 from sgjepa.policies.goal_tasks import Start
 from sgjepa.policies.scripted import Demonstrator
 from sgjepa.policies.vector_env import Fleet, Outcome
-from sgjepa.results.control import REFERENCES
+from sgjepa.results.trials import BASELINE_POLICIES
 from sgjepa.view.coverage import coverage
 from sgjepa.view.pilot import Pilot
 from sgjepa.view.question import Choice, Question
@@ -163,7 +163,7 @@ def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str
         }
         for one in pilots
     ]
-    label = REFERENCES[EXPERT]
+    label = BASELINE_POLICIES[EXPERT]
     shown.append(
         dict.fromkeys(shown[0]) | {"name": EXPERT, "label": label, "colour": GREY, "training": {}, "reference": True}
     )
