@@ -93,18 +93,18 @@ def artifact(
     resumable: what an interrupted block left in `path` is there again, if it was of the same key. Hidden files there, such
     as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose lock holds for it.
     """
-    if not replace and _is_finished(folder, key, made_by):
+    if not replace and _is_finished(folder, key, made_by, inside):
         yield New(folder, finished=True)
         return
     if inside is not None:
         _require_no_link(folder, inside)
     require_free(folder, made_by)
     with locked(inside or folder):
-        if not replace and _is_finished(folder, key, made_by):  # perhaps since we looked
+        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps since we looked
             yield New(folder, finished=True)
             return
         staged = folder / PARTIAL
-        _begin(staged, key, made_by, resumable)
+        _begin(staged, key, made_by, resumable, inside)
         new = New(staged, finished=False)
         try:
             yield new
@@ -149,13 +149,13 @@ def add(folder: Path, name: str, content: bytes) -> None:
         write_json(folder / RECORD, {**record, "files": {**listed, name: file_digest(folder / name)}})
 
 
-def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str) -> bool:
+def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Path | None) -> bool:
     """Whether the very artefact is there, whole. Other settings and damage are refused."""
     if not (folder / RECORD).is_file():
         return False
     record = read_json_record(folder)
     _require_maker(folder, record, made_by)
-    config.require_same({name: record.get(name) for name in key}, _as_json(key), f"{folder} holds one")
+    _require_key(record, key, f"{folder} holds one", inside)
     if not is_whole(folder):
         return False
     for name in record["files"]:
@@ -163,7 +163,7 @@ def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str) -> bool:
     return True
 
 
-def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool) -> None:
+def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, inside: Path | None) -> None:
     """Make the folder that is written to, or go on with the one that an interrupted command left."""
     sweep(staged.parent, mine=True)
     if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
@@ -173,12 +173,17 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool) 
         record = read_json_record(staged)
         _require_maker(staged, record, made_by)
         if resumable:
-            config.require_same({name: record.get(name) for name in key}, _as_json(key), f"{staged.parent} was begun")
+            _require_key(record, key, f"{staged.parent} was begun", inside)
             sweep(staged, mine=True)
             return
         _remove(staged)
     staged.mkdir(parents=True, exist_ok=True)
     write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, _OWN: ""})
+
+
+def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], place: str, inside: Path | None) -> None:
+    advice = "choose another --out or delete it" if inside is None else "move it away or delete it"
+    config.require_same({name: record.get(name) for name in key}, _as_json(key), place, advice)
 
 
 def _remove(staged: Path) -> None:
