@@ -115,7 +115,7 @@ def test_an_edited_claim_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(text))
     with pytest.raises(
         InputError,
-        match=r"claims\.json is damaged: it is not what was written; delete it and run `sgjepa study predictors` again",
+        match=r"claims\.json is damaged: .*; delete it and run `sgjepa study predictors` again",
     ):
         read_claims([tmp_path])
 

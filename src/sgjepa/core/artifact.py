@@ -334,10 +334,9 @@ def is_whole(folder: Path) -> bool:
     return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
 
 
-def artifacts_in(folder: Path, maker: str) -> list[Path]:
-    """The finished artefacts of a command directly below a folder, by name."""
-    places = (path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
-    return sorted(place for place in places if read_json_record(place)["made_by"] == maker and is_whole(place))
+def artifacts_in(folder: Path) -> list[Path]:
+    """The artefacts directly below a folder, by name; whether they are whole is seen when they are read."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
 
 
 def checked(folder: Path, name: str, record: Mapping[str, Any] | None = None) -> Path:

@@ -15,7 +15,7 @@ from sgjepa.envs.spec import EnvSpec, Measure
 from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.policies.files import SIMULATOR, SPLIT
 from sgjepa.report import figures
-from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Film, Named, Number, Row, Section, Table, Text
+from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Film, Named, Number, Row, Section, Table, Text, captioned
 from sgjepa.report.figures import DASHED, Thin
 from sgjepa.report.page import Page, commit, this_page
 from sgjepa.report.words import DAGGER, capital, count, fixed, join
@@ -74,7 +74,8 @@ def success_sentence(results: Results, arm: str) -> str:
     for region in results.regions:
         one = results.estimate(arm, results.about.measures[0], region).interval.percent()
         ends = f"{fixed(one.low, 1)} to {fixed(one.high, 1)}"
-        parts.append(f"{fixed(one.mean, 1)} % {REGIONS[region]} ({ends}, {count(one.count, 'episode')})")
+        where = "of all episodes" if region == "all" else REGIONS[region]
+        parts.append(f"{fixed(one.mean, 1)} % {where} ({ends}, {count(one.count, 'episode')})")
     latency = results.driven(arm).latency
     seconds = f" A plan takes {fixed(latency.median, 2)} s (median)." if latency else ""
     return f"{arm} succeeds in {', '.join(parts)}.{seconds}"
@@ -419,7 +420,7 @@ def _films(results: Results, films: Mapping[str, tuple[bytes, str]]) -> list[Blo
         "Played again from the recorded controls; a film stands still when its outcome is decided."
     )
     blocks = [Film(arm, f"Episodes driven by {arm}: {about}", webp, arm) for arm, (webp, about) in films.items()]
-    return [Text(caption, quiet=True), *blocks] if films else []
+    return captioned(caption, blocks)
 
 
 def _origin(results: Results) -> list[Block]:

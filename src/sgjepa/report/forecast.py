@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,22 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core import artifact
-from sgjepa.core.errors import InputError, one_line
-from sgjepa.core.methods import GREY, styles
-from sgjepa.core.plotting import INK
-from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
 from sgjepa.data.probe_targets import METRICS
 from sgjepa.report import figures
-from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Group, Named, Number, Row, Section, Table, Text, named
-from sgjepa.report.figures import DASH_DOT, DASHED, DOTTED, SOLID, Thin
+from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Named, Number, Row, Section, Table, Text, captioned, named
+from sgjepa.report.forecast_figures import (
+    baseline_figures,
+    drawn_metrics,
+    horizon_figures,
+    judged_regions,
+    law_figure,
+    law_maps,
+    ratio_bars,
+    strip_figure,
+    training_figures,
+    with_strips,
+)
 from sgjepa.report.page import Page, commit, this_page, write_page
 from sgjepa.report.words import (
     FEW,
@@ -30,7 +35,6 @@ from sgjepa.report.words import (
     count,
     decimals_of,
     few,
-    fixed,
     join,
     measured,
     size_of,
@@ -38,19 +42,16 @@ from sgjepa.report.words import (
     unit,
     where,
 )
-from sgjepa.results import gather
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
-from sgjepa.results.compare import Method
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.paper_numbers import published
 from sgjepa.results.table import BASELINES, MAIN, MEAN, REGIONS, Axis, Horizon, Results
-from sgjepa.results.training import LEAST, TERMS, budget_words, cost, curves, too_short
+from sgjepa.results.training import LEAST, budget_words, cost, too_short
 
 MADE_BY = "sgjepa report"
 Record = dict[str, Any]
 _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
-_BARS = ("position_l2", "velocity_l2", "rotation_turns", "nmse")
 
 
 def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
@@ -84,7 +85,7 @@ def forecast_page(
         Section("Error by horizon", _by_horizon(results), folded=True, name="horizon"),
         Section(f"Error by {laws}", _by_law(results), folded=True, name="law"),
         Section(f"Relative to {results.baseline}", _relative(results), folded=True, name="relative"),
-        Section("Decoded rollouts", [*_strips(results, _with_strips(results)[1:])], folded=True, name="strips"),
+        Section("Decoded rollouts", _strips(results, with_strips(results)[1:]), folded=True, name="strips"),
         Section(f"Counterfactual {laws}", _counterfactual(results), folded=True, name="counterfactual"),
         Section("Each method beside its baselines", _baselines(results), folded=True, name="scale"),
         Section("Tables of all errors", _all_errors(results), folded=True, name="tables"),
@@ -96,7 +97,7 @@ def forecast_page(
 
 def answers(results: Results) -> list[str]:
     """How well SG-JEPA, or what the page is about in its place, predicts; then a sentence per comparison."""
-    subject, last, wanted = results.subject, results.horizons, _judged(results)
+    subject, last, wanted = results.subject, results.horizons, judged_regions(results)
     errors = {region: results.mean(subject, MAIN, [last], None, region)[last] for region in wanted}
     parts = [
         f"{size_of(error, MAIN)} on {count(results.count(region), 'held-out episode')}"
@@ -112,11 +113,6 @@ def answers(results: Results) -> list[str]:
             sentence = compare(arm, results.baseline, gap, MAIN, results.decides(arm, results.baseline))
             said.append(f"{capital(REGIONS[region])}: {sentence}." if region != "all" else f"{sentence}.")
     return said
-
-
-def _judged(results: Results) -> list[str]:
-    """Out of distribution and in it, in this order: the question is what comes of a law that training did not have."""
-    return [region for region in ("out", "in") if region in results.regions] or ["all"]
 
 
 def _facts(results: Results) -> list[str]:
@@ -201,7 +197,7 @@ def _marks_note(results: Results) -> str:
 def _main_tables(results: Results, note: str) -> list[Block]:
     """The table that answers, the differences from the baseline, and what a reader must know about both."""
     rows: list[Row | Group] = []
-    for region in _judged(results):
+    for region in judged_regions(results):
         mine = [line for line in lines(results, MAIN, region) if line.kind != "paper"]
         rows += _rows(results, capital(where(results, region)), mine)
     caption = f"{measured(MAIN)} by horizon; lower is better. Small: 95 % intervals over episodes"
@@ -217,7 +213,7 @@ def _differences(results: Results) -> Table:
     """Every other arm minus the baseline in the main metric."""
     rows: list[Row | Group] = []
     arms = _arms(results)
-    for region in _judged(results):
+    for region in judged_regions(results):
         rows.append(Group(capital(where(results, region))))
         for arm in results.others:
             gaps = results.difference(arm, results.baseline, MAIN, None, region)
@@ -280,14 +276,23 @@ def _columns(one: Interval, name: str = "mean") -> Record:
 # --- errors as figures ---------------------------------------------------------------------------------------------
 
 
+def _strips(results: Results, runs: Sequence[tuple[str, Evaluation]]) -> list[Block]:
+    """Decoded rollouts, each followed by the command that opens its run in the viewer."""
+    blocks: list[Block] = []
+    for arm, run in runs:
+        command = f"sgjepa view {shlex.quote(str(run.run))}"
+        blocks += [strip_figure(results, arm, run), Text("Change the law yourself:", quiet=True, code=command)]
+    return captioned("Above the true frames, below the latents of a rollout, decoded to pictures.", blocks)
+
+
 def _imagined(results: Results) -> list[Block]:
     """Decoded rollouts of the subject, and the main error by law and by horizon."""
     over = "episodes" if _once(results) else "episodes and trainings"
     law = f" Yellow: how densely the training {results.axes[0].several} lie." if len(results.axes) == 1 else ""
     return [
-        *_strips(results, _with_strips(results)[:1]),
+        *_strips(results, with_strips(results)[:1]),
         Text(f"Lines are means, bands 95 % bootstrap intervals over {over}.{law} {_DASHES}", quiet=True),
-        *(_law_figure(results, MAIN, axis) for axis in results.axes),
+        *(law_figure(results, MAIN, axis) for axis in results.axes),
         *horizon_figures(results, MAIN),
     ]
 
@@ -298,18 +303,9 @@ _DASHES = (
 )
 
 
-def _drawn(results: Results) -> list[str]:
-    """The metrics that have figures; the angle is in the tables."""
-    return [metric for metric in results.comparable if metric != "angle_deg"]
-
-
-def _means(curve: Sequence[Interval]) -> list[float]:
-    return [one.mean for one in curve]
-
-
 def _by_horizon(results: Results) -> list[Block]:
     """Every metric but the main one, whose figures stand at the top, and the numbers of all curves."""
-    drawn = [figure for metric in _drawn(results) if metric != MAIN for figure in horizon_figures(results, metric)]
+    drawn = [figure for metric in drawn_metrics(results) if metric != MAIN for figure in horizon_figures(results, metric)]
     caption = f"Lines are means over episodes and training seeds, bands 95 % bootstrap intervals. {_DASHES}"
     records = [
         {**head, "source": source, "region": region, "horizon": h, **_columns(one)}
@@ -321,30 +317,11 @@ def _by_horizon(results: Results) -> list[Block]:
         for h, one in enumerate(results.curve(arm, metric, source, region), start=1)
         if np.isfinite(one.mean)
     ]
-    return [*([Text(caption, quiet=True)] if drawn else []), *drawn, Data("by_horizon", records)]
+    return [*captioned(caption, drawn), Data("by_horizon", records)]
 
 
 def _head(results: Results, arm: str, metric: str) -> Record:
     return {"method": arm, "seeds": len(results.seeds(arm)), "metric": metric}
-
-
-def horizon_figures(results: Results, metric: str) -> list[Figure]:
-    """A panel for each region, with the same scale."""
-    regions, colours = _judged(results)[::-1], styles(results.arms)
-    curves = {region: {arm: results.curve(arm, metric, None, region) for arm in results.arms} for region in regions}
-    stay = {region: results.curve(results.baseline, metric, "stay", region) for region in regions}
-    scale = figures.limits(*(curve for several in curves.values() for curve in several.values()), *stay.values())
-    panels = []
-    for region in regions:
-        thin: dict[str, Thin] = {}
-        for arm in results.arms:
-            perfect = _means(results.curve(arm, metric, "simulator", region))
-            thin |= {f"_{arm}": (perfect, colours[arm][0], DOTTED)} if np.isfinite(perfect[-1]) else {}
-        if np.isfinite(stay[region][-1].mean):
-            thin |= {BASELINES["stay"]: (_means(stay[region]), GREY, DASHED), "simulator, same colour": ([], GREY, DOTTED)}
-        title, name = where(results, region), f"{metric}_by_horizon_{region}"
-        panels.append(figures.by_horizon(name, title, measured(metric), curves[region], results.steps, thin, scale))
-    return panels
 
 
 def _by_law(results: Results) -> list[Block]:
@@ -360,12 +337,12 @@ def _by_law(results: Results) -> list[Block]:
     )
     least = min(one.count for axis in axes for one in results.by_law(results.baseline, MAIN, last, [axis.name]).values())
     caption += f" Some values have fewer than {FEW} episodes: their bands cover less often than 95 %." if least < FEW else ""
-    metrics = [metric for metric in _drawn(results) if metric not in (MAIN, *_LATENT)]
-    drawn = [_law_figure(results, metric, axis) for axis in axes for metric in [*metrics, "nmse"]]
+    metrics = [metric for metric in drawn_metrics(results) if metric not in (MAIN, *_LATENT)]
+    drawn = [law_figure(results, metric, axis) for axis in axes for metric in [*metrics, "nmse"]]
     blocks: list[Block] = [Text(caption, quiet=True), *drawn]
     if len(axes) > 1:
         names = " and ".join(axis.name for axis in axes[:2])
-        blocks += [Text(f"The plane of {names}. White frame: in distribution for both.", quiet=True), *_maps(results)]
+        blocks += [Text(f"The plane of {names}. White frame: in distribution for both.", quiet=True), *law_maps(results)]
     if results.coverage:
         blocks.append(_coverage(results))
     names_ = [[axis.name] for axis in axes] + ([list(results.law_names)] if len(axes) > 1 else [])
@@ -373,43 +350,14 @@ def _by_law(results: Results) -> list[Block]:
     return [*blocks, *(Data(file, _law_records(results, names)) for file, names in zip(files, names_, strict=True))]
 
 
-def _law_figure(results: Results, metric: str, axis: Axis) -> Figure:
-    last, laws = results.horizons, [axis.name]
-    curves = {arm: list(results.by_law(arm, metric, last, laws).values()) for arm in results.arms}
-    stay = _means(list(results.by_law(results.baseline, metric, last, laws, "stay").values()))
-    thin: dict[str, Thin] = {BASELINES["stay"]: (stay, GREY, DASHED)} if np.isfinite(stay[0]) else {}
-    far = {point[results.law_names.index(axis.name)]: value for point, value in results.coverage.items()}
-    # against one law alone: over several, L_law is no function of one
-    far = far if metric == MAIN and len(results.axes) == 1 else {}
-    scale = (0.0, figures.limits(*curves.values(), map(figures.alone, stay))[1])  # an error is not below zero
-    title, name = f"{METRICS[metric]} at h = {last}", f"{metric}_by_{axis.name}"
-    return figures.by_law(name, title, measured(metric), axis, curves, thin, scale, far)
-
-
-def _maps(results: Results) -> list[Figure]:
-    """The main error at the last horizon over the plane of the first two laws, a panel for each method, with one scale."""
-    one, other = results.axes[:2]
-    maps = {}
-    for arm in results.arms:
-        errors = results.by_law(arm, MAIN, results.horizons, [one.name, other.name])
-        # a pair of values that no episode has stays empty
-        maps[arm] = np.array([[errors[x, y].mean if (x, y) in errors else np.nan for x in one.values] for y in other.values])
-    top, name = max(float(np.nanmax(shown)) for shown in maps.values()), f"{MAIN}_over_{one.name}_and_{other.name}"
-    return [
-        figures.over_two_laws(f"{name}_{number}", arm, measured(MAIN), (one, other), shown, top)
-        for number, (arm, shown) in enumerate(maps.items(), start=1)
-    ]
-
-
 def _coverage(results: Results) -> Table:
     """How well the distance from the training laws tells the error, before any training."""
-    arms = _arms(results)
-    ranks = {arm: results.coverage_rank(arm, MAIN) for arm in results.arms}
     caption = (
-        f"Coverage L_law says how far outside the training laws an episode lies, before any training: its rank correlation "
-        f"with the {METRICS[MAIN]} at h = {results.horizons}."
+        "Coverage L_law says how far outside the training laws an episode lies, before any training: its rank correlation "
+        f"with the {METRICS[MAIN]} at h = {results.horizons} over the test laws."
     )
-    rows = [(arms[arm], fixed(rank, 2), number) for arm, (rank, number) in ranks.items()]
+    ranks = {arm: results.coverage_correlation(arm, MAIN) for arm in results.arms}
+    rows = [(_arms(results)[arm], Number(rank, 2, note=""), rank.count) for arm, rank in ranks.items()]
     return Table(["Method", "Rank correlation", "Laws"], rows, caption)
 
 
@@ -463,42 +411,19 @@ def _relative(results: Results) -> list[Block]:
         f"Error at h = {last} divided by that of {base}, whose own stands below each group; lower is better. Whiskers: 95 % "
         "intervals of the ratio on the same episodes. Dashed: the object stays put."
     )
-    drawn = [_bars(results, region) for region in results.regions]
+    drawn = [ratio_bars(results, region) for region in results.regions]
     heads = ["Method", *(capital(REGIONS[region]) for region in results.regions)]
     return [Text(about, quiet=True), *drawn, Table(heads, rows, caption), Data("comparisons", compared)]
 
 
-def _bars(results: Results, region: str) -> Figure:
-    base, last = results.baseline, results.horizons
-    groups: dict[str, dict[str, Interval]] = {}
-    stay: dict[str, float] = {}
-    for metric in (metric for metric in results.comparable if metric in _BARS):
-        own = results.mean(base, metric, [last], None, region)[last].mean
-        short = METRICS[metric].removeprefix("cumulative ").removesuffix(" error")
-        name = f"{short}\n{fixed(own, decimals_of(metric))} {unit(metric)}"
-        groups[name] = {arm: results.ratio(arm, base, metric, [last], region)[last] for arm in results.arms}
-        stay[name] = results.mean(base, metric, [last], "stay", region)[last].mean / own
-    return figures.bars(f"relative_{region}", where(results, region), base, groups, stay)
-
-
 def _baselines(results: Results) -> list[Block]:
-    """Each method's rollout among what puts it in scale: staying put, constant velocity, the simulator, its own probe."""
-    dashes = {"stay": DASHED, "constant_velocity": DASH_DOT, "simulator": DOTTED, "one_step": SOLID, "true": SOLID}
-    greys = {"stay": GREY, "constant_velocity": GREY, "simulator": INK, "one_step": "#E69F00", "true": "#b9bec5"}
-    curves = {arm: results.curve(arm, MAIN) for arm in results.arms}
-    beside = {(arm, source): results.curve(arm, MAIN, source) for arm in results.arms for source in BASELINES}
-    scale = figures.limits(*curves.values(), *(beside[arm, s] for arm in results.arms for s in ("stay", "simulator")))
-    drawn = []
-    for number, (arm, curve) in enumerate(curves.items(), start=1):
-        thin = {label: (_means(beside[arm, s]), greys[s], dashes[s]) for s, label in BASELINES.items()}
-        name = f"references_{number}"
-        drawn.append(figures.by_horizon(name, arm, measured(MAIN), {arm: curve}, results.steps, thin, scale))
+    """Each method's rollout among what puts it in scale, and minus its own baselines."""
     caption = (
         f"{capital(METRICS[MAIN])} over all test episodes. One step at a time: every prediction starts from true latents. "
         "Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed "
         "state."
     )
-    return [Text(caption, quiet=True), *drawn, _against_baselines(results)]
+    return [Text(caption, quiet=True), *baseline_figures(results), _against_baselines(results)]
 
 
 def _against_baselines(results: Results) -> Table:
@@ -519,7 +444,7 @@ def _against_baselines(results: Results) -> Table:
 
 def _counterfactual(results: Results) -> list[Block]:
     """What a wrong law does to each method's error."""
-    changed = counterfactuals(_before(results))
+    changed = counterfactuals(results)
     if not changed:
         return []
     laws = " or ".join(axis.name for axis in results.axes)
@@ -578,50 +503,16 @@ def _rises(one: Counterfactual, law: Axis, decides: bool) -> Table:
 # --- pictures, training, origin ------------------------------------------------------------------------------------
 
 
-def _with_strips(results: Results) -> list[tuple[str, Evaluation]]:
-    """The first run of each method whose rollouts were decoded; the page's subject first."""
-    order = sorted(results.arms, key=lambda arm: arm != results.subject)
-    runs = ((arm, [run for run in results.evaluations(arm) if (run.folder / STRIPS).is_file()]) for arm in order)
-    return [(arm, some[0]) for arm, some in runs if some]
-
-
-def _strips(results: Results, runs: Sequence[tuple[str, Evaluation]]) -> Iterator[Block]:
-    """Decoded rollouts, each followed by the command that opens its run in the viewer."""
-    if runs:
-        yield Text("Above the true frames, below the latents of a rollout, decoded to pictures.", quiet=True)
-    for arm, run in runs:
-        path = run.checked(STRIPS)
-        try:
-            with np.load(path) as file:
-                truth, decoded, horizon, law, inside = (file[n] for n in ("truth", "decoded", "horizon", "law", "inside"))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(f"{path} cannot be read as strips ({one_line(error, 80)})") from error
-        notes = [_strip_note(results, np.atleast_1d(law[i]).tolist(), bool(inside[i])) for i in range(len(truth))]
-        yield figures.strips(f"strips_{results.arms.index(arm) + 1}", arm, truth, decoded, horizon.tolist(), notes)
-        yield Text("Change the law yourself:", quiet=True, code=f"sgjepa view {shlex.quote(str(run.run))}")
-
-
-def _strip_note(results: Results, law: list[float], inside: bool) -> str:
-    """The laws of a strip, and whether they lie in distribution."""
-    values = dict(zip(results.law_names, law, strict=True))
-    laws = [f"{axis.symbol} = {values[axis.name]:g} {axis.unit}" for axis in results.axes]
-    return "\n".join([*laws, f"{'in' if inside else 'out of'} distribution"] if laws else ["truth, prediction"])
-
-
 def _training(results: Results) -> list[Block]:
     """Curves of the training, and whether the budgets were equal."""
     caption = (
         "Measured on the validation episodes, one line per training seed. The prediction terms of the two objectives are "
         "different quantities in latents of different scale: compare a curve with itself, not with another method's."
     )
-    drawn: list[Block] = []
-    for term, title in TERMS.items():
-        several = {arm: points for arm in results.arms if (points := curves(_method(results, arm), term))}
-        drawn += [figures.training(f"training_{term}", title, several, log=term != "rank")] if several else []
-    short = too_short([_method(results, arm) for arm in results.arms])
+    short = too_short(results)
     missing = [Text(f"Measured fewer than {LEAST} times, and not drawn: {join(short)}.")] if short else []
     costs = [cost(run) for arm in results.arms for run in results.evaluations(arm)]
-    return [*([Text(caption, quiet=True), *drawn] if drawn else []), *missing, Text(budget_words(costs))]
+    return [*captioned(caption, training_figures(results)), *missing, Text(budget_words(costs))]
 
 
 def _origin(results: Results) -> list[Block]:
@@ -646,11 +537,3 @@ def _origin(results: Results) -> list[Block]:
         Text(f"Python {made['python']}, {libraries}; {made['platform']}."),
         *this_page("figures/ (the same pictures as PNG and SVG) and tables/ (all numbers as CSV)"),
     ]
-
-
-def _method(results: Results, arm: str) -> Method:
-    return Method(arm, results.evaluations(arm))
-
-
-def _before(results: Results) -> gather.Results:
-    return gather.Results(tuple(_method(results, arm) for arm in results.arms), _method(results, results.baseline))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sgjepa.report.blocks import Figure
-from sgjepa.report.forecast import horizon_figures
+from sgjepa.report.forecast_figures import horizon_figures
 from sgjepa.results.gather import Results
 
 
