@@ -279,7 +279,9 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             told = copy / "counterfactual" / name / "artifact.json"
             settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
-            artifact.write_json(told, artifact.read_json(told) | {"settings": settings})
+            table = read_table(told.with_name("counterfactual.parquet"))
+            write_table(told.with_name("counterfactual.parquet"), table | {"law": np.full(len(table["law"]), MARKUP)})
+            artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
     spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
