@@ -102,6 +102,11 @@ def _counterfactual(run: Path) -> None:
         new.about = {"laws": ["gravity"]}
 
 
+def digests_in(place: Path) -> dict[str, str]:
+    """The digests of an artefact's files after they were changed."""
+    return {name: digest for name, digest in artifact.digests(place).items() if name != "artifact.json"}
+
+
 def _strips(run: Path, data: Dataset) -> None:
     """True frames of two episodes, above themselves."""
     episodes, horizon = np.array([0, 49]), np.array([1, 16, 44])
@@ -255,29 +260,31 @@ def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
 
 def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
     """Records, the table's columns, the folders' names: markup in every field arrives as the text it is."""
-    keep = {"settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
+    keep = {"made_by", "settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
     name = MARKUP.replace("/", "")
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
         about = artifact.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
         said = _spoil(artifact.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
-        said["files"] = {}  # the table is written anew
-        artifact.write_json(place / "artifact.json", said)
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
+        artifact.write_json(place / "artifact.json", said | {"files": digests_in(place)})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
             rows["law"] = np.full(len(rows["law"]), MARKUP)
             write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "artifact.json"
-            artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+            settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
+            table = read_table(told.with_name("counterfactual.parquet"))
+            write_table(told.with_name("counterfactual.parquet"), table | {"law": np.full(len(table["law"]), MARKUP)})
+            artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
     spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
@@ -614,7 +621,7 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
     assert evaluated(Results.of_runs(copies)) == {"square-test"}
     (copies[0] / "predict" / "square-test-linear4" / "artifact.json").write_text("lost")
     assert evaluated(Results.of_runs(copies, data="square-test")) == {"square-test"}
-    with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
+    with pytest.raises(InputError, match=r"square-test-linear4/artifact\.json"):
         Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
@@ -631,7 +638,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
-    assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
+    assert "was made by `sgjepa train`, not by `sgjepa report`" in fails(capsys, *runs, "--out", runs[0])
     assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
@@ -701,7 +708,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": {}})
+    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": digests_in(place)})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

@@ -203,7 +203,8 @@ def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str,
         blocked += [folder / name] if _exists(folder / name) and name not in before else []
         if blocked:
             raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
-    whole = {"made_by": made_by, **_as_json(record), "files": made, _OWN: ""}
+    content = {name: value for name, value in _as_json(record).items() if name != "type"}
+    whole = {"made_by": made_by, **content, "files": made, _OWN: ""}
     whole.setdefault("provenance", provenance())
     write_json(folder / RECORD, {**whole, "files": dict.fromkeys([*before, *made])})
     stale = [name for name in before if name not in made]
