@@ -29,7 +29,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.experiments.engine import Experiment
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
 

@@ -39,7 +39,7 @@ from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.datasets import dataset
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.validation import stack

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import functools
+import operator
 import re
 import shutil
 import subprocess
@@ -11,7 +13,6 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,11 @@ from sgjepa.report import forecast, words
 from sgjepa.report.blocks import Section, Table, Text
 from sgjepa.report.forecast import answers, forecast_page, report
 from sgjepa.report.page import POLICY, write_page
-from sgjepa.results.compare import Method, marks, verdict
+from sgjepa.results.claims import verdict
 from sgjepa.results.counterfactual import area, counterfactuals
-from sgjepa.results.gather import MAIN, gather
-from sgjepa.results.load import Evaluation, load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import Results
+from sgjepa.results.table import About, Results
 from sgjepa.results.training import cost
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
@@ -94,9 +94,8 @@ def _counterfactual(run: Path) -> None:
     names = ("episode", "law.true", "law.given", "horizon")
     place = run / "counterfactual" / "square-test"
     place.mkdir(parents=True)
-    write_table(
-        place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
-    )
+    rows = {"law": np.full(len(nmse), "gravity"), **dict(zip(names, columns, strict=True))}
+    write_table(place / "counterfactual.parquet", {**rows, "nmse": nmse, "position_l2": nmse})
     settings = artifact.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
     artifact.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
 
@@ -372,30 +371,29 @@ def test_a_sentence_says_what_the_interval_says_and_no_end_reads_as_zero(differe
     assert few.endswith(said.partition(": ")[2])
 
 
-def synthetic(label: str, errors: list[np.ndarray]) -> Method:
-    """A method with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
-    seeds = []
-    for values in errors:
+def synthetic(arm: str, *errors: np.ndarray) -> Results:
+    """An arm with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
+    found = []
+    for seed, values in enumerate(errors):
         n = len(values)
-        table = {
+        columns = {
             "source": np.full(n, "predicted", object),
             "episode": np.arange(n),
             "horizon": np.ones(n, int),
             "law.gravity": np.full(n, 4.0),
             "position_l2": values,
         }
-        about = SimpleNamespace(laws={"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})
-        seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
-    return Method(label, tuple(seeds))
+        found.append(Results.of(arm, seed, columns, About({"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})))
+    return functools.reduce(operator.add, found)
 
 
 def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
-    good, same = synthetic("good", [1 + noise[0]]), synthetic("same", [1.001 + noise[1]])
-    middle, bad = synthetic("middle", [2 + noise[2]]), synthetic("bad", [3 + noise[3]])
-    assert marks([bad, good, middle], "position_l2", 1) == ["", "best", "second"]
-    assert marks([same, bad, good, middle], "position_l2", 1) == ["best", "", "best", "second"]
-    assert marks([good], "position_l2", 1) == [""], "alone, nothing is best"
+    good, same = synthetic("good", 1 + noise[0]), synthetic("same", 1.001 + noise[1])
+    middle, bad = synthetic("middle", 2 + noise[2]), synthetic("bad", 3 + noise[3])
+    assert (bad + good + middle).marks(horizon=1) == {"bad": "", "good": "best", "middle": "second"}
+    assert list((same + bad + good + middle).marks(horizon=1).values()) == ["best", "", "best", "second"]
+    assert good.marks(horizon=1) == {"good": ""}, "alone, nothing is best"
 
 
 def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
@@ -433,7 +431,7 @@ def test_every_comparison_has_a_sentence_with_its_verdict(runs: list[Path], tmp_
     assert results.baseline == "LeWM"
     for arm in results.others:
         for region in ("out", "in"):
-            gap = results.gap(arm, "LeWM", MAIN, region=region)
+            gap = results.gap(arm, "LeWM", region=region)
             assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap)
             assert any(words.compare(arm, "LeWM", gap) in sentence for sentence in answers(results))
 
@@ -462,7 +460,8 @@ def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path
 
 
 def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
-    error = gather(runs).methods[0].at(MAIN, [44], region="out")[44]
+    results = Results.of_runs(runs)
+    error = results.mean(results.arms[0], horizons=[44], region="out")[44]
     said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
     assert (made / "answer.txt").read_text().startswith(said)
     heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
@@ -489,7 +488,7 @@ def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: 
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
         copies.append(copy)
-    labels = [method.label for method in gather(copies).methods]
+    labels = Results.of_runs(copies).arms
     assert len(set(labels)) == 2
     assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
     assert report(copies, tmp_path / "out").is_file()
@@ -505,7 +504,8 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
+    results = Results.of_runs(copies)
+    assert [len(results.seeds(arm)) for arm in results.arms] == [2, 1]
 
 
 def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
@@ -522,19 +522,20 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    once, longer = gather(copies).methods
-    assert [len(method.seeds) for method in (once, longer)] == [1, 2]
-    assert longer.label == f"{once.label}, continued after 30 updates"
+    results = Results.of_runs(copies)
+    once, longer = results.arms
+    assert [len(results.seeds(arm)) for arm in (once, longer)] == [1, 2]
+    assert longer == f"{once}, continued after 30 updates"
 
 
 def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
-    assert len(counterfactuals(gather([copy]))) == 1
+    assert len(counterfactuals(Results.of_runs([copy]))) == 1
     place = copy / "counterfactual" / "square-test" / "counterfactual.json"
     about = artifact.read_json(place)
     about["settings"]["model"] = "0" * 64
     artifact.write_json(place, about)
-    assert counterfactuals(gather([copy])) == []
+    assert counterfactuals(Results.of_runs([copy])) == []
 
 
 def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
@@ -567,6 +568,11 @@ def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
 # --- which evaluation ----------------------------------------------------------------------------------------------
 
 
+def evaluated(results: Results) -> set[str]:
+    """Names of the evaluations that results come from."""
+    return {one.folder.name for arm in results.arms for one in results.evaluations(arm)}
+
+
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
@@ -581,16 +587,16 @@ def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
     for copy in copies:
         _another(copy, "linear4")
         _another(copy, "context30")
-    assert {one.folder.name for m in gather(copies).methods for one in m.seeds} == {"square-test"}
-    asked = gather(copies, data="square-test-linear4")
-    assert {one.folder.name for m in asked.methods for one in m.seeds} == {"square-test-linear4"}
-    assert counterfactuals(gather(copies))
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
+    asked = Results.of_runs(copies, data="square-test-linear4")
+    assert evaluated(asked) == {"square-test-linear4"}
+    assert counterfactuals(Results.of_runs(copies))
     assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
     shutil.rmtree(copies[0] / "predict" / "square-test")
     said = fails(capsys, *copies, "--out", tmp_path / "out")
     assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
     shutil.rmtree(copies[1] / "predict" / "square-test-context30")
-    assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+    assert evaluated(Results.of_runs(copies)) == {"square-test-linear4"}, "the only one that they share"
 
 
 def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
@@ -598,11 +604,11 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
     for copy in copies:
         _another(copy, "linear4")
         (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
-    assert gather(copies).baseline.first.folder.name == "square-test"
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
     (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
-    assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
+    assert evaluated(Results.of_runs(copies, data="square-test")) == {"square-test"}
     with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
-        gather(copies)  # whether it is the usual one cannot be known
+        Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
 # --- what is there already -----------------------------------------------------------------------------------------

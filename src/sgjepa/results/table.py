@@ -450,13 +450,8 @@ class Results:
         source: one of `sources` (default: "predicted", or the only one).
         region: "all", "in", "out", or (E,) bool.
         """
-        self._known("arm", arm, self.arms)
         self._known("metric", metric, self.metrics)
-        block = self._contents.read(arm, metric, self._source(source))
-        if isinstance(region, str) and region == "all":
-            return block
-        # contiguous: sums in another order would differ in the last digit
-        return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
+        return self._block(arm, metric, self._source(source), region)
 
     # --- questions -----------------------------------------------------------------------------------------------------
 
@@ -612,9 +607,9 @@ class Results:
         region: "all", "in", "out", or (E,) bool.
         given: of a share, only among the episodes in which `measure.given` happened.
         """
-        values = self.values(arm, measure.name, None, region)[..., 0]
+        values = self._block(arm, measure.name, CLOSED_LOOP, region)[..., 0]
         if given:
-            return conditional_share(values, self.values(arm, measure.condition, None, region)[..., 0])
+            return conditional_share(values, self._block(arm, measure.condition, CLOSED_LOOP, region)[..., 0])
         return amount(values) if measure.unit else share(values)
 
     @property
@@ -753,6 +748,14 @@ class Results:
         """The same as a pandas frame, where pandas is installed."""
         need_pandas()
         return self.to_arrow().replace_schema_metadata(None).to_pandas()
+
+    def _block(self, arm: str, metric: str, source: str, region: Episodes) -> np.ndarray:
+        """(seeds, E, H) of a metric, or of a measure that is counted beside those of the task."""
+        block = self._contents.read(self._known("arm", arm, self.arms), metric, source)
+        if isinstance(region, str) and region == "all":
+            return block
+        # contiguous: sums in another order would differ in the last digit
+        return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
 
     def _known(self, kind: str, name: str, names: Iterable[str]) -> str:
         if name not in names:
