@@ -327,11 +327,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "shapes": lambda: finding("shapes"),
     "planning": lambda: finding("planning"),
     "worlds": worlds,
-    "tuning_225": lambda: tuning("tuning_approach_ball_mini_225"),
-    "tuning_675": lambda: tuning("tuning_approach_ball_mini_675"),
+    "tuning_225": lambda: tuning("hyperparameters_approach_ball_mini_225"),
+    "tuning_675": lambda: tuning("hyperparameters_approach_ball_mini_675"),
     "square_small": lambda: position("square_small_errors", ("1", "5", "16", "32", "44")),
     "square": lambda: position("square_small_errors", ("5", "16")),
-    "tuning_small": lambda: tuning("tuning_square_small"),
+    "tuning_small": lambda: tuning("hyperparameters_square_small"),
 }
 
 

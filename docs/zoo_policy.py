@@ -22,7 +22,8 @@ from sgjepa.data.store import open_dataset
 from sgjepa.policies.diffusion import load_policy
 from sgjepa.policies.evaluate import trained, trial
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
-from sgjepa.results.own_trials import opening_in, own_trials, success_in
+from sgjepa.results.success import opening_in, success_in
+from sgjepa.results.trials import own_trials
 
 RUN = "run"  # in the policy's folder
 

@@ -7,7 +7,7 @@
     model.imagine(episode).plot("z")
 
 Use: `load`, `make`, `simulate`, `Dataset`, `train`, `evaluate`, `Results`. Extend: `register_world`, `register_law`,
-`register_model`, `register_predictor`, `register_policy`. Nothing heavy is imported before it is used.
+`register_model`, `register_predictor`, `register_policy`, `register_planner`. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         make,
         register_law,
         register_model,
+        register_planner,
         register_policy,
         register_predictor,
         register_world,
@@ -49,6 +50,7 @@ __all__ = [
     "make",
     "register_law",
     "register_model",
+    "register_planner",
     "register_policy",
     "register_predictor",
     "register_world",

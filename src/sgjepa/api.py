@@ -26,6 +26,7 @@ from sgjepa.results.table import About, Results
 if TYPE_CHECKING:
     from sgjepa.evaluation.model import Model
     from sgjepa.models.base import Config, PredictorConfig
+    from sgjepa.planning.cem import Searches
     from sgjepa.policies.base import Policy
     from sgjepa.policies.diffusion import DiffusionPolicy
     from sgjepa.training.config import Run
@@ -41,6 +42,7 @@ __all__ = [
     "make",
     "register_law",
     "register_model",
+    "register_planner",
     "register_policy",
     "register_predictor",
     "register_world",
@@ -140,7 +142,7 @@ def simulate(
 def _driver(policy: Any, env: Env, seed: int) -> Act:
     """What drives an environment, as a function of a picture and its number."""
     from sgjepa.policies.scripted import simple
-    from sgjepa.policies.vector_env import view_of
+    from sgjepa.policies.vector_env import observe, stack
 
     drives = simple(policy, env.env_spec) if isinstance(policy, str) else policy
     if hasattr(drives, "act") and hasattr(drives, "reset"):
@@ -149,8 +151,8 @@ def _driver(policy: Any, env: Env, seed: int) -> Act:
             told = np.array([list(env.law.values())], np.float32)
             if t == 0:
                 drives.reset(told, [seed])
-            seen = view_of(env, drives.sees, frame)
-            return _control(drives.act(seen[None], told)[0], env)
+            observation = stack([observe(env, drives.observes, frame)])
+            return _control(drives.act(observation, told)[0], env)
 
         return act
     if callable(drives):
@@ -340,7 +342,7 @@ def _caller() -> str:
 def register_world(env: type[Env]) -> type[Env]:
     """Add a world, also as a decorator: then data, training, evaluation and Gymnasium know it.
 
-    env: a class derived from `sgjepa.envs.base.Env`; its `world` says the name and the Gymnasium id
+    env: a class derived from `sgjepa.envs.base.Env`; its `env_spec` has the name and the Gymnasium id
         ([Add an environment](add_an_environment.md)).
 
     The class comes back as it is.
@@ -367,7 +369,7 @@ def register_law(
     several: how text calls several values of it, such as "gravities".
     limit: a value whose absolute value is greater is refused.
     """
-    law = Law(name, unit, apply or _only_recorded, limit, symbol, several)
+    law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several)
     laws.LAWS.register(name, law, _caller())
     return law
 
@@ -424,3 +426,19 @@ def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[
 
     SIMPLE.register(name, policy, _caller())
     return policy
+
+
+def register_planner(name: str, search: Searches) -> Searches:
+    """Add a search for plans; `sgjepa evaluate-policy RUN --search NAME` then plans with it.
+
+    name: what it is called.
+    search: a function of a `Search` with its settings, of a cost of plans (E, N, P, A) -> (E, N), of where to begin
+        (E, P, A), of the controls' limits (A,), of E random generators and of the number of actions in a control. It returns
+        the best plans (E, P, A) and their costs (E,), as `sgjepa.planning.cem.search` does.
+    """
+    need_torch()
+    threads.prepare()
+    from sgjepa.planning.cem import PLANNERS
+
+    PLANNERS.register(name, search, _caller())
+    return search

@@ -17,7 +17,7 @@ from sgjepa import cli
 from sgjepa.cli import doctor
 from sgjepa.core import threads
 from sgjepa.envs import ENVS
-from sgjepa.experiments import STUDIES
+from sgjepa.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -113,7 +113,7 @@ def test_json_alone_is_all_that_is_printed(finished: Path, capsys: pytest.Captur
 def test_study_without_a_name_lists_every_study_with_its_question(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["study"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
     assert all("?" in line for line in lines)
 
 

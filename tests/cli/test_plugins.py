@@ -48,7 +48,7 @@ def test_a_pendulum_of_gymnasium_goes_the_whole_way_from_the_command_line(outsid
     contents = [{name: digest for name, digest in part["test"]["sha256"].items() if name[:5] == "data/"} for part in digests]
     assert sorted(contents[0].values()) == sorted(contents[1].values())
     command(outside, "train", "pendulum_gru", "--updates", "2", *ours)
-    command(outside, "predict", "runs/pendulum_gru-mini-seed0", *ours)
+    command(outside, "evaluate", "runs/pendulum_gru-mini-seed0", *ours)
     said = command(outside, "report", "runs/pendulum_gru-mini-seed0", *ours)
     assert "report/index.html" in said
     refused = command(outside, "data", "pendulum", fails=True)
@@ -82,7 +82,7 @@ def test_an_installed_plug_in_is_known_without_a_word(outside: Path) -> None:
 
 
 def test_toys_of_every_kind_are_made_trained_and_judged_from_outside(outside: Path) -> None:
-    """A law, a world, a predictor, a world model and a policy, none of which the package knows."""
+    """A law, a world, a predictor, a world model, a policy and a planner, none of which the package knows."""
     code = """
 from sgjepa import cli
 import sgjepa
@@ -92,11 +92,22 @@ for run in ("sled_lag", "sled_grey"):
     assert cli.main(["evaluate", f"runs/{run}-mini-seed0", "--probe", "linear"]) == 0
 assert cli.main(["report", "runs/sled_lag-mini-seed0", "runs/sled_grey-mini-seed0"]) == 0
 assert sgjepa.simulate("sled", policy="full_ahead", image_size=16).control.min() == 1.0
+
+import numpy as np, torch
+from sgjepa.planning.cem import Search
+from sgjepa.planning.planner import Distance, Planner
+from sgjepa.planning.receding_horizon import PlannerConfig
+model, frames = sgjepa.load("runs/sled_grey-mini-seed0"), np.zeros((2, 16, 16, 3), np.uint8)
+goal = model.net.encode(torch.from_numpy(frames[:, None]))[:, 0]
+cfg = PlannerConfig(search=Search("shots", candidates=7, elites=1))
+planner = Planner(model.net, model.history, model.env_spec, Distance(model.net, goal), cfg)
+planner.reset(np.zeros((2, 1), np.float32), [0, 1])
+assert 0 < np.abs(planner.act({"frame": frames}, np.zeros((2, 1), np.float32))).max() <= 1
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=outside, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (outside / "report" / "index.html").is_file()
-    refused = command(outside, "predict", "runs/sled_grey-mini-seed0", fails=True)
+    refused = command(outside, "evaluate", "runs/sled_grey-mini-seed0", fails=True)
     assert "--import MODULE" in refused
 
 

@@ -22,6 +22,7 @@ from sgjepa.envs import find
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import evaluate, usual_forecast
 from sgjepa.evaluation.forecast import forecast
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import open_probe
 from sgjepa.policies.diffusion import load_policy
 from sgjepa.recipes.datasets import dataset
@@ -76,7 +77,7 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
         z = torch.cat([model.encode(torch.from_numpy(data.test.pixels(np.array([i])))) for i in rows])
     truth = fitted.targets.of(data.test.state[:].astype(np.float64))[:, 20:]
     found = forecast(model, fitted, z, data.test.control[:], data.test.law[:], 20, 44, run.history)
-    gap = fitted.targets.errors(found["predicted"][0][:, 1:], truth, fitted.std)["position_l2"]
+    gap = errors(Guess(fitted.targets, found["predicted"][0][:, 1:], truth, fitted.std))["position_l2"]
     assert gap[:, -1].mean() == pytest.approx(card.of_first["position_l2, h = 44"], rel=1e-3)
     assert gap.mean() == pytest.approx(card.of_first["position_l2, mean"], rel=1e-3)
 

@@ -19,8 +19,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
 from sgjepa.data.store import open_dataset
 from sgjepa.experiments import demo, factorial
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.study import run_study
+from sgjepa.experiments.engine import Request
 
 MADE_BY = "sgjepa report"
 
@@ -254,10 +253,10 @@ def test_a_study_and_the_demo_refuse_a_page_of_somebody_elses_before_any_work(
     for name in ("report", "report-quick"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.html").write_text("mine")
-    monkeypatch.setattr("sgjepa.experiments.cells.collect", lambda *_: pytest.fail("it worked first"))
+    monkeypatch.setattr("sgjepa.experiments.engine.collect", lambda *_: pytest.fail("it worked first"))
     monkeypatch.setattr(demo, "collect", lambda *_: pytest.fail("it worked first"))
     with pytest.raises(InputError, match="was not made by `sgjepa study factorial`"):
-        run_study(factorial.STUDY, Asked("mini", tmp_path, tmp_path / "datasets"))
+        factorial.EXPERIMENT.run(Request("mini", tmp_path, tmp_path / "datasets"))
     assert "report-quick is not empty" in refuse(capsys, "demo", "--quick", "--methods", "gru", "--out", tmp_path)
     (tmp_path / "report-quick" / "index.html").unlink()
     (tmp_path / "preview").mkdir()

@@ -24,11 +24,12 @@ from sgjepa.envs import ENVS, planar
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.coverage import coverage_curve, examine, in_words
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
-from sgjepa.report.write import report
-from sgjepa.results.gather import gather
-from sgjepa.results.load import load_evaluations
+from sgjepa.report.forecast import report
+from sgjepa.results.evaluations import load_evaluations
+from sgjepa.results.table import Results
 from sgjepa.theory import coverage as theory
 from sgjepa.training.world_model import train
 
@@ -128,8 +129,7 @@ def test_the_report_maps_the_error_over_the_plane_of_two_laws(run: Path, tmp_pat
         )
         assert float(row["mean"]) == pytest.approx(table["position_l2"][chosen].mean())
         assert float(row["L_law"]) >= 1
-    results = gather([run])
-    assert [axis.trained for axis in results.axes] == ["g = 4 ± 0.5 m/s²", "g_x = 0 ± 0.5 m/s²"]
+    assert [axis.trained for axis in Results.of_runs([run]).axes] == ["g = 4 ± 0.5 m/s²", "g_x = 0 ± 0.5 m/s²"]
 
 
 def test_two_laws_need_nothing_but_the_command_line(
@@ -177,8 +177,8 @@ def test_the_errors_follow_from_the_states(run: Path) -> None:
     (found,) = load_evaluations(run)
     truth, std = found.states("recorded").astype(float), found.about.target_std
     for source in ("predicted", "one_step", "simulator", "stay"):
-        errors = found.targets.errors(found.states(source).astype(float), truth, std)
-        for metric, values in errors.items():
+        guess = Guess(found.targets, found.states(source).astype(float), truth, std)
+        for metric, values in errors(guess).items():
             assert np.allclose(values, found.values(metric, source), atol=2e-2 if metric == "angle_deg" else 1e-3), metric
     assert found.targets.to_state(truth)["x"].shape == (18, 44)
     with pytest.raises(InputError, match="unknown source"):

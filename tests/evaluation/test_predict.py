@@ -26,11 +26,11 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.probe_targets import Targets, require_targets
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.envs import ENVS
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
@@ -39,7 +39,7 @@ from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.datasets import dataset
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.validation import stack
@@ -82,7 +82,7 @@ def test_targets_of_poses_that_look_the_same_are_the_same() -> None:
 def test_errors_have_known_answers() -> None:
     truth = PLANAR.of(np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (1, 3, 1)))
     guess = PLANAR.of(np.tile([4.0, 6.0, 0.0, 2.0, math.radians(10), 2 * math.pi, 0.0, 0.0], (1, 3, 1)))
-    found = PLANAR.errors(guess, truth, std=[1.0] * 7)
+    found = errors(Guess(PLANAR, guess, truth, [1.0] * 7))
     assert np.allclose(found["position_l2"], 5.0)
     assert np.allclose(found["velocity_l2"], 2.0)
     assert np.allclose(found["angle_deg"], 10.0)
@@ -90,13 +90,13 @@ def test_errors_have_known_answers() -> None:
     phase = math.radians(40)
     squares = 9 + 16 + 4 + math.sin(phase) ** 2 + (math.cos(phase) - 1) ** 2 + (2 * math.pi) ** 2
     assert np.allclose(found["nmse"], squares / 7)
-    assert all((PLANAR.errors(truth, truth, std=[1.0] * 7)[name] == 0).all() for name in found)
+    assert all((errors(Guess(PLANAR, truth, truth, [1.0] * 7))[name] == 0).all() for name in found)
 
 
 def test_an_angle_is_wrong_by_at_most_half_a_symmetry_step() -> None:
     rng = np.random.default_rng(0)
     states = rng.normal(size=(2, 500, 1, 8)) * 3
-    found = PLANAR.errors(PLANAR.of(states[0]), PLANAR.of(states[1]), std=[1.0] * 7)["angle_deg"]
+    found = errors(Guess(PLANAR, PLANAR.of(states[0]), PLANAR.of(states[1]), [1.0] * 7))["angle_deg"]
     assert found.max() <= 45
     assert found.max() > 40
 
@@ -116,7 +116,7 @@ def test_a_named_state_comes_back_from_its_targets() -> None:
 
 def test_a_world_that_declares_nothing_to_read_cannot_be_probed(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     assert require_targets(data.train) == PLANAR
-    monkeypatch.setattr(ENVS["square"], "env_spec", replace(ENVS["square"].env_spec, probed=None))
+    monkeypatch.setattr(data.train, "env_spec", replace(data.train.env_spec, probed=None))
     with pytest.raises(InputError, match="square cannot be probed"):
         require_targets(data.train)
 
@@ -297,9 +297,9 @@ def test_frames_after_the_context_are_never_seen(kind: str, data: Dataset) -> No
 def test_the_simulator_from_the_true_state_is_the_truth(data: Dataset) -> None:
     targets, numbers = require_targets(data.train), np.arange(25)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=20)
+    found, moved = simulate(data, data.test, numbers, targets, truth[:, 19], truth, context=20, steps=20)
     assert moved <= 2, "float32 may put a body that touches a wall a hair into it"
-    error = targets.errors(found, truth[:, 20:40], [1.0] * 7)["position_l2"]
+    error = errors(Guess(targets, found, truth[:, 20:40], [1.0] * 7))["position_l2"]
     assert np.median(error) < 1e-3
 
 
@@ -311,9 +311,9 @@ def test_the_simulator_knows_where_the_arm_is(tmp_path: Path) -> None:
     data = open_dataset(collect(settings, tmp_path / "paddle", workers=1))
     targets, numbers = require_targets(data.train), np.arange(3)
     truth = targets.of(data.test.state[numbers].astype(np.float64))
-    found, moved = simulate(data, "test", numbers, targets, truth[:, 19], truth, context=20, steps=12)
+    found, moved = simulate(data, data.test, numbers, targets, truth[:, 19], truth, context=20, steps=12)
     assert moved == 0
-    error = targets.errors(found, truth[:, 20:32], [1.0] * 6)["position_l2"]
+    error = errors(Guess(targets, found, truth[:, 20:32], [1.0] * 6))["position_l2"]
     assert np.median(error) < 5e-3
 
 
@@ -340,9 +340,9 @@ def test_constant_velocity_is_right_without_gravity_and_walls() -> None:
     state[0, :, 4], state[0, :, 5] = 0.7 * seconds, 0.7
     truth = PLANAR.of(state)
     found = references(PLANAR, truth[:, 19], truth, context=20, steps=10)
-    moving = PLANAR.errors(found["constant_velocity"], truth[:, 20:], [1.0] * 7)
+    moving = errors(Guess(PLANAR, found["constant_velocity"], truth[:, 20:], [1.0] * 7))
     assert all(np.allclose(error, 0, atol=1e-9) for error in moving.values())
-    staying = PLANAR.errors(found["stay"], truth[:, 20:], [1.0] * 7)["position_l2"]
+    staying = errors(Guess(PLANAR, found["stay"], truth[:, 20:], [1.0] * 7))["position_l2"]
     assert np.allclose(staying, 0.5 * np.arange(1, 11) / 16)
 
 
@@ -406,7 +406,7 @@ def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder:
     inside = np.unique(found.law[found.region("in")])
     assert inside.tolist() == [3.0, 3.5, 4.0, 4.5, 5.0]
     grid = {"gravity": Grid((1.0, 2.0))}
-    assert laws.inside(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
+    assert laws.in_distribution(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
 
 
 def test_decoded_strips_show_true_frames_above(evaluated: Path, data: Dataset) -> None:

@@ -11,12 +11,13 @@ from fixtures.datasets import small
 
 from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
-from sgjepa.experiments import control, control_pose
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.chains import Chain
+from sgjepa.experiments import control, proprioception
+from sgjepa.experiments.arms import Policy
+from sgjepa.experiments.engine import Request, actors_of, jobs_of, selected, trainings_of
 from sgjepa.policies.files import read_policy
 
-DATA = "arm_catcher_ball-mini"
+CATCHER = "arm_catcher_ball"
+DATA = f"{CATCHER}-mini"
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +26,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = small("arm_catcher_ball", image_size=64)
     few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=3))
     collect(few, folder / "datasets" / DATA, workers=2)
-    control.STUDY.run(asked(folder, "out"))
+    control.EXPERIMENT.run(request(folder, "out"))
     return folder
 
 
-def asked(folder: Path, out: str) -> Asked:
-    """Both studies share their world models."""
-    few = ["arm_catcher_ball_gru"]
-    return Asked("mini", folder / out, folder / "datasets", seeds=1, updates=2, only=few, runs=folder / "runs")
+def request(folder: Path, out: str) -> Request:
+    """Both experiments share their world models."""
+    few = [f"{CATCHER}_gru*", f"{CATCHER}_pose", f"{CATCHER}_state"]
+    return Request("mini", folder / out, folder / "datasets", seeds=1, updates=2, only=few, runs=folder / "runs")
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_all_drive_the_same_episodes_and_are_on_one_page(place: Path) -> None:
 def test_the_same_world_models_serve_policies_that_are_told_their_pose(place: Path) -> None:
     models = "runs/*/model.safetensors"
     before = {path: path.stat().st_mtime_ns for path in place.glob(models)}
-    page = control_pose.STUDY.run(asked(place, "pose"))
+    page = proprioception.EXPERIMENT.run(request(place, "pose"))
     assert before
     assert {path: path.stat().st_mtime_ns for path in place.glob(models)} == before
     with (page.parent / "tables/finding.csv").open() as file:
@@ -78,40 +79,41 @@ def test_the_same_world_models_serve_policies_that_are_told_their_pose(place: Pa
     assert "on SG-JEPA's features a policy, told its pose, succeeds" in (page.parent / "answer.txt").read_text()
 
 
-def test_a_policy_differs_from_another_in_its_name_or_in_nothing(tmp_path: Path) -> None:
-    """Policies of both studies in one folder would not be taken for one another; without features they are the same."""
-    cell = next(cell for cell in control.models("mini") if cell.run.name == "arm_catcher_ball_gru")
-    chain = Chain(cell.run, tmp_path, 1, cell=cell.run.name)
+def test_a_policy_differs_from_another_in_its_name_or_in_nothing() -> None:
+    """Policies of both experiments in one folder would not be taken for one another; without features they are the same."""
     one, other = (
-        study.pupils(chain, tmp_path / "run", asked(tmp_path, "out")) for study in (control.STUDY, control_pose.STUDY)
+        [arm for arm in experiment.arms("mini") if isinstance(arm, Policy) and arm.name.startswith(CATCHER)]
+        for experiment in (control.EXPERIMENT, proprioception.EXPERIMENT)
     )
-    by_folder = {pupil.folder.name: pupil for pupil in (*one, *other)}
-    assert len(by_folder) == len(one) + len(other) - 2
-    assert all(by_folder[pupil.folder.name] == pupil for pupil in (*one, *other))
-    assert [(pupil.run is None, pupil.pose) for pupil in other] == [(False, True), (True, True), (True, False)]
-    assert all(pupil.settings.law for pupil in other)
+    by_name = {arm.name: arm for arm in (*one, *other)}
+    assert len(by_name) == len(one) + len(other) - 2
+    assert all(by_name[arm.name] == arm for arm in (*one, *other))
+    robot = {arm.name.removeprefix(CATCHER): (arm.model is not None, arm.robot) for arm in other}
+    on_features = dict.fromkeys(("_gru_pose", "_lewm_pose", "_dino_pose"), (True, True))
+    assert robot == {**on_features, "_pose": (False, True), "_state": (False, False)}
+    assert all(arm.config.law for arm in other)
 
 
-def test_every_world_with_a_task_is_asked() -> None:
-    worlds = [world for world, env in ENVS.items() if env.env_spec.has_task and env.env_spec.nominal_law]
+def test_every_world_with_a_task_takes_part() -> None:
+    worlds = [name for name, env in ENVS.items() if env.env_spec.has_task and env.env_spec.nominal_law]
     for size, methods in (("mini", {"gru", "lewm", "dino"}), ("paper", {"gru", "lewm", "dino", "ssm"})):
-        names = {cell.run.name for cell in control.models(size)}
+        names = {arm.name for arm in trainings_of(control.arms(size))}
         assert names == {f"{world}_{method}" for world in worlds for method in methods}
 
 
-def test_a_foreign_encoder_is_looked_through_by_policies_of_all_seeds() -> None:
+def test_a_foreign_encoder_serves_policies_of_all_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its features do not depend on what its world model learned; each of ours has one of its own."""
-    cells = [cell for cell in control.models("mini") if cell.run.name.startswith("arm_catcher_ball_")]
-    chains = [
-        Chain(replace(cell.run, seed=seed), Path(f"{cell.run.name}-{seed}"), 1, cell=cell.run.name)
-        for seed in range(3)
-        for cell in cells
-    ]
-    eyes = {chain.folder.name: eye.folder.name for chain, eye in control.eyes_of(chains).items()}
-    for method in ("gru", "lewm"):
-        assert all(eyes[f"arm_catcher_ball_{method}-{seed}"] == f"arm_catcher_ball_{method}-{seed}" for seed in range(3))
-    assert {eyes[f"arm_catcher_ball_dino-{seed}"] for seed in range(3)} == {"arm_catcher_ball_dino-0"}
-    assert len(control.looked_through(chains)) == 3 + 3 + 1
-    trained = {cell.run.name.removeprefix("arm_catcher_ball_"): cell.run.train for cell in cells}
-    assert (trained["dino"].epochs, trained["dino"].updates) == (1, 1)
-    assert trained["gru"] == trained["lewm"] != trained["dino"]
+    monkeypatch.setattr("sgjepa.experiments.engine.total_updates", lambda *_: 1)
+    asked = Request("mini", tmp_path, tmp_path, only=[f"{CATCHER}_*"])
+    arms = selected(control.EXPERIMENT, asked)
+    jobs = jobs_of(control.EXPERIMENT, arms, asked, seeds=3)
+    trained = [(job.name.removeprefix(f"{CATCHER}_"), job.run.seed) for job in jobs]
+    assert trained == [("gru", 0), ("lewm", 0), ("dino", 0), ("gru", 1), ("lewm", 1), ("gru", 2), ("lewm", 2)]
+    folders = {(job.name, job.run.seed): job.folder for job in jobs}
+    for actor in actors_of(arms, jobs, asked, seeds=3):
+        if isinstance(actor.arm, Policy) and actor.arm.model is not None:
+            seed = 0 if actor.arm.model.shared else actor.seed
+            assert actor.model == folders[actor.arm.model.name, seed]
+    train = {arm.name.removeprefix(f"{CATCHER}_"): arm.run.train for arm in trainings_of(arms)}
+    assert (train["dino"].epochs, train["dino"].updates) == (1, 1)
+    assert train["gru"] == train["lewm"] != train["dino"]

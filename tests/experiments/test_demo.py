@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,11 +23,9 @@ from sgjepa import cli
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
-from sgjepa.experiments import STUDIES, factorial, linear_surrogate
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.cells import Cell, chosen, make_datasets, names_of
-from sgjepa.experiments.chains import Chain, run_chains
-from sgjepa.experiments.study import Study, chains_of
+from sgjepa.experiments import EXPERIMENTS, factorial, linear_surrogate
+from sgjepa.experiments.arms import Job, Training
+from sgjepa.experiments.engine import Experiment, Request, dataset_names, jobs_of, make_datasets, selected, train_all
 from sgjepa.recipes.datasets import dataset
 from sgjepa.results.gather import gather
 from sgjepa.training import checkpoint
@@ -82,7 +81,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
     answer = (page.parent / "answer.txt").read_text().splitlines()
     assert all(line in text for line in answer)
     assert answer[0].startswith("SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of ")
-    assert any(line.startswith("SG-JEPA (GRU) minus LeWM on the same episodes: ") for line in answer)
+    assert any("SG-JEPA (GRU) minus LeWM: " in line for line in answer)
     assert any("DINO-WM, MobileNetV2 (ImageNet)" in line for line in answer)
     assert any("One training of each method: no verdict" in line for line in answer)
     assert "This is the quick version: 4 updates on 40 episodes instead of 1,000 and a linear probe" in page.read_text()
@@ -149,7 +148,7 @@ def test_updates_are_spread_over_as_many_epochs_as_they_need(place: Path) -> Non
 def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
-    monkeypatch.setitem(STUDIES, "factorial", tiny(factorial.STUDY))
+    monkeypatch.setitem(EXPERIMENTS, "factorial", tiny(factorial.EXPERIMENT))
     arguments = ["study", "factorial", "--updates", "1", "--seeds", "1", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study"), "--runs", str(tmp_path / "runs")]) == 0
     page = (tmp_path / "study/report/index.html").read_text()
@@ -164,7 +163,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     about = artifact.read_json(tmp_path / "study/report/study.json")
     assert about["question"] == "Is it the law or the rollout?"
     assert about["answer"] == said.splitlines()
-    assert len(about["cells"]) == len(about["runs"]) == 4
+    assert len(about["arms"]) == len(about["runs"]) == 4
     results = gather(sorted((tmp_path / "runs").glob("*/")))
     whole = "approach_ball_gru"
     cells = {m.first.about.name.removeprefix(whole): m.stack("position_l2")[0, :, -1] for m in results.methods}
@@ -182,7 +181,7 @@ def test_the_linear_surrogate_has_a_record_for_every_gravity(
 ) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets/approach_ball-mini").symlink_to(place / "demo/datasets/approach_ball-quick")
-    monkeypatch.setitem(STUDIES, "linear_surrogate", tiny(linear_surrogate.STUDY))
+    monkeypatch.setitem(EXPERIMENTS, "linear_surrogate", tiny(linear_surrogate.EXPERIMENT))
     arguments = ["study", "linear_surrogate", "--updates", "1", "--seeds", "2", "--datasets", str(tmp_path / "datasets")]
     assert cli.main([*arguments, "--out", str(tmp_path / "study"), "--runs", str(tmp_path / "runs")]) == 0
     with (tmp_path / "study/report/tables/linear_surrogate.csv").open() as file:
@@ -204,13 +203,13 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
     still = replace(short.optim, lr=0.0, lr_matrix=0.0)
     leader, follower = replace(short, name="leader"), replace(short, name="follower", optim=still)
-    study = Study("two", "?", "!", lambda _: [Cell(follower, start="leader"), Cell(leader)])
-    chains = chains_of(study, study.cells("mini"), Asked("mini", tmp_path, finished.parent, updates=2), seeds=2)
+    study = Experiment("two", "?", "!", lambda _: [Training(follower, start="leader"), Training(leader)])
+    chains = jobs_of(study, study.arms("mini"), Request("mini", tmp_path, finished.parent, updates=2), seeds=2)
     assert [chain.run.init for chain in chains] == [
         str(tmp_path / "runs" / f"leader-mini-seed{s}") if f else None
         for s, f in ((0, True), (0, False), (1, True), (1, False))
     ]
-    run_chains(chains, finished.parent, workers=2)
+    train_all(chains, finished.parent, workers=2)
     for chain in chains:
         assert (chain.folder / MODEL).is_file()
         assert list((chain.folder / "predict").glob("*/states.parquet"))
@@ -221,11 +220,13 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
 
 def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr("sgjepa.experiments.cells.collect", lambda settings, out, _: made.append((settings.world, out.name)))
+    monkeypatch.setattr(
+        "sgjepa.experiments.engine.collect", lambda settings, out, _: made.append((settings.world, out.name))
+    )
     (tmp_path / "house-mini").mkdir()
     datas = (("square-mini", "house-mini"), ("my-own",), ("square-mini",), ("its-own",))
-    cells = [Cell(replace(RUN, data=data), judged_on="pentagon-mini") for data in datas]
-    names = names_of(cells)
+    cells = [Training(replace(RUN, data=data), evaluated_on="pentagon-mini") for data in datas]
+    names = dataset_names(cells)
     assert names == ["square-mini", "house-mini", "pentagon-mini", "my-own", "its-own"]
     make_datasets(names, tmp_path, None, {"its-own": dataset("right_triangle", "mini")})
     assert made == [("square", "square-mini"), ("pentagon", "pentagon-mini"), ("right_triangle", "its-own")]
@@ -234,8 +235,8 @@ def test_a_study_makes_the_datasets_it_lacks_and_no_others(tmp_path: Path, monke
 def test_studies_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["study"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(STUDIES)
-    for line, study in zip(lines, STUDIES.values(), strict=True):
+    assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
+    for line, study in zip(lines, EXPERIMENTS.values(), strict=True):
         assert line.endswith(study.question)
         assert study.claim.endswith(".")
 
@@ -243,7 +244,7 @@ def test_studies_are_listed_with_their_questions(capsys: pytest.CaptureFixture[s
 def test_a_run_that_fails_is_named_with_its_reason(tmp_path: Path, finished: Path) -> None:
     unfit = replace(RUN, name="unfit", model=replace(RUN.model, controls=3), train=replace(RUN.train, epochs=1))
     with pytest.raises(InputError, match=r"unfit-run: .*control"):
-        run_chains([Chain(unfit, tmp_path / "unfit-run", 9)], finished.parent)
+        train_all([Job(unfit, tmp_path / "unfit-run", 9)], finished.parent)
 
 
 def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -258,10 +259,19 @@ def test_bad_arguments_of_the_demo(capsys: pytest.CaptureFixture[str], tmp_path:
 
 def test_a_study_can_be_asked_for_some_of_its_cells() -> None:
     short = replace(RUN, name="a_gru")
-    cells = [Cell(short), Cell(replace(short, name="a_lewm")), Cell(replace(short, name="b_gru"), start="a_lewm")]
-    assert [cell.run.name for cell in chosen(cells, [])] == ["a_gru", "a_lewm", "b_gru"]
-    assert [cell.run.name for cell in chosen(cells, ["*_lewm", "a_*"])] == ["a_gru", "a_lewm"]
-    with pytest.raises(InputError, match=r"unknown cell 'c_\*'"):
-        chosen(cells, ["c_*"])
+    cells = [
+        Training(short),
+        Training(replace(short, name="a_lewm")),
+        Training(replace(short, name="b_gru"), start="a_lewm"),
+    ]
+    study = Experiment("two", "?", "!", lambda _: cells)
+
+    def chosen(only: list[str]) -> Any:
+        return selected(study, Request("mini", Path(), Path(), only=only))
+
+    assert [cell.run.name for cell in chosen([])] == ["a_gru", "a_lewm", "b_gru"]
+    assert [cell.run.name for cell in chosen(["*_lewm", "a_*"])] == ["a_gru", "a_lewm"]
+    with pytest.raises(InputError, match=r"unknown arm 'c_\*'"):
+        chosen(["c_*"])
     with pytest.raises(InputError, match="b_gru starts from a_lewm; add it to --only"):
-        chosen(cells, ["*_gru"])
+        chosen(["*_gru"])

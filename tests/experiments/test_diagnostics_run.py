@@ -18,10 +18,9 @@ from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.experiments import crossover, history, local_gap, post_training, shapes
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.fresh import name_of
-from sgjepa.experiments.study import WORLDS, Study, chains_of, run_study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Experiment, Request, jobs_of
+from sgjepa.experiments.frozen_encoder import name_of
 from sgjepa.laws import Grid
 from sgjepa.models.encoders.vit import ViT
 from sgjepa.recipes.datasets import dataset, named
@@ -40,7 +39,7 @@ def tiny(settings: DatasetConfig) -> DatasetConfig:
     )
 
 
-def shrunk(cell: Cell) -> Cell:
+def shrunk(cell: Training) -> Training:
     """The same question to a tiny encoder, in batches of two."""
     run, seen = cell.run, ViT(width=16, depth=1, heads=2, patch=8, image_size=32)
     own = run.model.foreign_encoder is None
@@ -66,10 +65,10 @@ def _of_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORLDS, "mini", "square")
 
 
-def answered(study: Study, out: Path, datasets: Path, runs: Path) -> Path:
+def answered(study: Experiment, out: Path, datasets: Path, runs: Path) -> Path:
     """Its report's folder, with one update of each training of a tiny model."""
-    shortened = replace(study, probe="linear", cells=lambda size: [shrunk(cell) for cell in study.cells(size)])
-    page = run_study(shortened, Asked("mini", out, datasets, seeds=1, updates=1, workers=1, runs=runs))
+    shortened = replace(study, probe="linear", arms=lambda size: [shrunk(cell) for cell in study.arms(size)])
+    page = shortened.run(Request("mini", out, datasets, seeds=1, updates=1, workers=1, runs=runs))
     text = page.read_text()
     for name in {row.claim for record in read_claims([out]) for row in record.rows}:
         assert CLAIMS[name].statement.replace("'", "&#x27;") in text
@@ -78,7 +77,7 @@ def answered(study: Study, out: Path, datasets: Path, runs: Path) -> Path:
 
 def folder_of(report: Path, runs: Path, cell: str) -> Path:
     about = artifact.read_json(report / "study.json")
-    return runs / about["runs"][list(about["cells"]).index(cell)]
+    return runs / about["runs"][list(about["arms"]).index(cell)]
 
 
 def table(report: Path, name: str) -> list[dict[str, str]]:
@@ -87,7 +86,7 @@ def table(report: Path, name: str) -> list[dict[str, str]]:
 
 
 def test_the_crossover_fits_fresh_predictors_to_frozen_encoders(datasets: Path, runs: Path, tmp_path: Path) -> None:
-    report = answered(crossover.STUDY, tmp_path, datasets, runs)
+    report = answered(crossover.EXPERIMENT, tmp_path, datasets, runs)
     for predictor, source in crossover.PAIRS:
         fresh, leader = (
             load_file(folder_of(report, runs, name) / MODEL)
@@ -107,9 +106,9 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
     datasets: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "SHORT", (4,))
-    report = answered(history.STUDY, tmp_path, datasets, runs)
-    cells = [shrunk(cell) for cell in crossover.cells("mini")]
-    shared = chains_of(crossover.STUDY, cells, Asked("mini", runs, datasets, updates=1, runs=runs), seeds=1)
+    report = answered(history.EXPERIMENT, tmp_path, datasets, runs)
+    cells = [shrunk(cell) for cell in crossover.arms("mini")]
+    shared = jobs_of(crossover.EXPERIMENT, cells, Request("mini", runs, datasets, updates=1, runs=runs), seeds=1)
     assert {chain.folder.name for chain in shared} < set(artifact.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)
@@ -118,7 +117,7 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
 
 @pytest.mark.slow
 def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: Path, runs: Path, tmp_path: Path) -> None:
-    report = answered(local_gap.STUDY, tmp_path, datasets, runs)
+    report = answered(local_gap.EXPERIMENT, tmp_path, datasets, runs)
     rows = table(report, local_gap.TABLE)
     assert {(row["features"], row["error"]) for row in rows} == {
         (features, error) for features in ("LeWM", "MobileNetV2") for error in ("local", "fed back")
@@ -134,8 +133,8 @@ def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: P
 
 
 @pytest.mark.slow
-def test_shapes_are_judged_on_the_house(datasets: Path, runs: Path, tmp_path: Path) -> None:
-    report = answered(shapes.STUDY, tmp_path, datasets, runs)
+def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path: Path) -> None:
+    report = answered(shapes.EXPERIMENT, tmp_path, datasets, runs)
     about = artifact.read_json(report / "study.json")
     assert len(about["runs"]) == 6
     for name in about["runs"]:
@@ -147,10 +146,10 @@ def test_shapes_are_judged_on_the_house(datasets: Path, runs: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_post_training_starts_warm_and_is_judged_on_the_source(datasets: Path, runs: Path, tmp_path: Path) -> None:
+def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path, runs: Path, tmp_path: Path) -> None:
     own = {name: tiny(settings) for name, settings in post_training.datasets("mini").items()}
     assert all(named([name]) is None for name in own), "no usual recipe is called so"
-    report = answered(replace(post_training.STUDY, datasets=lambda _: own), tmp_path, datasets, runs)
+    report = answered(replace(post_training.EXPERIMENT, datasets=lambda _: own), tmp_path, datasets, runs)
     run, model = checkpoint.load_run(folder_of(report, runs, "square_gru_mixed"))
     leader = folder_of(report, runs, "square_gru")
     assert (run.data, Path(run.init)) == (("square-sparse-mini", "square-replay-mini"), leader)

@@ -15,9 +15,8 @@ from fixtures.datasets import small
 from sgjepa.data.collect import collect
 from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.latent_errors import LatentErrors
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.planning import METHODS, STUDY, models
-from sgjepa.experiments.planning_findings import summary
+from sgjepa.experiments.engine import Request, trainings_of
+from sgjepa.experiments.planning import EXPERIMENT, METHODS, arms, summary
 from sgjepa.planning.cem import Search
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.policies.files import Driver
@@ -79,7 +78,7 @@ def test_errors_of_latents_are_shares_of_the_variance() -> None:
 
 
 def test_both_benchmarks_are_asked_with_every_predictor() -> None:
-    assert {cell.run.name for cell in models("mini")} == {f"{w}_{m}" for w in ("reacher", "cube") for m in METHODS}
+    assert {arm.name for arm in trainings_of(arms("mini"))} == {f"{w}_{m}" for w in ("reacher", "cube") for m in METHODS}
 
 
 @pytest.mark.slow
@@ -89,8 +88,9 @@ def test_the_study_small_but_whole_and_once_more(tmp_path: Path) -> None:
     few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=6))
     collect(few, tmp_path / "datasets" / "reacher-mini", workers=2)
     search = PlannerConfig(horizon=2, execute=2, search=Search(candidates=6, iterations=2, elites=2))
-    study = replace(STUDY, cases=Cases(count=2), cfg=search)
-    asked = Asked("mini", tmp_path / "out", tmp_path / "datasets", 1, 2, only=["reacher_gru", "reacher_transformer"])
+    few = [replace(arm, cases=Cases(count=2), config=search) for arm in arms("mini")]
+    study = replace(EXPERIMENT, arms=lambda _: few)
+    asked = Request("mini", tmp_path / "out", tmp_path / "datasets", 1, 2, only=["reacher_gru", "reacher_transformer"])
     page = study.run(asked)
     with (page.parent / "tables/finding.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sgjepa.experiments.remaining import Remaining, duration, exact
+from sgjepa.experiments.runner import Remaining, duration, exact
 
 A, B, C = Path("a"), Path("b"), Path("c")
 

@@ -12,8 +12,7 @@ from fixtures.tiny import tiny
 
 from sgjepa.data.collect import collect
 from sgjepa.experiments import predictors
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.study import run_study
+from sgjepa.experiments.engine import Request
 
 WORLDS = ("square", "approach_ball")
 
@@ -30,14 +29,12 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
         few = replace(settings, train=replace(settings.train, episodes=12), test=replace(settings.test, episodes=13))
         collect(few, tmp_path / "datasets" / f"{world}-mini", workers=1)
     names = [f"{world}_{method}" for world in WORLDS for method in ("gru", "lewm")]
-    cells = [cell for cell in predictors.cells("mini") if cell.run.name in names]
+    cells = [cell for cell in predictors.arms("mini") if cell.run.name in names]
     assert sorted(cell.run.name for cell in cells) == sorted(names)
-    study = tiny(replace(predictors.STUDY, cells=lambda _: cells))
-    page = run_study(
-        study, Asked("mini", tmp_path / "out", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs")
-    )
+    study = tiny(replace(predictors.EXPERIMENT, arms=lambda _: cells))
+    page = study.run(Request("mini", tmp_path / "out", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs"))
     for world in WORLDS:
-        own = tmp_path / "out" / f"report-{world}-mini" / "index.html"
+        own = tmp_path / "out" / f"report-{world}" / "index.html"
         assert own.is_file()
         assert f'href="../{own.parent.name}/index.html"' in page.read_text()
     shown = {"horizon": "44", "metric": "position_l2", "region": "all"}
@@ -54,10 +51,8 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
     assert (page.parent / "figures/predictors_worlds.png").is_file()
     answer = (page.parent / "answer.txt").read_text()
     assert answer.startswith("There is room to show something at the last horizon in ")
-    alone = tiny(replace(study, cells=lambda _: [cell for cell in cells if cell.run.name == names[1]]))
-    page = run_study(
-        alone, Asked("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs")
-    )
+    alone = tiny(replace(study, arms=lambda _: [cell for cell in cells if cell.run.name == names[1]]))
+    page = alone.run(Request("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs"))
     (row,) = read(page.parent / "tables/finding.csv")
     assert row["LeWM (m)"], "a world without SG-JEPA is told about too"
     assert row["SG-JEPA (GRU) / LeWM"] == ""

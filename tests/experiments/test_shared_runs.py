@@ -11,15 +11,18 @@ from fixtures.runs import RUN
 
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.experiments import find
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.places import digest_of, place_of
-from sgjepa.experiments.study import Done, Study, chains_of, run_study
+from sgjepa.experiments import EXPERIMENTS
+from sgjepa.experiments.arms import Job, Training, digest_of, locate
+from sgjepa.experiments.engine import Done, Experiment, Request, jobs_of
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
+from sgjepa.training.config import Run
 
 SHORT = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
+
+
+def located(run: Run, runs: Path, data: Path, leader: Job | None = None) -> Job:
+    return locate(Job(run, runs, 1), runs, data, leader)
 
 
 def said(done: Done) -> Finding:
@@ -30,16 +33,15 @@ def said(done: Done) -> Finding:
 def test_two_studies_with_one_cell_train_it_once_and_each_calls_it_as_it_likes(finished: Path, tmp_path: Path) -> None:
     runs, answers = tmp_path / "runs", {}
     for name in ("plain", "usual"):
-        study = Study(
+        study = Experiment(
             name,
             "?",
             "!",
-            lambda _, name=name: [Cell(replace(SHORT, name=name))],
+            lambda _, name=name: [Training(replace(SHORT, name=name), label=f"the {name} one")],
             analyse=said,
-            labels={name: f"the {name} one"},
             probe="linear" if name == "usual" else "mlp",
         )
-        page = run_study(study, Asked("mini", tmp_path / name, finished.parent, seeds=1, updates=2, workers=1, runs=runs))
+        page = study.run(Request("mini", tmp_path / name, finished.parent, seeds=1, updates=2, workers=1, runs=runs))
         answers[name] = (page.parent / "answer.txt").read_text()
     (folder,) = (path for path in runs.iterdir() if path.is_dir())
     assert folder.name.startswith("plain-"), "the first study's name"
@@ -63,64 +65,66 @@ def test_what_decides_a_training_decides_its_folder(finished: Path, tmp_path: Pa
     assert digest_of(SHORT, tmp_path) != same, "of other data"
     alike = [replace(SHORT, name="other"), replace(SHORT, seed=4), replace(SHORT, train=replace(SHORT.train, decoder=True))]
     assert {digest_of(run, data) for run in alike} == {same}
-    assert place_of(replace(SHORT, seed=4), tmp_path, data).folder.name.endswith(f"{same}-seed4")
+    assert located(replace(SHORT, seed=4), tmp_path, data).folder.name.endswith(f"{same}-seed4")
 
 
 def test_a_follower_has_another_folder_for_another_leader(finished: Path, tmp_path: Path) -> None:
-    one, other = (place_of(replace(SHORT, split_seed=s), tmp_path, finished.parent) for s in (1, 2))
+    one, other = (located(replace(SHORT, split_seed=s), tmp_path, finished.parent) for s in (1, 2))
     follower = replace(SHORT, name="follower")
-    after_one, after_other = (place_of(follower, tmp_path, finished.parent, leader) for leader in (one, other))
+    after_one, after_other = (located(follower, tmp_path, finished.parent, leader) for leader in (one, other))
     assert after_one.digest != after_other.digest
     assert after_one.run.init == str(one.folder)
 
 
 def test_a_training_that_is_there_keeps_its_name_and_its_decoder(finished: Path, tmp_path: Path) -> None:
-    first = place_of(replace(SHORT, name="first", train=replace(SHORT.train, decoder=True)), tmp_path, finished.parent)
+    first = located(replace(SHORT, name="first", train=replace(SHORT.train, decoder=True)), tmp_path, finished.parent)
     about = artifact.RunRecord(config=config.to_dict(first.run), data={}, provenance=artifact.provenance())
     run_folder.create(first.folder, about)
-    again = place_of(replace(SHORT, name="second"), tmp_path, finished.parent)
+    again = located(replace(SHORT, name="second"), tmp_path, finished.parent)
     assert again == first
 
 
 def test_a_recipe_has_its_own_name_in_whatever_study_it_is_trained_first(tmp_path: Path) -> None:
     run = recipe("approach_ball_gru", "mini")
-    assert place_of(replace(run, name="weight_0.045"), tmp_path, tmp_path).run.name == "approach_ball_gru"
+    assert located(replace(run, name="weight_0.045"), tmp_path, tmp_path).run.name == "approach_ball_gru"
     variant = replace(run, name="weight_1", loss=replace(run.loss, sigreg=1.0))
-    assert place_of(variant, tmp_path, tmp_path).run.name == "weight_1"
+    assert located(variant, tmp_path, tmp_path).run.name == "weight_1"
 
 
 def test_settings_of_a_study_are_every_trainings_and_decide_its_folder(finished: Path, tmp_path: Path) -> None:
-    cells = [Cell(replace(SHORT, name=name, loss=replace(SHORT.loss, steps=steps))) for name, steps in (("a", 1), ("b", 2))]
-    study = Study("trial", "?", "!", lambda _: cells, analyse=said, probe="linear")
-    plain = Asked("mini", tmp_path / "out", finished.parent, seeds=1, updates=2, workers=1, runs=tmp_path / "runs")
+    cells = [
+        Training(replace(SHORT, name=name, loss=replace(SHORT.loss, steps=steps))) for name, steps in (("a", 1), ("b", 2))
+    ]
+    study = Experiment("trial", "?", "!", lambda _: cells, analyse=said, probe="linear")
+    plain = Request("mini", tmp_path / "out", finished.parent, seeds=1, updates=2, workers=1, runs=tmp_path / "runs")
     other = replace(plain, settings={"optim.lr": "2e-3"})
-    usual, changed = chains_of(study, cells, plain, 1), chains_of(study, cells, other, 1)
+    usual, changed = jobs_of(study, cells, plain, 1), jobs_of(study, cells, other, 1)
     assert [chain.run.optim.lr for chain in changed] == [0.002, 0.002]
     assert not {chain.folder for chain in usual} & {chain.folder for chain in changed}
     with pytest.raises(InputError, match=r"a: there is no setting loss.weight; loss has steps, discount"):
-        chains_of(study, cells, replace(plain, settings={"loss.weight": "2"}), 1)
+        jobs_of(study, cells, replace(plain, settings={"loss.weight": "2"}), 1)
     with pytest.raises(InputError, match=r"there is no setting loss\.weight"):  # before hours of data
-        run_study(study, replace(plain, datasets=tmp_path / "none", settings={"loss.weight": "2"}))
+        study.run(replace(plain, datasets=tmp_path / "none", settings={"loss.weight": "2"}))
     assert not (tmp_path / "none").exists()
 
-    page = run_study(replace(study, cells=lambda _: cells[:1]), other)
+    page = replace(study, arms=lambda _: cells[:1]).run(other)
     assert "was trained with optim.lr = 2e-3 instead of the study&#x27;s own settings" in page.read_text()
     about = json.loads((page.parent / "study.json").read_text())
     assert about["settings"] == {"optim.lr": "2e-3"}
-    assert about["cells"]["a"]["optim"]["lr"] == 0.002
+    assert about["arms"]["a"]["optim"]["lr"] == 0.002
     claims = json.loads((page.parent / "claims.json").read_text())
     assert claims["command"].endswith("--updates 2 --set optim.lr=2e-3")
     assert claims["settings"] == {"optim.lr": "2e-3"}
 
 
 def test_a_study_without_world_models_has_no_settings_of_them(finished: Path, tmp_path: Path) -> None:
-    asked = Asked("mini", tmp_path, finished.parent, settings={"optim.lr": "1"})
-    with pytest.raises(InputError, match="study control_sight trains no world models"):
-        find("control_sight").run(asked)
+    asked = Request("mini", tmp_path, finished.parent, settings={"optim.lr": "1"})
+    with pytest.raises(InputError, match="study perception_error trains no world models"):
+        EXPERIMENTS.find("perception_error").run(asked)
 
 
 def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path, tmp_path: Path) -> None:
-    cells = [Cell(replace(SHORT, name=name)) for name in ("one", "same")]
-    study = Study("twice", "?", "!", lambda _: cells)
+    cells = [Training(replace(SHORT, name=name)) for name in ("one", "same")]
+    study = Experiment("twice", "?", "!", lambda _: cells)
     with pytest.raises(InputError, match="twice: same is the very training that one is"):
-        chains_of(study, cells, Asked("mini", tmp_path, finished.parent, runs=tmp_path), 1)
+        jobs_of(study, cells, Request("mini", tmp_path, finished.parent, runs=tmp_path), 1)

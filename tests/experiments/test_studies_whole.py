@@ -19,12 +19,10 @@ from fixtures.tiny import tiny
 from sgjepa import cli
 from sgjepa.core import artifact, run_folder
 from sgjepa.data.collect import collect
-from sgjepa.experiments import ORDER, STUDIES
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.budget import budget
-from sgjepa.experiments.cells import chosen
-from sgjepa.experiments.chains import Chain, run_chains
-from sgjepa.experiments.study import Study, run_study
+from sgjepa.experiments import EXPERIMENTS, ORDER
+from sgjepa.experiments.arms import Job
+from sgjepa.experiments.cost import cost
+from sgjepa.experiments.engine import Experiment, Request, selected, train_all
 from sgjepa.training import checkpoint
 
 # of each study, as few cells as its sentences need
@@ -43,9 +41,9 @@ FEW = {
 
 @pytest.mark.parametrize("name", FEW)
 def test_the_few_cells_are_cells_of_their_study(name: str) -> None:
-    study = STUDIES[name]
-    assert isinstance(study, Study)
-    assert len(chosen(study.cells("mini"), FEW[name])) >= len(FEW[name])
+    study = EXPERIMENTS[name]
+    assert isinstance(study, Experiment)
+    assert len(selected(study, Request("mini", Path(), Path(), only=FEW[name]))) >= len(FEW[name])
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +60,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study, out = STUDIES[name], place / name
-    assert isinstance(study, Study)
+    study, out = EXPERIMENTS[name], place / name
+    assert isinstance(study, Experiment)
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW[name], "runs": place / "runs"}
-    page = run_study(tiny(study), Asked("mini", out, place / "datasets", **given))
+    page = tiny(study).run(Request("mini", out, place / "datasets", **given))
     text = page.read_text()
     about = artifact.read_json(page.parent / "study.json")
     assert about["study"] == name
@@ -84,11 +82,11 @@ def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest
 @pytest.mark.opengl
 @pytest.mark.slow
 def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study, answers = STUDIES["discount"], []
-    assert isinstance(study, Study)
+    study, answers = EXPERIMENTS["discount"], []
+    assert isinstance(study, Experiment)
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW["discount"], "runs": place / "runs"}
     for _ in range(2):
-        page = run_study(tiny(study), Asked("mini", place / "again", place / "datasets", **given))
+        page = tiny(study).run(Request("mini", place / "again", place / "datasets", **given))
         answers.append({path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()})
     assert answers[0] == answers[1]
     assert "2 of them there already\n" in capsys.readouterr().out
@@ -96,10 +94,10 @@ def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest
 
 def answered(place: Path, out: Path, runs: Path) -> dict[str, bytes]:
     """The tables of the tiny study of discounts, by file name."""
-    study = STUDIES["discount"]
-    assert isinstance(study, Study)
+    study = EXPERIMENTS["discount"]
+    assert isinstance(study, Experiment)
     given = {"seeds": 1, "updates": 2, "workers": 1, "only": FEW["discount"], "runs": runs}
-    page = run_study(tiny(study), Asked("mini", out, place / "datasets", **given))
+    page = tiny(study).run(Request("mini", out, place / "datasets", **given))
     return {path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()}
 
 
@@ -126,7 +124,7 @@ def test_a_study_killed_in_the_middle_and_run_again_gives_the_same_tables(moment
 def train_two(datasets: Path, place: Path) -> None:
     """Two trainings side by side that would take minutes."""
     long = replace(RUN, train=replace(RUN.train, epochs=100, frames=64, updates=100))
-    run_chains([Chain(replace(long, seed=s), place / f"run{s}", 10_000, evaluated=False) for s in (0, 1)], datasets, 2)
+    train_all([Job(replace(long, seed=s), place / f"run{s}", 10_000) for s in (0, 1)], datasets, 2)
 
 
 @pytest.mark.slow
@@ -153,19 +151,18 @@ def test_ctrl_c_in_a_terminal_stops_every_training_after_an_update_without_a_wor
 
 def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, tmp_path: Path) -> None:
     short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, updates=2))
-    chains = [Chain(replace(short, seed=seed), tmp_path / f"run{seed}", 2, evaluated=False) for seed in (0, 1)]
-    run_chains(chains[:1], finished.parent, workers=1)
-    found = budget("two", chains, workers=1)
+    chains = [Job(replace(short, seed=seed), tmp_path / f"run{seed}", 2) for seed in (0, 1)]
+    train_all(chains[:1], finished.parent, workers=1)
+    found = cost(chains, workers=1)
     assert (found.trainings, found.finished, found.updates, found.seconds) == (2, 1, 2, None)
     longer = [chains[0], replace(chains[1], updates=400)]
-    timed = budget("two", longer, workers=1)
+    timed = cost(longer, workers=1)
     assert timed.updates == 400
     assert timed.seconds is not None
     assert timed.seconds > 0
-    words = timed.words(tmp_path, tmp_path / "page")
+    words = timed.words("two")
     assert words.startswith("two: 2 trainings, 1 of them there already; 400 updates to go, about ")
-    assert str(tmp_path / "page") in words
-    assert "updates to go" not in budget("two", chains[:1], workers=1).words(tmp_path, tmp_path)
+    assert "updates to go" not in cost(chains[:1], workers=1).words("two")
 
 
 def test_all_goes_on_after_a_study_that_fails_and_says_so_at_the_end(
@@ -174,7 +171,7 @@ def test_all_goes_on_after_a_study_that_fails_and_says_so_at_the_end(
     arguments = ["study", "all", "--seeds", "0", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert cli.main(arguments) == 3
     lines = capsys.readouterr().err.splitlines()
-    asked = [name for name in ORDER if name in STUDIES]
+    asked = [name for name in ORDER if name in EXPERIMENTS]
     assert [line.split(":")[1].split()[1] for line in lines[:-1]] == asked, "one line each, in the order of value"
     assert f"{len(asked)} of {len(asked)} studies failed: {', '.join(asked)}" in lines[-1]
     assert cli.main(["study", "factorial", "--size", "gigantic"]) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import join, write_table
 from sgjepa.experiments import (
+    EXPERIMENTS,
     ORDER,
-    STUDIES,
     conditioning,
     counterfactual,
     coverage,
@@ -28,7 +29,8 @@ from sgjepa.experiments import (
     sigreg,
     sweep,
 )
-from sgjepa.experiments.study import Study
+from sgjepa.experiments.engine import Experiment
+from sgjepa.experiments.sweep import Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.results.claims import CLAIMS, LEAST
@@ -44,6 +46,10 @@ def records(finding: Finding, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(finding.more[name])))
 
 
+def labels(points: Sequence[Setting]) -> dict[str, str]:
+    return {point.name: point.label for point in points}
+
+
 def rows_of(finding: Finding, source: str = "ours") -> list[dict[str, str]]:
     return [dict(zip(finding.head, row, strict=True)) for row in finding.rows if row[0] == source]
 
@@ -53,7 +59,7 @@ def test_the_learning_rate_with_the_lowest_loss_need_not_have_the_best_probe(tmp
     assert [point.x for point in points] == [2e-4, 6e-4, 1e-3, 2e-3, 4e-3, 1e-2]
     made = {p.name: Made(flat(0.5 if p.x == 1e-3 else 1.0), losses=(3.0, 3.0 - 100 * p.x)) for p in points}
     linear = {p.name: [abs(np.log(p.x / 1e-3))] for p in points}
-    study = done(tmp_path, [p.run for p in points], made, learning_rate.STUDY.labels)
+    study = done(tmp_path, [p.run for p in points], made, labels(points))
     found = learning_rate.finding(study, linear)
     said = " ".join(found.words)
     assert "The lowest validation loss is that of rate 0.01: 2.000 (one training each)." in said
@@ -70,7 +76,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
         p.name: Made(flat(1.0), losses=(4.0, 3.0, 2.0) if p.run.optim.kind == "muon" else (2.5, 2.7, 2.9), sigreg=(1.0,) * 3)
         for p in points
     }
-    one = optimiser.analyse(done(tmp_path, [p.run for p in points], made, optimiser.STUDY.labels))
+    one = optimiser.analyse(done(tmp_path, [p.run for p in points], made, labels(points)))
     for predictor in optimiser.PREDICTORS.values():
         said = (
             f"{predictor}: Muon reaches a validation loss of 2.000, AdamW 2.500 (\N{MINUS SIGN}20.0 %, one training each)."
@@ -81,7 +87,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
     assert table["GRU", "AdamW"]["at epoch"] == "1"
     paper = {(row["predictor"], row["optimiser"]): row for row in rows_of(one, "paper")}
     assert paper["SSM", "AdamW"]["best validation loss"] == "6.922"
-    three = done(tmp_path / "three", [p.run for p in points[:2]], made, optimiser.STUDY.labels, seeds=3)
+    three = done(tmp_path / "three", [p.run for p in points[:2]], made, labels(points), seeds=3)
     said = optimiser.losses("GRU", *three.results.methods)
     assert said.endswith("(\N{MINUS SIGN}20.0 %, \N{MINUS SIGN}20.0 to \N{MINUS SIGN}20.0 over 3 trainings: certain).")
     assert sweep.once(three) == ()
@@ -89,7 +95,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
     (claim,) = optimiser.lower(three, "GRU", *three.results.methods)
     assert claim.verdict == "not decided", "three trainings that agree to the last digit have no interval"
     made = {name: replace(one, stray=0.02) for name, one in made.items()}
-    stray = done(tmp_path / "stray", [p.run for p in points[:2]], made, optimiser.STUDY.labels, seeds=3)
+    stray = done(tmp_path / "stray", [p.run for p in points[:2]], made, labels(points), seeds=3)
     (claim,) = optimiser.lower(stray, "GRU", *stray.results.methods)
     assert (claim.verdict, claim.paper) == ("holds", "\N{MINUS SIGN}0.149 (square)")
     assert claim.ours.low < -0.2 < claim.ours.high
@@ -100,7 +106,7 @@ def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path
     assert [p.x for p in points] == [0.01, 0.02, 0.045, 0.09, 0.18]
     linear = {p.name: [p.x] for p in points}
     grows = {p.name: Made(flat(1.0), rank=1000 * p.x) for p in points}
-    found = sigreg.finding(done(tmp_path, [p.run for p in points], grows, sigreg.STUDY.labels), linear)
+    found = sigreg.finding(done(tmp_path, [p.run for p in points], grows, labels(points)), linear)
     assert found.words[0] == (
         "The effective rank is 10.0, 20.0, 45.0, 90.0 and 180.0 for the weights 0.01, 0.02, 0.045, 0.09 and 0.18, "
         "highest at 0.18 (one training each)."
@@ -108,7 +114,7 @@ def test_the_rank_is_said_to_grow_with_the_weight_only_if_it_does(tmp_path: Path
     peaks = {
         name: replace(one, rank=60.0 if name == points[2].name else 10.0 + i) for i, (name, one) in enumerate(grows.items())
     }
-    study = done(tmp_path / "peak", [p.run for p in points], peaks, sigreg.STUDY.labels)
+    study = done(tmp_path / "peak", [p.run for p in points], peaks, labels(points))
     said = sigreg.ranks(list(sweep.there(study, sigreg.points, ["mini"]).values()))
     assert "highest at 0.045 (one training each)" in said
     assert [claim.verdict for claim in found.claims] == ["not decided"], "one training each"
@@ -132,7 +138,7 @@ def test_the_rank_is_judged_by_what_a_doubling_adds_over_trainings(
 ) -> None:
     points = sigreg.points("mini")
     made = {p.name: Made(flat(1.0), rank=rank, stray=stray) for p, rank in zip(points, ranks, strict=True)}
-    thrice = done(tmp_path, [p.run for p in points], made, sigreg.STUDY.labels, seeds=3)
+    thrice = done(tmp_path, [p.run for p in points], made, labels(points), seeds=3)
     cells = list(sweep.there(thrice, sigreg.points, ["mini"]).values())
     assert said in sigreg.ranks(cells)
     (claim,) = sigreg.grows(thrice, cells)
@@ -150,10 +156,10 @@ def test_the_rank_is_judged_by_what_a_doubling_adds_over_trainings(
 def test_a_length_is_enough_if_the_longer_one_is_certainly_not_better_by_more_than_the_margin(
     times: float, stray: float, verdict: str, tmp_path: Path
 ) -> None:
-    points = [p for p in history_rollout.points("mini") if p.setting in {("10", "5", "0.09"), ("10", "10", "0.09")}]
+    points = [p for p in history_rollout.points("mini") if p.values in {("10", "5", "0.09"), ("10", "10", "0.09")}]
     levels = {"5": times, "10": 1.0}
-    made = {p.name: Made(flat(levels[p.setting[1]]), stray=stray) for p in points}
-    study = done(tmp_path, [p.run for p in points], made, history_rollout.STUDY.labels, seeds=3)
+    made = {p.name: Made(flat(levels[p.values[1]]), stray=stray) for p in points}
+    study = done(tmp_path, [p.run for p in points], made, labels(points), seeds=3)
     (claim,) = history_rollout.analyse(study).claims
     assert (claim.claim, claim.verdict) == ("five_steps", verdict)
     assert claim.note == "weights 0.09 and 0.09, not chosen for these lengths"
@@ -173,7 +179,7 @@ def test_the_lowest_of_several_trainings_is_named_with_those_that_cannot_be_told
 def test_a_discount_that_errs_least_is_named_with_those_that_cannot_be_told_apart(tmp_path: Path) -> None:
     points = discount.points("mini")
     made = {p.name: Made(flat(0.6 if p.x in (0.95, 1.0) else 0.8)) for p in points}
-    found = discount.analyse(done(tmp_path, [p.run for p in points], made, discount.STUDY.labels))
+    found = discount.analyse(done(tmp_path, [p.run for p in points], made, labels(points)))
     nmse = next(words for words in found.words if "state NMSE" in words)
     assert nmse.startswith("Discount ")
     assert "not to be told apart from it: discount" in nmse
@@ -185,11 +191,11 @@ def test_a_discount_that_errs_least_is_named_with_those_that_cannot_be_told_apar
 
 def test_history_and_depth_are_compared_at_one_horizon_with_true_latents_beside(tmp_path: Path) -> None:
     points = history_depth.points("mini")
-    assert {p.setting for p in points} == {(str(h), str(d)) for h in (3, 5, 10, 15) for d in (1, 2, 3)}
-    made = {p.name: Made(flat(0.4 if p.setting[0] == "10" else 1.0), floor=0.3 if p.x == 15 else 0.01) for p in points}
-    found = history_depth.analyse(done(tmp_path, [p.run for p in points], made, history_depth.STUDY.labels))
+    assert {p.values for p in points} == {(str(h), str(d)) for h in (3, 5, 10, 15) for d in (1, 2, 3)}
+    made = {p.name: Made(flat(0.4 if p.values[0] == "10" else 1.0), floor=0.3 if p.x == 15 else 0.01) for p in points}
+    found = history_depth.analyse(done(tmp_path, [p.run for p in points], made, labels(points)))
     assert found.words[0].startswith("H = 10, depth ")
-    assert "At depth 2, H = 15, depth 2 is further from the truth than H = 10, depth 2 by 0.5" in " ".join(found.words)
+    assert "At depth 2, H = 15, depth 2 is significantly worse than H = 10, depth 2: +0.5" in " ".join(found.words)
     table = {(row["H"], row["depth"]): row for row in rows_of(found)}
     assert table["15", "1"]["position error (m), true latents"].startswith("0.30")
     assert float(table["10", "1"]["position error (m)"].split(" ")[0]) == pytest.approx(0.4 * 32 / HORIZONS, abs=2e-3)
@@ -200,17 +206,17 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     assert all(p.run.train.frames == 24 for p in points)
     made = {
         p.name: Made(
-            flat(0.5 if p.setting[:2] == ("10", "5") else 0.7),
-            probe=0.01 if p.setting[2] == "0.09" else 0.02,
-            seconds=10.0 * int(p.setting[1]),
-            memory=0.25 * int(p.setting[0]),
+            flat(0.5 if p.values[:2] == ("10", "5") else 0.7),
+            probe=0.01 if p.values[2] == "0.09" else 0.02,
+            seconds=10.0 * int(p.values[1]),
+            memory=0.25 * int(p.values[0]),
         )
         for p in points
     }
-    study = done(tmp_path, [p.run for p in points], made, history_rollout.STUDY.labels)
+    study = done(tmp_path, [p.run for p in points], made, labels(points))
     found = history_rollout.analyse(study)
     chosen = history_rollout.choices(list(sweep.there(study, history_rollout.points, history_rollout.SIZES).values()))
-    assert {point.setting for point, _ in chosen.values()} == {
+    assert {point.values for point, _ in chosen.values()} == {
         ("10", "5", "0.09"),
         ("10", "10", "0.09"),
         ("15", "5", "0.09"),
@@ -222,7 +228,7 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     }
     lengths = history_rollout.LENGTHS["paper"]
     point, method = chosen["10", "5"]
-    longer = [(replace(point, setting=(str(h), str(k), "0.09")), method) for h, k in lengths]
+    longer = [(replace(point, values=(str(h), str(k), "0.09")), method) for h, k in lengths]
     claims = history_rollout.enough(longer, HORIZONS)
     assert [(one.claim, one.where) for one in claims] == [
         ("five_steps", "approach ball, H = 20, K = 5"),
@@ -231,7 +237,7 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     assert history_rollout.enough(longer[2:], HORIZONS) == (), "K = 10 against 20 is not the claim"
     assert {claim.note for claim in found.claims} == {"weights 0.09 and 0.09, chosen of 3 on validation frames"}
     said = " ".join(found.words)
-    assert "H = 10, K = 10, weight 0.09 is less accurate than H = 10, K = 5, weight 0.09" in said
+    assert "H = 10, K = 10, weight 0.09 is significantly worse than H = 10, K = 5, weight 0.09" in said
     assert "its training took 2.00 times as long" in said
     assert {row["peak memory (GiB)"] for row in rows_of(found)} == {"2.50", "3.75"}
     drawn = {picture.name for picture in found.pictures}
@@ -241,8 +247,8 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
 def test_the_share_of_the_gap_that_conditioning_closes(tmp_path: Path) -> None:
     points = conditioning.points("mini")
     errors = {"GRU": 0.2, "AdaLN, gate 0": 1.0, "AdaLN, gate 0.1": 0.6}
-    made = {p.name: Made(flat(errors.get(p.setting[0], 1.2))) for p in points}
-    found = conditioning.analyse(done(tmp_path, [p.run for p in points], made, conditioning.STUDY.labels, seeds=3))
+    made = {p.name: Made(flat(errors.get(p.values[0], 1.2))) for p in points}
+    found = conditioning.analyse(done(tmp_path, [p.run for p in points], made, labels(points), seeds=3))
     said = " ".join(found.words)
     assert "GRU has the lowest excess NMSE over all horizons" in said
     assert "every other one is certainly worse" in said
@@ -295,9 +301,8 @@ def test_a_model_uses_the_law_if_the_true_one_errs_least(tmp_path: Path, right: 
     (claim,) = counterfactual.least(study, [hidden])
     assert claim.verdict == "does not hold", "a told law that certainly wins is not hidden by one that is less sure"
     assert claim.measured == found.claims[0].measured, "the pair stands in the note"
-    every = "at true g = 2, g = 4 and g = 6 every other value makes the error larger"
+    every = "the error is significantly larger with 12 of 12 wrong values"
     assert (every in found.words[0]) == right
-    assert ("a wrong value gives a smaller error" in found.words[0]) != right
     steps = "SG-JEPA (GRU): of 12 steps of what is told away from the true law (2, 4 and 6), 12 make the mean error larger."
     assert (found.words[1] == steps) == right
     assert len(records(found, counterfactual.TABLE)) == 15
@@ -310,18 +315,17 @@ def test_a_model_uses_the_law_if_the_true_one_errs_least(tmp_path: Path, right: 
 @pytest.mark.parametrize("size", ["mini", "small", "paper"])
 def test_every_point_has_a_name_and_a_label_of_its_own(module: object, size: str) -> None:
     points = module.points(size)
-    assert len({p.name for p in points}) == len({p.label for p in points}) == len({p.setting for p in points}) == len(points)
+    assert len({p.name for p in points}) == len({p.label for p in points}) == len({p.values for p in points}) == len(points)
     assert len({replace(p.run, name="") for p in points}) == len(points), "no training is compared with itself"
-    assert {p.name: p.label for p in points}.items() <= module.STUDY.labels.items()
-    paper = published_study(module.STUDY.name)
+    paper = published_study(module.EXPERIMENT.name)
     assert paper is not None
-    assert all(len(p.setting) == len(paper.settings) for p in points) or not paper.rows
+    assert all(len(p.values) == len(paper.settings) for p in points) or not paper.rows
 
 
 def test_the_papers_grids_are_the_papers() -> None:
     assert [p.x for p in learning_rate.points("paper")] == [1e-5, 3e-5, 5e-5, 1e-4, 2e-4, 5e-4]
     assert [p.x for p in sigreg.points("paper")] == [0.09, 0.18, 0.36, 0.72, 1.44]
-    assert {p.setting for p in history_rollout.points("paper")} == {
+    assert {p.values for p in history_rollout.points("paper")} == {
         (h, k, w) for h, k in (("20", "5"), ("20", "10"), ("30", "10"), ("30", "20")) for w in ("0.18", "0.36", "0.72")
     }
     assert {p.run.model.history for p in history_depth.points("paper")} == {5, 10, 20, 30}
@@ -333,21 +337,18 @@ def test_the_papers_grids_are_the_papers() -> None:
 def test_sweeps_train_once_and_claims_three_times() -> None:
     claimed = {claim.study for claim in CLAIMS.values()}
     for module in SWEEPS:
-        if module.STUDY.name not in claimed:
-            assert set(module.STUDY.seeds.values()) == {1}
+        if module.EXPERIMENT.name not in claimed:
+            assert set(module.EXPERIMENT.seeds.values()) == {1}
     for name in claimed:
-        study = STUDIES[name]
-        assert not isinstance(study, Study) or (study.seeds["mini"], study.seeds["small"]) == (LEAST, LEAST)
+        study = EXPERIMENTS[name]
+        assert (study.seeds["mini"], study.seeds["small"]) == (LEAST, LEAST)
 
 
 def test_all_goes_through_every_study_but_the_one_that_chose_the_recipes() -> None:
-    assert set(STUDIES) - set(ORDER) == {"tuning", "tuning_reacher", "tuning_policy"}
+    assert set(EXPERIMENTS) - set(ORDER) == {"hyperparameters", "hyperparameters_reacher", "hyperparameters_policy"}
     assert next(iter(ORDER)) == "factorial"
-    assert list(ORDER)[-2:] == ["control_pose", "control_sight"]
-    assert all(
-        isinstance(study, Study) or name in {"control", "control_pose", "control_sight", "planning", "tuning_policy"}
-        for name, study in STUDIES.items()
-    )
+    assert list(ORDER)[-2:] == ["proprioception", "perception_error"]
+    assert all(isinstance(experiment, Experiment) and experiment.name == name for name, experiment in EXPERIMENTS.items())
 
 
 def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) -> None:
@@ -372,4 +373,4 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]
     said = counterfactual.analyse(study).words
     assert any("lowest with the true law at 7 of 7 horizons" in words for words in said)
-    assert said[0].startswith("SG-JEPA (GRU): at true g = 4 every other value makes the error larger")
+    assert said[0].startswith("SG-JEPA (GRU): the error is significantly larger with 2 of 2 wrong values")

@@ -27,19 +27,13 @@ from sgjepa.planning.interception import Meeting, meeting_targets
 from sgjepa.planning.load import planned, simulated, usual
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.planning.stable_worldmodel_adapter import as_cost
+from sgjepa.policies import films
 from sgjepa.policies.evaluate import beginnings, trial, untrained
 from sgjepa.policies.files import SECONDS, read_controls, read_trial
 from sgjepa.policies.goal_tasks import Cases, cases_of, from_columns, goal_pictures, to_columns
-from sgjepa.report import control_figures
-from sgjepa.report import control_tables as tables
-from sgjepa.results.control import gather_trials
+from sgjepa.report.closed_loop import by_plan
 from sgjepa.results.paper_numbers import PublishedPlans, published_plans
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("plan")
-
+from sgjepa.results.table import Results
 
 pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
@@ -56,7 +50,7 @@ def few(world: str, place: Path, **changes: object) -> Dataset:
 
 @pytest.fixture(autouse=True)
 def _small_films(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_figures, "_SIDE", 32)
+    monkeypatch.setattr(films, "SIDE", 32)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,6 +58,11 @@ def _known() -> object:
     ENVS["placed"] = Placed
     yield
     del ENVS["placed"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
 
 
 @pytest.fixture(scope="module")
@@ -198,20 +197,21 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
 def test_success_is_told_by_what_the_episodes_were_made_for(goals: Dataset, tmp_path: Path) -> None:
     begun = beginnings(goals, None, CASES)
     begun = replace(begun, starts=tuple(replace(s, plan=p) for s, p in zip(begun.starts, ("sweep", "wander"), strict=True)))
-    played = gather_trials([trial(untrained("random", goals, tmp_path), goals, 0, begun)])
-    assert {plan: chosen.tolist() for plan, chosen in played.plans.items()} == {
+    results = Results.of_trials([trial(untrained("random", goals, tmp_path), goals, 0, begun)])
+    assert {plan: chosen.tolist() for plan, chosen in results.plans.items()} == {
         "sweep": [True, False],
         "wander": [False, True],
     }
-    success = played.players[0].first.table["success"]
-    assert [(row["plan"], row["mean"], row["count"]) for row in tables.by_plan(played)] == [
+    success = results.values("random controls", "success")[0, :, 0]
+    table = by_plan(results)
+    assert table is not None
+    assert [(row["plan"], row["mean"], row["count"]) for row in table.csv] == [
         ("sweep", success[0], 1),
         ("wander", success[1], 1),
     ]
-    shown = tables.by_plan_html(played)
-    assert "<th>sweep (1)</th><th>wander (1)</th>" in shown
+    assert list(table.columns) == ["Policy", "sweep (1)", "wander (1)"]
     plain = trial(untrained("random", goals, tmp_path / "plain"), goals, 0, beginnings(goals, None, CASES))
-    assert tables.by_plan_html(gather_trials([plain])) == "", "episodes of this world were made for nothing in particular"
+    assert by_plan(Results.of_trials([plain])) is None, "episodes of this world were made for nothing in particular"
 
 
 def test_the_papers_last_table_is_the_papers() -> None:
@@ -226,7 +226,7 @@ def test_the_papers_last_table_is_the_papers() -> None:
 def test_the_command_writes_a_page_and_goes_on_where_it_was(
     goals: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sgjepa.report.paper_plans.published_plans", lambda _: published_plans("reacher"))
+    monkeypatch.setattr("sgjepa.report.closed_loop.published_plans", lambda _: published_plans("reacher"))
     search = ["--candidates", "6", "--iterations", "2", "--elites", "2", "--horizon", "2"]
     policies = [str(run), "random", "simulator"]
     command = ["evaluate-policy", *policies, "--episodes", "2", "--offset", "3", "--workers", "1", *search]
@@ -360,7 +360,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--horizon", "0"], "a plan needs a horizon of at least 1, got 0"),
         (["{run}", "--execute", "6"], "of 5 planned controls 1 to so many can be carried out, not 6"),
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
-        (["{run}", "--search", "gradient"], "unknown search 'gradient'"),
+        (["{run}", "--search", "gradient"], "unknown planner 'gradient'"),
         (["{run}", "--episodes", "5"], "has 4 planning cases; 5 were asked for"),
         (["{run}", "--episodes", "0"], "cases must be at least 1 for planning, got 0 (--episodes)"),
         (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),

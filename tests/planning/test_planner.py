@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from sgjepa.envs.spec import EnvSpec, Quantity
 from sgjepa.models.base import WorldModel
 from sgjepa.planning.cem import Search, _noise, search
 from sgjepa.planning.planner import Distance, Planner
-from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
+from sgjepa.planning.receding_horizon import PlannerConfig, RecedingHorizon
 
 torch.set_num_threads(1)
 WAYS = ("cem", "icem", "mppi")
@@ -138,7 +139,7 @@ def test_icem_asks_for_fewer_and_fewer_candidates() -> None:
             "4 elites that are kept and the mean fill all 4 candidates",
         ),
         ({"way": "mppi", "candidates": 1, "elites": 1}, "at least 2 candidates"),
-        ({"way": "gradient"}, "unknown search 'gradient'"),
+        ({"way": "gradient"}, "unknown planner 'gradient'"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused(settings: dict[str, object], words: str) -> None:
@@ -204,7 +205,7 @@ def drive(cfg: PlannerConfig, start: np.ndarray, goal: np.ndarray, wind: np.ndar
     planner, place = Planner(model, 4, POINT, price, cfg), start.copy()
     planner.reset(wind, seeds)
     for _ in range(25):
-        control = planner.act(frames_of(place), wind)
+        control = planner.act({"frame": frames_of(place)}, wind)
         assert (np.abs(control) <= 1).all()
         place = np.clip(place + STEP * (control - wind), -1, 1)
     return place
@@ -230,11 +231,18 @@ def test_an_episode_is_planned_the_same_alone_and_beside_others() -> None:
     np.testing.assert_array_equal(both[1:], alone)
 
 
+class Unmoved(RecedingHorizon):
+    """Every plan is where its search would begin."""
+
+    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        return mean
+
+
 def test_plans_can_stay_within_the_controls_that_a_model_has_seen() -> None:
     world = replace(POINT, control_limit=(1.0, 0.5))
-    agenda = Agenda(world, PlannerConfig(within=2.0), familiar=np.array([0.2, 0.4]))
-    torch.testing.assert_close(agenda.limit, torch.tensor([0.4, 0.5]))
-    free = Agenda(world, PlannerConfig(), familiar=np.array([0.2, 0.4]))
+    near = Unmoved(world, PlannerConfig(within=2.0), familiar=np.array([0.2, 0.4]))
+    torch.testing.assert_close(near.limit, torch.tensor([0.4, 0.5]))
+    free = Unmoved(world, PlannerConfig(), familiar=np.array([0.2, 0.4]))
     torch.testing.assert_close(free.limit, torch.tensor([1.0, 0.5]))
 
 
@@ -243,6 +251,6 @@ def test_worlds_may_limit_each_control_by_itself() -> None:
     cfg = PlannerConfig(search=Search(candidates=20, elites=4))
     planner = Planner(Point(), 4, narrow, Distance(Point(), torch.ones(1, 2)), cfg)
     planner.reset(WIND[:1], [0])
-    control = planner.act(frames_of(START[:1]), WIND[:1])
+    control = planner.act({"frame": frames_of(START[:1])}, WIND[:1])
     assert control[0, 1] == 0
     assert control[0, 0] > 0.9

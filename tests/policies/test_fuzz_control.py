@@ -18,9 +18,9 @@ from sgjepa import cli
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
+from sgjepa.policies import films
 from sgjepa.policies.features import open_features
 from sgjepa.policies.train_diffusion import train_policy
-from sgjepa.report import control_figures
 
 torch.set_num_threads(1)
 
@@ -95,7 +95,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     root = tmp_path_factory.mktemp("fuzz") / "world"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVS, "placed", Anywhere)
-        patch.setattr(control_figures, "_SIDE", 16)
+        patch.setattr(films, "SIDE", 16)
         base = small(image_size=32)
         parts = {"train": replace(base.train, episodes=4), "test": replace(base.test, episodes=2)}
         dataset = open_dataset(collect(replace(base, world="placed", **parts), root / "placed", workers=1))

@@ -11,8 +11,8 @@ from sgjepa import cli
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
-from sgjepa.experiments import STUDIES
-from sgjepa.report.claims import as_markdown, brief, section
+from sgjepa.experiments import EXPERIMENTS
+from sgjepa.report.claims import as_markdown, brief, claims_table
 from sgjepa.results.claims import CLAIMS, FILE, ClaimsRecord, Measured, best, measure, read_claims, so_far, write_claims
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_a_claim_that_the_list_does_not_have_and_a_verdict_that_does_not_follow_
 
 
 def test_every_claim_is_measured_by_a_study_that_there_is() -> None:
-    assert {claim.study for claim in CLAIMS.values()} <= set(STUDIES)
+    assert {claim.study for claim in CLAIMS.values()} <= set(EXPERIMENTS)
     assert all(claim.statement.endswith(".") and claim.paper for claim in CLAIMS.values())
 
 
@@ -126,10 +126,11 @@ def test_a_file_of_somebody_elses_is_not_written_over(tmp_path: Path, capsys: py
 
 
 def test_a_page_shows_the_claims_that_its_study_measures() -> None:
-    assert section(()) == ""
-    shown = section([claim(LESS), claim(MORE, seeds=2)])
-    assert "not decided (2 trainings: does not hold)" in shown
-    assert "<td>holds</td>" in shown
+    assert claims_table(()) is None
+    table = claims_table([claim(LESS), claim(MORE, seeds=2)])
+    assert table is not None
+    assert "not decided (2 trainings: does not hold)" in table.html
+    assert '<span class="chip better">holds</span>' in table.html
 
 
 def test_in_short_a_claim_names_the_worlds_where_it_holds_and_how_many_results_say_so(tmp_path: Path) -> None:

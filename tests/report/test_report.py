@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
+import functools
+import operator
 import re
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections import defaultdict
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,20 +31,19 @@ from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.report import page as page_policy
-from sgjepa.report import words
-from sgjepa.report.content import Finding
-from sgjepa.report.write import report, write_report
-from sgjepa.results.compare import Method, marks, paired, verdict
+from sgjepa.report import forecast, words
+from sgjepa.report.blocks import Section, Table, Text
+from sgjepa.report.forecast import answers, forecast_page, report
+from sgjepa.report.page import POLICY, write_page
+from sgjepa.results.claims import verdict
 from sgjepa.results.counterfactual import area, counterfactuals
-from sgjepa.results.gather import MAIN, gather
-from sgjepa.results.load import Evaluation, load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
+from sgjepa.results.table import About, Results
 from sgjepa.results.training import cost
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
 
-UNDECIDED = "A is not better than B as far as {} can tell, nor worse: the difference is"
 BROWSER = find_browser()
 
 
@@ -95,9 +94,8 @@ def _counterfactual(run: Path) -> None:
     names = ("episode", "law.true", "law.given", "horizon")
     place = run / "counterfactual" / "square-test"
     place.mkdir(parents=True)
-    write_table(
-        place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
-    )
+    rows = {"law": np.full(len(nmse), "gravity"), **dict(zip(names, columns, strict=True))}
+    write_table(place / "counterfactual.parquet", {**rows, "nmse": nmse, "position_l2": nmse})
     settings = artifact.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
     artifact.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
 
@@ -176,7 +174,7 @@ def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> Non
 
 
 def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
-    wanted = {"pictures", "numbers", "more", "says", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
+    wanted = {"pictures", "numbers", "more", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
     assert wanted | {"training", "origin"} <= set(page.ids)
     names = {path.stem for path in (made / "figures").iterdir()}
     assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
@@ -204,13 +202,13 @@ def test_strips_are_followed_by_the_command_that_opens_their_run_in_the_viewer(p
 @pytest.mark.skipif(BROWSER is None, reason="no browser: sgjepa doctor --fix browser")
 def test_a_real_browser_shows_it_without_complaint(made: Path, tmp_path: Path) -> None:
     """Everything is loaded when the page says so by its title; a request to anywhere would fail and be logged."""
-    watching = page_policy.POLICY.replace("default-src", "script-src 'unsafe-inline'; default-src")
+    watching = POLICY.replace("default-src", "script-src 'unsafe-inline'; default-src")
     probe = """<script>addEventListener("load", () => { const images = [...document.images];
       document.title = "loaded " + images.filter(i => i.complete && i.naturalWidth > 0).length + " of " + images.length
         + ", requests " + performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length
         + ", wider than the window " + (document.documentElement.scrollWidth > innerWidth); })</script>"""
     watched = tmp_path / "watched.html"
-    text = (made / "index.html").read_text().replace(page_policy.POLICY, watching)
+    text = (made / "index.html").read_text().replace(POLICY, watching)
     assert watching in text, "the page forbids scripts, also the one that watches"
     watched.write_text(text.replace("</head>", probe + "</head>"))
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
@@ -274,8 +272,9 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
             told = copy / "counterfactual" / name / "counterfactual.json"
             artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
-    study = Finding(MARKUP, (MARKUP,), MARKUP, (MARKUP, "b"), ((MARKUP, MARKUP),))
-    page_ = write_report(gather(spoiled), tmp_path / "out", MARKUP, study)
+    own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
+    spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
+    page_ = write_page(spoiled_page, tmp_path / "out", "a test")
     found = Page(page_.read_text())
     assert "script" not in found.tags
     assert set(found.attributes) <= {"src", "alt", "class", "id", "style", "href", "colspan", "aria-label", "lang"} | {
@@ -304,7 +303,7 @@ def test_the_tables_in_the_page_are_the_csv_and_agree_with_plain_means(made: Pat
     checked = 0
     for row in read_csv(made / "tables" / "errors.csv"):
         mean = float(row["mean"])
-        shown = words.table_number(mean, row["metric"])
+        shown = words.fixed(mean, words.decimals_of(row["metric"]))
         assert f">{shown}<" in text
         if row["method"] == "SG-JEPA (GRU)":
             values = []
@@ -336,13 +335,13 @@ def test_the_papers_numbers_stand_beside_ours_and_are_called_so(made: Path, page
     assert triangle.values["rotation_turns"]["DINO-WM"][44] == 0.875
 
 
-def test_a_wrong_law_that_doubles_the_error_is_found(made: Path, page: Page) -> None:
-    assert "SG-JEPA (GRU): at true g = 2, g = 4 and g = 6 every other value makes the error larger." in page.words
+def test_a_wrong_law_that_doubles_the_error_is_in_the_table(made: Path, page: Page) -> None:
     for row in read_csv(made / "tables" / "counterfactual.csv"):
         if row["law.true"] == row["law.given"]:
             assert float(row["rise"]) == 0
         else:
             assert row["verdict"] == "worse"
+            assert f"+{float(row['rise']):.3f}" in page.words
 
 
 def test_area_is_the_papers_trapezoid() -> None:
@@ -358,50 +357,43 @@ def test_area_is_the_papers_trapezoid() -> None:
 @pytest.mark.parametrize(
     ("difference", "said"),
     [
-        (Interval(-0.41, -0.52, -0.30, 500), "A is closer to the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
-        (Interval(0.41, 0.30, 0.52, 500), "A is further from the truth than B by 0.41 m (95 % interval 0.30 to 0.52)"),
-        (
-            Interval(-0.05, -0.20, 0.10, 500),
-            f"{UNDECIDED.format('500 episodes')} −0.05 m, 95 % interval −0.20 to 0.10",
-        ),
-        (
-            Interval(0.0, 0.0, 0.0, 1),
-            f"{UNDECIDED.format('1 episode')} 0.000 m, 95 % interval 0.000 to 0.000",
-        ),
+        (Interval(-0.41, -0.52, -0.30, 500), "A is significantly better than B: −0.41 m, 95 % interval −0.52 to −0.30"),
+        (Interval(0.41, 0.30, 0.52, 500), "A is significantly worse than B: +0.41 m, 95 % interval 0.30 to 0.52"),
+        (Interval(-0.05, -0.20, 0.10, 500), "A is not significantly better than B: −0.05 m, 95 % interval −0.20 to 0.10"),
+        (Interval(0.0, 0.0, 0.0, 1), "A is not significantly better than B: 0.000 m, 95 % interval 0.000 to 0.000"),
+        (Interval(0.6, 0.003, 1.2, 9), "A is significantly worse than B: +0.600 m, 95 % interval 0.003 to 1.200"),
     ],
 )
-def test_a_sentence_says_what_the_interval_says(difference: Interval, said: str) -> None:
+def test_a_sentence_says_what_the_interval_says_and_no_end_reads_as_zero(difference: Interval, said: str) -> None:
     assert words.compare("A", "B", difference) == said
+    few = words.compare("A", "B", difference, decides=False)
+    assert few.startswith("A minus B: "), "without trainings enough there is no verdict"
+    assert few.endswith(said.partition(": ")[2])
 
 
-def test_an_end_of_an_interval_does_not_read_as_zero_unless_it_is() -> None:
-    assert "95 % interval 0.003 to 1.200" in words.compare("A", "B", Interval(0.6, 0.003, 1.2, 9))
-
-
-def synthetic(label: str, errors: list[np.ndarray]) -> Method:
-    """A method with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
-    seeds = []
-    for values in errors:
+def synthetic(arm: str, *errors: np.ndarray) -> Results:
+    """An arm with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
+    found = []
+    for seed, values in enumerate(errors):
         n = len(values)
-        table = {
+        columns = {
             "source": np.full(n, "predicted", object),
             "episode": np.arange(n),
             "horizon": np.ones(n, int),
             "law.gravity": np.full(n, 4.0),
             "position_l2": values,
         }
-        about = SimpleNamespace(laws={"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})
-        seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
-    return Method(label, tuple(seeds))
+        found.append(Results.of(arm, seed, columns, About({"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})))
+    return functools.reduce(operator.add, found)
 
 
 def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
-    good, same = synthetic("good", [1 + noise[0]]), synthetic("same", [1.001 + noise[1]])
-    middle, bad = synthetic("middle", [2 + noise[2]]), synthetic("bad", [3 + noise[3]])
-    assert marks([bad, good, middle], "position_l2", 1) == ["", "best", "second"]
-    assert marks([same, bad, good, middle], "position_l2", 1) == ["best", "", "best", "second"]
-    assert marks([good], "position_l2", 1) == [""], "alone, nothing is best"
+    good, same = synthetic("good", 1 + noise[0]), synthetic("same", 1.001 + noise[1])
+    middle, bad = synthetic("middle", 2 + noise[2]), synthetic("bad", 3 + noise[3])
+    assert (bad + good + middle).marks(horizon=1) == {"bad": "", "good": "best", "middle": "second"}
+    assert list((same + bad + good + middle).marks(horizon=1).values()) == ["best", "", "best", "second"]
+    assert good.marks(horizon=1) == {"good": ""}, "alone, nothing is best"
 
 
 def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
@@ -434,17 +426,14 @@ def thrice(runs: list[Path], place: Path) -> list[Path]:
     return found
 
 
-def test_two_methods_that_differ_are_said_to(runs: list[Path], tmp_path: Path) -> None:
-    results = gather(thrice(runs, tmp_path))
-    assert results.baseline.label == "LeWM"
-    said = {"better": "closer to the truth than LeWM by", "worse": "further from the truth than LeWM by"}
-    for method in results.others:
-        sentences = words.against_baseline(results, method)
-        assert len(sentences) == len(results.regions) > 0
-        for region, sentence in zip(results.regions, sentences, strict=True):
-            found = verdict(paired(method, results.baseline, MAIN, [results.last], region)[results.last])
-            assert said.get(found, "nor worse: the difference is") in sentence
-    assert "LeWM was trained once only" in " ".join(words.cautions(gather(runs)))
+def test_every_comparison_has_a_sentence_with_its_verdict(runs: list[Path], tmp_path: Path) -> None:
+    results = Results.of_runs(thrice(runs, tmp_path))
+    assert results.baseline == "LeWM"
+    for arm in results.others:
+        for region in ("out", "in"):
+            gap = results.gap(arm, "LeWM", region=region)
+            assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap)
+            assert any(words.compare(arm, "LeWM", gap) in sentence for sentence in answers(results))
 
 
 def test_one_training_shows_numbers_and_no_verdict(runs: list[Path], tmp_path: Path) -> None:
@@ -455,8 +444,8 @@ def test_one_training_shows_numbers_and_no_verdict(runs: list[Path], tmp_path: P
     assert "One training of each method: no verdict, which needs 3." in shown
     assert "95 % interval" in shown.replace("\N{NO-BREAK SPACE}", " ")
     assert 'class="chip' not in text
-    assert 'class="best"' not in text
-    for word in ("better", "worse", "closer to the truth", "further from the truth", "Bold"):
+    assert "<td><b>" not in text
+    for word in ("better", "worse", "significantly", "Bold"):
         assert word not in shown, word
     assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} == {""}
 
@@ -466,12 +455,13 @@ def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path
     text = page_.read_text()
     assert "no verdict" not in text
     assert 'class="chip' in text
-    assert 'class="best"' in text
+    assert "<td><b>" in text
     assert {row["verdict"] for row in read_csv(page_.parent / "tables" / "comparisons.csv")} >= {"undecided"}
 
 
 def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
-    error = gather(runs).methods[0].at(MAIN, [44], region="out")[44]
+    results = Results.of_runs(runs)
+    error = results.mean(results.arms[0], horizons=[44], region="out")[44]
     said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
     assert (made / "answer.txt").read_text().startswith(said)
     heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
@@ -480,11 +470,11 @@ def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[P
 
 def test_pictures_and_one_table_come_first_and_everything_else_is_folded(made: Path) -> None:
     text = (made / "index.html").read_text()
-    places = [text.index(f'id="{name}"') for name in ("pictures", "numbers", "more", "says", "tables")]
+    places = [text.index(f'id="{name}"') for name in ("pictures", "numbers", "more", "horizon", "tables")]
     assert places == sorted(places)
     assert "<details" not in text[: places[2]]
     assert "<img" in text[places[0] : places[1]]
-    assert text.count("<details ") == text.count("<summary><h3>") == 8
+    assert text.count("<details ") == text.count("<summary><h3>") == 7
 
 
 def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
@@ -498,7 +488,7 @@ def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: 
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
         copies.append(copy)
-    labels = [method.label for method in gather(copies).methods]
+    labels = Results.of_runs(copies).arms
     assert len(set(labels)) == 2
     assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
     assert report(copies, tmp_path / "out").is_file()
@@ -514,7 +504,8 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
+    results = Results.of_runs(copies)
+    assert [len(results.seeds(arm)) for arm in results.arms] == [2, 1]
 
 
 def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
@@ -531,35 +522,36 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
         settings = copy / "predict" / "square-test" / "predict.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    once, longer = gather(copies).methods
-    assert [len(method.seeds) for method in (once, longer)] == [1, 2]
-    assert longer.label == f"{once.label}, continued after 30 updates"
+    results = Results.of_runs(copies)
+    once, longer = results.arms
+    assert [len(results.seeds(arm)) for arm in (once, longer)] == [1, 2]
+    assert longer == f"{once}, continued after 30 updates"
 
 
 def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
-    assert len(counterfactuals(gather([copy]))) == 1
+    assert len(counterfactuals(Results.of_runs([copy]))) == 1
     place = copy / "counterfactual" / "square-test" / "counterfactual.json"
     about = artifact.read_json(place)
     about["settings"]["model"] = "0" * 64
     artifact.write_json(place, about)
-    assert counterfactuals(gather([copy])) == []
+    assert counterfactuals(Results.of_runs([copy])) == []
 
 
 def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
     """The test split has 50 episodes, 10 of them in distribution, 2 for each gravity."""
-    assert page.words.count("That rests on 2 episodes for each value, too few to be certain.") == 1
     assert "Some values have fewer than 10 episodes: their bands cover less often" in page.words
     assert "true one; 2 episodes each, 2 seeds. † From fewer than 10 episodes" in page.words
     assert "Errors in distribution (g from 3 to 5, 10 episodes); lower is better. †" not in page.words
 
 
-def test_a_region_with_few_episodes_is_cautioned_about(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    results = gather(runs)
-    said = "In distribution (g from 3 to 5, 9 episodes), intervals cover the truth less often than 95 %"
-    assert said not in " ".join(words.cautions(results))
-    monkeypatch.setattr(type(results), "episodes", lambda _, region: 9 if region == "in" else 40)
-    assert said in " ".join(words.cautions(results))
+def test_what_intervals_do_not_cover_is_said(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = Results.of_runs(runs)
+    said = "In distribution (g from 3 to 5, 9 episodes): intervals from fewer than 10 episodes cover the truth less often."
+    assert said not in forecast.cautions(results)
+    assert "LeWM was trained once: the intervals cover the choice of episodes" in " ".join(forecast.cautions(results))
+    monkeypatch.setattr(Results, "count", lambda _, region: 9 if region == "in" else 40)
+    assert said in forecast.cautions(results)
 
 
 def test_an_interval_from_five_episodes_does_cover_less_often_than_it_says() -> None:
@@ -576,6 +568,11 @@ def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
 # --- which evaluation ----------------------------------------------------------------------------------------------
 
 
+def evaluated(results: Results) -> set[str]:
+    """Names of the evaluations that results come from."""
+    return {one.folder.name for arm in results.arms for one in results.evaluations(arm)}
+
+
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
@@ -590,16 +587,16 @@ def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
     for copy in copies:
         _another(copy, "linear4")
         _another(copy, "context30")
-    assert {one.folder.name for m in gather(copies).methods for one in m.seeds} == {"square-test"}
-    asked = gather(copies, data="square-test-linear4")
-    assert {one.folder.name for m in asked.methods for one in m.seeds} == {"square-test-linear4"}
-    assert counterfactuals(gather(copies))
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
+    asked = Results.of_runs(copies, data="square-test-linear4")
+    assert evaluated(asked) == {"square-test-linear4"}
+    assert counterfactuals(Results.of_runs(copies))
     assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
     shutil.rmtree(copies[0] / "predict" / "square-test")
     said = fails(capsys, *copies, "--out", tmp_path / "out")
     assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
     shutil.rmtree(copies[1] / "predict" / "square-test-context30")
-    assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+    assert evaluated(Results.of_runs(copies)) == {"square-test-linear4"}, "the only one that they share"
 
 
 def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
@@ -607,11 +604,11 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
     for copy in copies:
         _another(copy, "linear4")
         (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
-    assert gather(copies).baseline.first.folder.name == "square-test"
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
     (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
-    assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
+    assert evaluated(Results.of_runs(copies, data="square-test")) == {"square-test"}
     with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
-        gather(copies)  # whether it is the usual one cannot be known
+        Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
 # --- what is there already -----------------------------------------------------------------------------------------
@@ -625,7 +622,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sgjepa.report.write.gather", lambda *_: pytest.fail("it read the runs first"))
+    monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
     assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
     assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
@@ -639,11 +636,9 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
     out = Path(shutil.copytree(made, tmp_path / "report"))
     (out / "notes.txt").write_text("mine")
     before = artifact.digests(out)
-    for stage in ("comparison", "to_csv"):
+    for stage in ("forecast.lines", "page.to_csv"):
         with monkeypatch.context() as patched:
-            # they take seconds, and nothing here asks for them
-            patched.setattr("sgjepa.report.write._pictures", lambda *_: defaultdict(list))
-            patched.setattr(f"sgjepa.report.write.{stage}", lambda _: 1 / 0)
+            patched.setattr(f"sgjepa.report.{stage}", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 report(runs[2:], out)
     assert artifact.digests(out) == before
@@ -703,13 +698,14 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text
-    assert "stays where it was last seen" in Page(text).words
+    assert "object stays put" in Page(text).words
 
 
-def test_a_report_reads_without_torch_and_simulator(runs: list[Path]) -> None:
+def test_a_report_is_written_without_torch_and_simulator(runs: list[Path], tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None; sys.modules['mujoco'] = None\n"  # importing either would fail
-        "from pathlib import Path; from sgjepa.report.write import gather\n"
-        "gather([Path(p) for p in sys.argv[1:]])"
+        "from pathlib import Path; from sgjepa.report.forecast import report\n"
+        "import sgjepa.report.claims, sgjepa.report.closed_loop\n"
+        "report([Path(p) for p in sys.argv[2:]], Path(sys.argv[1]))"
     )
-    subprocess.run([sys.executable, "-c", code, *map(str, runs)], check=True)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "out"), *map(str, runs[2:])], check=True)

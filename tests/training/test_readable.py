@@ -14,7 +14,7 @@ from sgjepa.core import run_folder
 from sgjepa.data.probe_targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.training.config import Run
-from sgjepa.training.validation import Reader, Watch, probe_scores
+from sgjepa.training.validation import ProbeScores, ProbeWatch, probe_scores
 from sgjepa.training.world_model import train
 
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega"), ("x", "z"), ("vx", "vz"), "theta", "omega", 4, 1 / 16)
@@ -91,15 +91,15 @@ def test_what_never_moves_has_no_score() -> None:
 
 
 def test_a_target_that_leaves_the_latents_is_said_once() -> None:
-    watch = Watch()
-    assert watch.see(scores(True)) == []
-    said = watch.see(scores(False))
+    watch = ProbeWatch()
+    assert watch.warnings(scores(True)) == []
+    said = watch.warnings(scores(False))
     assert [words.split(" is leaving the latents: its probe error rose from 0.00 to ")[0] for words in said] == [
         "sin 4theta",
         "cos 4theta",
     ]
     assert all(words.endswith("raise the weight of SIGReg") for words in said)
-    assert watch.see(scores(False)) == []
+    assert watch.warnings(scores(False)) == []
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_target_that_leaves_the_latents_is_said_once() -> None:
     ],
 )
 def test_the_watch_does_not_cry_wolf(errors: list[float]) -> None:
-    watch = Watch()
-    assert not any(watch.see({"x": error}) for error in errors)
+    watch = ProbeWatch()
+    assert not any(watch.warnings({"x": error}) for error in errors)
 
 
 # --- in a training ---------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_resumed_run_warns_as_the_one_that_never_stopped(
 ) -> None:
     """The validation at step 9 reads x and that at step 18 does not; the run stops between them, after step 14."""
     coming: list[float] = []
-    monkeypatch.setattr(Reader, "scores", lambda _: {"readable.x": coming.pop(0)})
+    monkeypatch.setattr(ProbeScores, "scores", lambda _: {"readable.x": coming.pop(0)})
 
     def warnings() -> list[str]:
         return [line for line in capsys.readouterr().out.splitlines() if "leaving" in line]

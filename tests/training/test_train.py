@@ -34,7 +34,7 @@ from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run, Train
-from sgjepa.training.data import updates_there
+from sgjepa.training.data import total_updates
 from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.losses import OneStepLoss, RolloutLoss
 from sgjepa.training.optim import schedule
@@ -649,7 +649,7 @@ def test_the_command_line_takes_updates_in_all_and_how_often_to_save(
     usual = recipe("square_gru", "mini").train
     data = ["--data", finished.name, "--datasets", str(finished.parent), "--out", str(tmp_path)]
     assert cli.main(["train", "square_gru", *data, "--updates", "30", "--save-every", "7"]) == 0
-    assert updates_there(asked[0], finished.parent) == 30
+    assert total_updates(asked[0], finished.parent) == 30
     assert (asked[0].train.save_every, asked[0].train.batch) == (7, usual.batch)
     assert cli.main(["train", "square_gru", *data, "--updates", "0"]) == 3
 
@@ -664,7 +664,7 @@ def test_settings_of_the_command_line_are_the_runs_and_name_its_folder(
     assert cli.main([*command, "--set", "optim.lr=3e-3", "--set", "train.batch=20"]) == 0
     ((run, folder),) = asked
     assert (run.optim.lr, run.train.batch) == (0.003, 20)
-    assert updates_there(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
+    assert total_updates(run, finished.parent) == 30, "updates are counted in batches of the size that was set"
     assert folder == Path("runs/square_gru-mini-lr0.003-batch20-seed0")
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"next: sgjepa evaluate {finished} --dataset {finished}", "the training's data lie elsewhere than usual"

@@ -25,6 +25,7 @@ from sgjepa.data.config import make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.forecast import forecast
+from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.view import model_scene
 from sgjepa.view.messages import Message
 from sgjepa.view.model_scene import (
@@ -90,10 +91,10 @@ def test_a_rollout_under_the_true_law_errs_as_the_evaluation_says(viewed: list[P
     steps = data.frames - one.context
     probed, latent = forecast(one.model, one.probe, z, control, law, one.context, steps, one.run.history)["predicted"]
     wanted = one.probe.targets.of(data.state[[number], one.context :].astype(np.float64))
-    errors = one.probe.targets.errors(probed[:, 1:], wanted, one.probe.std)
+    measured = errors(Guess(one.probe.targets, probed[:, 1:], wanted, one.probe.std))
     simulation = simulate(make_env(small()), number, {G: float(law[0, 0])})
     found = roll_out(one, encode(one, simulation.episode), simulation.episode, {G: float(law[0, 0])})
-    np.testing.assert_allclose(found.errors["position_l2"], errors["position_l2"][0], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found.errors["position_l2"], measured["position_l2"][0], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(found.errors["latent_mse"], latent[0], rtol=1e-3, atol=1e-6)
     assert found.frames is not None
     assert found.frames.shape == (steps, 32, 32, 3)

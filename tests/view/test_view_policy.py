@@ -24,8 +24,7 @@ from sgjepa.core.tables import read_table, write_table
 from sgjepa.policies.evaluate import replay
 from sgjepa.policies.files import read_controls, read_trial
 from sgjepa.policies.vector_env import Outcome
-from sgjepa.results.own_trials import opening_in
-from sgjepa.results.success import Opening
+from sgjepa.results.success import Opening, opening_in
 from sgjepa.training import checkpoint
 from sgjepa.view.policy_scene import EXPERT, PolicyScenes, open_policy
 from sgjepa.view.request import Request, parse_request

@@ -40,9 +40,8 @@ def run(options: Namespace) -> None:
     arguments.prepare_for_torch()
     arguments.require_matplotlib()
     from sgjepa.experiments import demo
-    from sgjepa.experiments.asked import Asked
-    from sgjepa.experiments.remaining import exact
-    from sgjepa.experiments.study import run_study
+    from sgjepa.experiments.engine import Request
+    from sgjepa.experiments.runner import exact
 
     began = time.monotonic()
     arguments.require_seeds(options)
@@ -62,7 +61,7 @@ def run(options: Namespace) -> None:
     print(f"2. {several} ({', '.join(methods)}) with the same data and as many updates, each probed and evaluated.")
     print("   How long they take is said once the first updates have been measured.")
     print(f"   runs and logs: {options.out / 'runs'}", flush=True)
-    asked = Asked(
+    request = Request(
         length,
         options.out,
         options.out / "datasets",
@@ -71,7 +70,7 @@ def run(options: Namespace) -> None:
         page=demo.page(world, length),
         note=demo.shortened(world, length),
     )
-    page = run_study(demo.study(world, methods, length), asked)
+    page = demo.experiment(world, methods, length).run(request)
     print(f"3. Results on the held-out test episodes; pictures and tables: {page}")
     arguments.print_answer(page.parent)
     print(f"   It took {exact(time.monotonic() - began)}.")

@@ -57,9 +57,9 @@ def _print_probe(options: Namespace, dataset: Any, probe: Any) -> None:
 def _print_errors(options: Namespace, dataset: Any, probe: Any) -> None:
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
     from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-    from sgjepa.results.compare import methods
-    from sgjepa.results.load import load_evaluation
+    from sgjepa.results.evaluations import arms_of, load_evaluation
     from sgjepa.results.summary import write_summary
+    from sgjepa.results.table import Results
 
     settings = ForecastConfig(context=20 if options.context is None else options.context, probe=probe)
     folder = evaluate(options.run_folder, dataset, settings)
@@ -69,7 +69,7 @@ def _print_errors(options: Namespace, dataset: Any, probe: Any) -> None:
         else None
     )
     evaluation = load_evaluation(folder)
-    for line in write_summary(methods([evaluation])[0], folder):
+    for line in write_summary(Results.of_evaluations(arms_of([evaluation])), folder):
         print(line)
     if wrong is not None:
         print(f"counterfactual laws: {wrong}")

@@ -211,7 +211,7 @@ def _latent_errors(runs: Sequence[Path], dataset: Any, options: Namespace) -> di
     """The errors of each run's latents on held-out clips, by the digest of its weights."""
     from sgjepa.core import artifact
     from sgjepa.core.run_folder import MODEL
-    from sgjepa.evaluation.clips import latent_errors
+    from sgjepa.evaluation.latent_errors import latent_errors
 
     return {
         artifact.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs
@@ -222,20 +222,22 @@ def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts:
     """Run every trial, those of stochastic policies with every seed; write the page and print its numbers."""
     from sgjepa.core import threads
     from sgjepa.policies.evaluate import MADE_BY, REFERENCES, trial
-    from sgjepa.report.control import sentences, write_control
-    from sgjepa.results.control import gather_trials
+    from sgjepa.policies.films import film
+    from sgjepa.report.closed_loop import closed_loop_page, success_sentence
+    from sgjepa.report.page import write_page
+    from sgjepa.results.table import Results
 
     folders = [
         trial(subject, dataset, seed, starts, options.workers or threads.cores())
         for subject in subjects
         for seed in range(options.seeds if subject.policy.by_chance else 1)
     ]
-    played = gather_trials(folders)
-    page = write_control(played, options.out, MADE_BY, (REFERENCES,), latents)
-    for player in played.players:
-        print(f"{player.label}")
-        for sentence in sentences(played, player):
-            print(f"   {sentence}")
+    results = Results.of_trials(folders)
+    firsts = {arm: results.driven(arm).first for arm in results.arms}
+    films = {arm: film(one.folder, one.about, one.table) for arm, one in firsts.items()}
+    page = write_page(closed_loop_page(results, dataset.env_spec, films, latents), options.out, MADE_BY, (REFERENCES,))
+    for arm in results.arms:
+        print(success_sentence(results, arm))
     for folder in folders:
         print(f"every episode: {folder}")
     print(page)

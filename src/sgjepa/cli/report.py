@@ -31,6 +31,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     """Prints where the page is."""
     arguments.require_matplotlib()
-    from sgjepa.report.write import report
+    from sgjepa.report.forecast import report
 
     print(report(options.runs, options.out, options.baseline, options.data))

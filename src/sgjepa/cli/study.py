@@ -55,7 +55,7 @@ def run(options: Namespace) -> None:
     if options.study == experiments.EVERYTHING:
         _run_all(options)
     else:
-        experiments.find(options.study)
+        experiments.EXPERIMENTS.find(options.study)
         _run(options, options.study, options.out or Path("studies") / _folder(options, options.study), options.only)
 
 
@@ -74,11 +74,11 @@ def _settings(options: Namespace) -> dict[str, str]:
 
 def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa import experiments
-    from sgjepa.experiments.asked import Asked
+    from sgjepa.experiments.engine import Request
 
     given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
-    page = experiments.find(name).run(
-        Asked(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
+    page = experiments.EXPERIMENTS.find(name).run(
+        Request(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
     )
     print(page)
     arguments.print_answer(page.parent)
@@ -90,10 +90,10 @@ def _run_all(options: Namespace) -> None:
 
     if options.only:
         raise InputError("--only is for one study; `all` takes every cell of each")
-    asked = {name: only for name, only in experiments.ORDER.items() if name in experiments.STUDIES}
+    asked = {name: only for name, only in experiments.ORDER.items() if name in experiments.EXPERIMENTS}
     failed: dict[str, Exception] = {}
     for number, (name, only) in enumerate(asked.items(), start=1):
-        print(f"{number} of {len(asked)}: {experiments.find(name).question}", flush=True)
+        print(f"{number} of {len(asked)}: {experiments.EXPERIMENTS.find(name).question}", flush=True)
         try:
             _run(options, name, (options.out or Path("studies")) / _folder(options, name), only)
         except Exception as error:

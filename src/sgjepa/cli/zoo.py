@@ -41,7 +41,7 @@ def _told(card: Card | PolicyCard) -> dict[str, str]:
     data = ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items())
     made = {"data": data, "chosen by": card.chosen, "commit": card.commit or "unknown"}
     if isinstance(card, PolicyCard):
-        from sgjepa.results.control import TOLD_POSE
+        from sgjepa.results.trials import TOLD_POSE
 
         told = "told the law" if card.law else "not told the law"
         episodes = max(share.episodes for share in card.success.regions.values())
@@ -56,7 +56,7 @@ def _measured(card: Card | PolicyCard) -> list[str]:
     if isinstance(card, Card):
         return [f"   {metric:<22} {value:.3f}" for metric, value in card.scores.items()]
     from sgjepa.report.words import fixed
-    from sgjepa.results.success import REGIONS
+    from sgjepa.results.table import REGIONS
 
     lines = []
     for region, one in card.success.regions.items():

@@ -6,12 +6,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import Any, Protocol
 
 from sgjepa.core import registry
 from sgjepa.core.errors import MachineError
@@ -19,40 +19,72 @@ from sgjepa.core.errors import MachineError
 _GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is gone
 
 
-def executor(workers: int) -> ProcessPoolExecutor:
-    """So many processes, which know what was registered in this one. Every pool of the package comes from here."""
-    # spawn: neither Lance nor an OpenGL context survives a fork
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin, initargs=(registry.modules(),))
+class Executor(Protocol):
+    """Where work is done. `Processes` are on this machine; a cluster's scheduler can take their place."""
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call `work` with these arguments as soon as a worker is free."""
+        ...
+
+    def stop(self) -> None:
+        """Ask everything that runs to stop: a training saves its last update first."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what runs, drop what was not begun, and let the workers go."""
+        ...
+
+
+class Processes:
+    """An `Executor` of worker processes, which know what was registered in this one. Every pool of the package is one.
+
+    threads: of torch in each process, where a user has not said it; None leaves that to the work.
+    """
+
+    def __init__(self, workers: int, threads: int | None = None):
+        # spawn: neither Lance nor an OpenGL context survives a fork
+        context = get_context("spawn")
+        self._pool = ProcessPoolExecutor(workers, mp_context=context, initializer=begin, initargs=(registry.modules(),))
+        self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call `work` with these arguments as soon as a process is free. Processes start here.
+
+        An interrupt is the parent's to handle: workers inherit the blocked signal while they start.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        kept = {name: os.environ.get(name) for name in self._environment}
+        os.environ.update(self._environment)
+        try:
+            return self._pool.submit(work, *arguments)
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def stop(self) -> None:
+        """Ask the processes to stop what they are at: a training saves its last update first."""
+        for process in list(getattr(self._pool, "_processes", {}).values()):
+            process.terminate()
+
+    def close(self) -> None:
+        """Wait for what runs, drop what was not begun, and end the processes."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
-def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+def pool(workers: int) -> Iterator[Processes]:
     """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
-    made = executor(workers)
+    processes = Processes(workers)
     try:
-        yield made
+        yield processes
     except BrokenProcessPool as error:
         raise MachineError("a worker process was killed (out of memory?); run the same command again to go on") from error
     finally:
-        made.shutdown(wait=True, cancel_futures=True)
-
-
-def submit(to: ProcessPoolExecutor, work: Callable[..., Any], *calls: Iterable[Any]) -> list[Future[Any]]:
-    """A call of `work` for each tuple of arguments. The processes start here.
-
-    An interrupt is the parent's to handle: workers inherit the blocked signal while they start.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return [to.submit(work, *call) for call in calls]
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def end(of: ProcessPoolExecutor) -> None:
-    """Ask its processes to stop what they are at: a training saves its last update first."""
-    for process in list(getattr(of, "_processes", {}).values()):
-        process.terminate()
+        processes.close()
 
 
 def begin(plugins: tuple[str, ...]) -> None:

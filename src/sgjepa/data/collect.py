@@ -192,7 +192,7 @@ def _finished(chunks: list[_Chunk], processes: int) -> Iterator[_Chunk]:
             yield chunk
         return
     with workers.pool(processes) as pool:
-        futures = dict(zip(workers.submit(pool, _make_chunk, *((chunk,) for chunk in chunks)), chunks, strict=True))
+        futures = {pool.submit(_make_chunk, chunk): chunk for chunk in chunks}
         while futures:
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
                 future.result()

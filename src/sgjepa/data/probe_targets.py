@@ -1,4 +1,4 @@
-"""What a probe reads out of a world, and the errors that are reported in physical units. NumPy only.
+"""What a probe reads out of a world. NumPy only.
 
 A world declares it (`EnvSpec.probed`): positions, as many velocities, an angle with its rate. An angle enters as sine and
 cosine of `symmetry * angle`, so poses that look the same have the same target.
@@ -6,8 +6,6 @@ cosine of `symmetry * angle`, so poses that look the same have the same target.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,27 +65,6 @@ class Targets:
     def angle(self, y: np.ndarray) -> np.ndarray:
         """In radians, within half a symmetry step of zero."""
         return np.arctan2(y[..., -3], y[..., -2]) / self.symmetry
-
-    def errors(self, y: np.ndarray, truth: np.ndarray, std: Sequence[float]) -> dict[str, np.ndarray]:
-        """Errors of estimates y against the truth, both (N, h, Y) over consecutive frames -> each (N, h).
-
-        nmse: mean over targets of squared error in units of the probe's training spread. rotation_turns: difference of the
-        rates, summed from the first of these frames on (the paper's cumulative rotation).
-        """
-        gap = y - truth
-        place, motion = len(self.position), len(self.position) + len(self.velocity)
-        found = {
-            "nmse": np.mean((gap / np.asarray(std)) ** 2, axis=-1),
-            "position_l2": np.linalg.norm(gap[..., :place], axis=-1),
-        }
-        if self.velocity:
-            found["velocity_l2"] = np.linalg.norm(gap[..., place:motion], axis=-1)
-        if self.turns:
-            phase = self.symmetry * (self.angle(y) - self.angle(truth))
-            wrapped = np.arctan2(np.sin(phase), np.cos(phase)) / self.symmetry
-            found["angle_deg"] = np.degrees(np.abs(wrapped))
-            found["rotation_turns"] = np.abs(np.cumsum(gap[..., -1], axis=-1)) * self.frame_dt / (2 * math.pi)
-        return found
 
 
 UNITS = {

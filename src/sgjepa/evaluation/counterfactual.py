@@ -18,6 +18,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, training_samplers
+from sgjepa.evaluation import metrics
 from sgjepa.evaluation.evaluate import MADE_BY, ForecastConfig, named, not_usual
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probes import fit_to
@@ -106,7 +107,7 @@ def _counterfactual(
                 c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
                 states.append(imagine(model, fitted, z, c, steps, run.history)[0])
             wanted = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
-            errors = fitted.targets.errors(np.concatenate(states)[:, 1:], wanted, fitted.std)
+            errors = metrics.errors(metrics.Guess(fitted.targets, np.concatenate(states)[:, 1:], wanted, fitted.std))
             count = len(numbers) * steps
             tables.append(
                 {

@@ -25,6 +25,7 @@ from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
 from sgjepa.data.probe_targets import Targets, default_probe_window, require_targets
 from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
+from sgjepa.evaluation import metrics
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.coverage import coverage_of
 from sgjepa.evaluation.decoded_strips import STRIPS, load_decoder, write_strips
@@ -41,7 +42,6 @@ MADE_BY = "sgjepa evaluate"
 FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
 _CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
-_MEANING = 3  # raise it when the rows come to mean something else: evaluations made before are then done anew
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         model=artifact.file_digest(folder / run_folder.MODEL),
         data=(dataset.test if split == "test" else dataset.train).digest,
         split=split,
-        meaning=_MEANING,
+        meaning=" ".join(metrics.METRICS),  # with another metric, evaluations made before are done anew
     )
     if _kept(folder, place, settings):
         return place
@@ -243,6 +243,7 @@ def measure_with(
             found = forecast(model, fitted, z, control, law, cfg.context, steps, history)
             seen = found["true"][0][:, 0]  # the probed state at the last context frame
             y = {name: probed[:, 1:] for name, (probed, _) in found.items()}
+            on_true = y["true"]
             y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
             wanted = truth[rows, cfg.context : cfg.context + steps]
             if dataset.settings.recorded is None:
@@ -253,11 +254,9 @@ def measure_with(
             else:  # nobody can simulate what was recorded elsewhere
                 y["simulator"] = np.full_like(wanted, np.nan)
             for source, guess in y.items():
-                gaps = fitted.targets.errors(guess, wanted, fitted.std)
-                latent_error = found[source][1] if source in found else None
-                if latent_error is not None:
-                    gaps["latent_mse"] = latent_error
-                errors.append(_long(source, numbers[rows], law, part.laws, gaps))
+                of_latents = (on_true, found[source][1]) if source in found else (None, None)
+                measured = metrics.errors(metrics.Guess(fitted.targets, guess, wanted, fitted.std, *of_latents))
+                errors.append(_long(source, numbers[rows], law, part.laws, measured))
             states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: wanted, **y}))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
             bar.update(len(rows))
@@ -268,7 +267,7 @@ def measure_with(
         horizons=steps,
         simulator_starts_moved=moved,
     )
-    return Measured(_with_excess(join(errors)), join(states), scores, fitted.targets, fitted.std)
+    return Measured(join(errors), join(states), scores, fitted.targets, fitted.std)
 
 
 def _episodes(split_seed: int, dataset: Dataset, split: str) -> tuple[Split, np.ndarray]:
@@ -301,16 +300,3 @@ def _wide(numbers: np.ndarray, names: tuple[str, ...], states: Mapping[str, np.n
         for i, name in enumerate(names):
             table[f"{source}.{name}"] = values[..., i].ravel().astype(np.float32)
     return table
-
-
-def _with_excess(table: Table) -> Table:
-    """Add the excess error: NMSE minus the probe's own on true latents, averaged over the horizons up to this one."""
-    floor = table["nmse"][table["source"] == "true"]
-    excess = np.full(len(table["nmse"]), np.nan)
-    horizon = table["horizon"][table["source"] == "true"]
-    steps = int(horizon.max())
-    for source in ("predicted", "one_step", "true"):
-        rows = table["source"] == source
-        gap = (table["nmse"][rows] - floor).reshape(-1, steps)
-        excess[rows] = (np.cumsum(gap, axis=1) / np.arange(1, steps + 1)).ravel()
-    return {**table, "excess_nmse": excess}

@@ -17,9 +17,9 @@ from sgjepa.core.errors import InputError, need_matplotlib, one_line, unknown
 from sgjepa.core.methods import label_of
 from sgjepa.data.config import env_spec_of
 from sgjepa.data.episode import Episode
-from sgjepa.data.probe_targets import UNITS, Targets
+from sgjepa.data.probe_targets import Targets
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.evaluation import forecast
+from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.probes import Fitted, kept_probe
 from sgjepa.models.base import WorldModel
@@ -88,7 +88,8 @@ class Forecast:
             for called, found in lines.items():
                 if name not in found:
                     raise unknown(f"quantity of {called}", name, found)
-        return forecasts(shown, [self.units.get(name, UNITS.get(name, "")) for name in shown], self.time, self.truth, lines)
+        units = {**{name: metric.unit for name, metric in metrics.METRICS.items()}, **self.units}
+        return forecasts(shown, [units.get(name, "") for name in shown], self.time, self.truth, lines)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
@@ -303,7 +304,7 @@ def _compared(
     if truth is None or len(truth.state) < context + y.shape[1]:
         return {}, None
     wanted = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
-    errors = {name: gap[0] for name, gap in targets.errors(y, wanted, std).items()}
+    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, wanted, std)).items()}
     return errors, targets.to_state(wanted[0])
 
 

@@ -39,13 +39,13 @@ class ProbeRecord:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides an evaluation."""
+    """All that decides an evaluation. meaning: what its rows hold, the names of all metrics."""
 
     config: dict[str, Any]
     model: str
     data: str
     split: str
-    meaning: int
+    meaning: str
 
 
 @dataclass(frozen=True)

@@ -1,114 +1,58 @@
-"""Studies: one file per question of the paper. The file's name is the command: `sgjepa study factorial`."""
+"""Experiments: one file per question. The file's name is the command: `sgjepa study factorial`.
+
+A file that defines `EXPERIMENT` is found by its name; `register_experiment` adds one from outside of the package.
+"""
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from sgjepa.core.errors import unknown
-from sgjepa.experiments import (
-    conditioning,
-    control,
-    control_pose,
-    control_sight,
-    counterfactual,
-    coverage,
-    crossover,
-    discount,
-    factorial,
-    history,
-    history_depth,
-    history_rollout,
-    learning_rate,
-    linear_surrogate,
-    local_gap,
-    optimiser,
-    planning,
-    post_training,
-    predictors,
-    shapes,
-    sigreg,
-    tuning,
-    tuning_policy,
-)
-from sgjepa.experiments.asked import Asked
+from sgjepa.core.registry import Registry
+
+if TYPE_CHECKING:
+    from sgjepa.experiments.engine import Experiment
 
 
-class Answers(Protocol):
-    """What a study is for the command line."""
+@cache
+def _questions() -> dict[str, str]:
+    """The question of each experiment of the package by name, read from the files without importing them."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "\nEXPERIMENT = " in text else ():
+            given = {word.arg: word.value for word in node.keywords} if isinstance(node, ast.Call) else {}
+            name, question = given.get("name"), given.get("question")
+            if isinstance(name, ast.Constant) and name.value == path.stem and isinstance(question, ast.Constant):
+                found[path.stem] = str(question.value)
+    return found
 
-    @property
-    def name(self) -> str: ...
 
-    @property
-    def question(self) -> str: ...
-
-    def run(self, asked: Asked, /) -> Path:
-        """Answer the question; returns the page."""
-
-
-_ALL: tuple[Answers, ...] = (
-    factorial.STUDY,
-    predictors.STUDY,
-    counterfactual.STUDY,
-    crossover.STUDY,
-    local_gap.STUDY,
-    history.STUDY,
-    post_training.STUDY,
-    shapes.STUDY,
-    conditioning.STUDY,
-    sigreg.STUDY,
-    optimiser.STUDY,
-    learning_rate.STUDY,
-    discount.STUDY,
-    history_depth.STUDY,
-    history_rollout.STUDY,
-    coverage.STUDY,
-    linear_surrogate.STUDY,
-    control.STUDY,
-    control_pose.STUDY,
-    control_sight.STUDY,
-    planning.STUDY,
-    tuning.STUDY,
-    tuning.REACHER,
-    tuning_policy.STUDY,
-)
-STUDIES: dict[str, Answers] = {study.name: study for study in _ALL}
-EVERYTHING = "all"  # instead of a study's name
-# in the order of value, with those of its cells that `all` asks for; without tunings, which chose what the recipes are
+EVERYTHING = "all"  # instead of an experiment's name
+# in the order of value, with those of its arms that `all` asks for; without those that chose what the recipes are
 ORDER: dict[str, tuple[str, ...]] = {
     "factorial": (),
     "predictors": ("approach_ball_*",),  # the world that the mini size can decide
-    "counterfactual": (),
-    "crossover": (),
-    "local_gap": (),
-    "history": (),
-    "conditioning": (),
-    "sigreg": (),
-    "post_training": (),
-    "shapes": (),
-    "optimiser": (),
-    "learning_rate": (),
-    "discount": (),
-    "history_depth": (),
-    "history_rollout": (),
-    "coverage": (),
-    "linear_surrogate": (),
-    "control": (),
-    "planning": (),
-    "control_pose": (),
-    "control_sight": (),
+    **dict.fromkeys(("counterfactual", "crossover", "local_gap", "history", "conditioning", "sigreg", "post_training"), ()),
+    **dict.fromkeys(("shapes", "optimiser", "learning_rate", "discount", "history_depth", "history_rollout"), ()),
+    **dict.fromkeys(("coverage", "linear_surrogate", "control", "planning", "proprioception", "perception_error"), ()),
 }
+_NAMES = [*ORDER, *(name for name in _questions() if name not in ORDER)]
+EXPERIMENTS: Registry[Experiment] = Registry("study", {name: f"{__name__}.{name}:EXPERIMENT" for name in _NAMES})
 
 
-def find(name: str) -> Answers:
-    """The study of that name."""
-    if name not in STUDIES:
-        raise unknown("study", name, STUDIES)
-    return STUDIES[name]
+def register_experiment(experiment: Experiment) -> None:
+    """Make an experiment a word of `sgjepa study`.
+
+    experiment: with a name of its own.
+    """
+    EXPERIMENTS.register(experiment.name, experiment, experiment.arms.__module__)
 
 
 def listing() -> str:
-    """One line per study."""
-    width = max(map(len, STUDIES))
-    return "\n".join(f"{name:{width}s}  {study.question}" for name, study in STUDIES.items())
+    """One line per experiment: its name and its question."""
+    questions = {name: _questions().get(name) or EXPERIMENTS[name].question for name in EXPERIMENTS}
+    width = max(map(len, questions))
+    return "\n".join(f"{name:{width}s}  {question}" for name, question in questions.items())

@@ -14,8 +14,8 @@ from sgjepa.core.methods import styles
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
 from sgjepa.core.tables import to_csv
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import WORLDS, Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.method_figures import error_by_horizon
@@ -37,17 +37,20 @@ EXCESS = "excess_nmse"
 TABLE, LAWS = "tables/conditioning.csv", "tables/conditioning_by_law.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The recipes themselves."""
     runs = {label: recipe(f"{WORLDS[size]}_{way}", size) for way, label in WAYS.items()}
-    return [Point(run, label if label == "GRU" else f"Transformer, {label}", (label,)) for label, run in runs.items()]
+    return [
+        Setting(run, label=label if label == "GRU" else f"Transformer, {label}", values=(label,))
+        for label, run in runs.items()
+    ]
 
 
 def analyse(done: Done) -> Finding:
     """The report's section: does any way of conditioning reach the GRU?"""
     results, found = done.results, list(sweep.there(done, points, list(WORLDS)).values())
     last = results.last  # the excess there is the mean over all horizons up to it
-    sizes = {chain.name: parameters(outline(chain.run))["predictor"] / 1e6 for chain in done.chains}
+    sizes = {job.name: parameters(outline(job.run))["predictor"] / 1e6 for job in done.jobs}
 
     def size_of(method: Method) -> Interval:
         return sweep.over_trainings([sizes[method.name]])
@@ -58,7 +61,7 @@ def analyse(done: Done) -> Finding:
         Column(f"position error at h = {last} (m)", sweep.error(MAIN, last)),
     ]
     head, rows, text = sweep.table("conditioning", ("predictor",), columns, found)
-    by_way = {point.setting[0]: method for point, method in found}
+    by_way = {point.values[0]: method for point, method in found}
     words, records = said(results, by_way), by_law(results, by_way)
     pictures = [*_bars([method for _, method in found], last), *_by_horizon(results)]
     more = {TABLE: text, **({LAWS: to_csv(records)} if records else {})}
@@ -143,11 +146,10 @@ def _by_horizon(results: Results) -> list[Picture]:
     return [Picture(f"conditioning_{one.name}", one.alt, one.svg, one.png) for one in drawn]
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="conditioning",
     question="Is the Transformer only told the law badly?",
     claim="No way of conditioning the Transformer closes the gap to the GRU.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
 )

@@ -15,8 +15,8 @@ from typing import Any
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.experiments import sweep
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.law_figures import counterfactual as drawn
@@ -128,11 +128,11 @@ def farther(one: Counterfactual) -> str:
     )
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="counterfactual",
     question="Does a model use the law that it is told?",
     claim="The error is least where the law that is told is the true one, with the GRU as with the Transformer.",
-    cells=lambda size: [Cell(recipe(f"{WORLDS[size]}_{method}", size)) for method in METHODS],
+    arms=lambda size: [Training(recipe(f"{WORLDS[size]}_{method}", size)) for method in METHODS],
     analyse=analyse,
     counterfactual=True,
 )

@@ -15,8 +15,8 @@ from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import METRICS
 from sgjepa.experiments import sweep
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -83,10 +83,10 @@ def _shown(one: Interval) -> str:
     return f"{fixed(one.mean, 2)} ({fixed(one.low, 2)} to {fixed(one.high, 2)})"
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="coverage",
     question="Does L_law tell beforehand where the error will be large?",
     claim="The error grows with L_law, the distance of a law from the training laws.",
-    cells=lambda size: [Cell(recipe(f"{WORLDS[size]}_{method}", size)) for method in RECIPES],
+    arms=lambda size: [Training(recipe(f"{WORLDS[size]}_{method}", size)) for method in RECIPES],
     analyse=analyse,
 )

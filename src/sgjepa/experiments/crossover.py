@@ -18,9 +18,9 @@ from typing import Any
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import METRICS
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.fresh import PREDICTORS, fresh, joint, label_of, name_of
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.frozen_encoder import PREDICTORS, fresh, joint, label_of, name_of
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture, axis_name
 from sgjepa.report.sweep_figures import by_horizon
@@ -35,7 +35,7 @@ TABLE = "tables/crossover.csv"
 PAIRS = tuple(product(PREDICTORS, PREDICTORS))  # predictor, encoder
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """Two joint trainings, and four fresh predictors."""
     return [*(joint(source, size) for source in PREDICTORS), *(fresh(*pair, size) for pair in PAIRS)]
 
@@ -171,15 +171,11 @@ def _cell(one: Interval, said: float | None) -> str:
     return with_interval(one) + paper
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="crossover",
     question="Is the gain the encoder's or the predictor's?",
     claim="The advantage follows the representation that was learned with the GRU, whichever predictor is fitted to it.",
-    cells=cells,
+    arms=arms,
+    needs=lambda size: [[name_of(WORLDS[size], *pair) for pair in PAIRS]],
     analyse=answer,
-    labels={
-        name_of(world, predictor, source): label_of(predictor, source)
-        for world in WORLDS.values()
-        for predictor, source in PAIRS
-    },
 )

@@ -19,8 +19,8 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import Experiment
 from sgjepa.laws import find as find_law
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
@@ -36,9 +36,9 @@ SHORTENED = {"quick": (1, 140), "short": (3, 130)}  # epochs, and updates of eac
 
 def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
     """Refuse, before any work, a world or method that is not there and folders that the demo did not make."""
-    asked = study(world, methods, length)
-    asked.cells(length)
-    artifact.check_output(out / page(world, length), asked.command)
+    demo = experiment(world, methods, length)
+    demo.arms(length)
+    artifact.check_output(out / page(world, length), demo.command)
     artifact.check_output(out / preview_folder(world), looks.MADE_BY, looks.FILES)
 
 
@@ -63,8 +63,10 @@ def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
         else ""
     )
     told = {law: find_law(law) for law in train}
-    bands = " and ".join(f"{told[law].short} {one.words} {told[law].unit}".replace("^2", "²") for law, one in train.items())
-    grids = " and ".join(f"{find_law(law).short} {one.words}" for law, one in test.items())
+    bands = " and ".join(
+        f"{told[law].label} {one.description} {told[law].unit}".replace("^2", "²") for law, one in train.items()
+    )
+    grids = " and ".join(f"{find_law(law).label} {one.description}" for law, one in test.items())
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
     beside = f", beside {' and '.join(baselines)}" if baselines else ""
     each = "one training" if seeds == 1 else f"{seeds} trainings"
@@ -97,18 +99,18 @@ def without_weights() -> str | None:
     return None
 
 
-def study(world: str = WORLD, methods: tuple[str, ...] = METHODS, length: str = "short") -> Study:
-    """The demo as a study: every method with the same data and the same number of updates.
+def experiment(world: str = WORLD, methods: tuple[str, ...] = METHODS, length: str = "short") -> Experiment:
+    """The demo as an experiment: every method with the same data and the same number of updates.
 
     The quick one reads latents with a linear probe, fitted in a second, and tells no model a wrong law.
     """
     find(world)
     quick = length == "quick"
-    return Study(
+    return Experiment(
         name="demo",
         question="Does a world model stay right when gravity changes?",
         claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM over long horizons and at unseen gravities.",
-        cells=lambda length: [Cell(_run(world, method, length)) for method in methods],
+        arms=lambda length: [Training(_run(world, method, length)) for method in methods],
         seeds={"quick": 1, "short": 1, "long": 1},  # the budget is minutes
         counterfactual=not quick,
         probe="linear" if quick else "mlp",

@@ -11,8 +11,8 @@ from typing import Any
 
 from sgjepa.data.probe_targets import METRICS
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import axis_name
@@ -24,16 +24,16 @@ DISCOUNTS = (0.90, 0.95, 0.98, 1.00, 1.05)
 TABLE = "tables/discount.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The GRU's recipe with each discount."""
     base = recipe(f"{WORLDS[size]}_gru", size)
     loss: Any = base.loss
     return [
-        Point(
+        Setting(
             replace(base, name=f"{base.name}_discount{discount:g}", loss=replace(loss, discount=discount)),
-            f"discount {discount:g}",
-            (f"{discount:g}",),
-            discount,
+            label=f"discount {discount:g}",
+            values=(f"{discount:g}",),
+            x=discount,
         )
         for discount in DISCOUNTS
     ]
@@ -68,12 +68,11 @@ def _head(metric: str, horizon: int) -> str:
     return f"{name} at h = {horizon}" + (f" ({unit(metric)})" if unit(metric) else "")
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="discount",
     question="How much should later steps of the rollout count?",
     claim="A discount of 0.95 errs least in the whole state at the last horizon.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
     seeds=dict.fromkeys(WORLDS, 1),
 )

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.data.probe_targets import METRICS
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import by_horizon
@@ -30,7 +30,12 @@ from sgjepa.results.paper_numbers import ablation
 from sgjepa.training.config import Run
 from sgjepa.training.losses import OneStepLoss
 
-CELLS = ("given_rollout", "constant_rollout", "given_one_step", "constant_one_step")
+CELLS = {  # with their labels; the whole method has its own
+    "given_rollout": "",
+    "constant_rollout": "GRU, constant law, rollout",
+    "given_one_step": "GRU, law given, one step",
+    "constant_one_step": "GRU, constant law, one step",
+}
 
 
 def cell(name: str, size: str) -> Run:
@@ -52,13 +57,8 @@ def _run_name(world: str, cell: str) -> str:
     return f"{world}_gru" if cell == "given_rollout" else f"{world}_gru_{cell}"
 
 
-def interaction(done: Done) -> Finding | None:
-    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?
-
-    None where not all four cells were asked for: no interaction then, but the cells can be compared.
-    """
-    if not done.has(*(_run_name(done.results.world, cell) for cell in CELLS)):
-        return None
+def interaction(done: Done) -> Finding:
+    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
     results, paper = done.results, ablation("factorial")["interaction"]
     rows, words = [], []
     claims: Claims = ()
@@ -104,19 +104,11 @@ def interactions(results: Results, region: str) -> list[Interval]:
     return bootstrap((both - law) - (rollout - neither))
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="factorial",
     question="Is it the law or the rollout?",
     claim="Giving the law and training through a rollout help most together, far from the training laws.",
-    cells=lambda size: [Cell(cell(name, size)) for name in CELLS],
+    arms=lambda size: [Training(cell(name, size), label=label) for name, label in CELLS.items()],
+    needs=lambda size: [[_run_name(WORLDS[size], name) for name in CELLS]],
     analyse=interaction,
-    labels={
-        _run_name(world, cell): label
-        for world in WORLDS.values()
-        for cell, label in {
-            "constant_rollout": "GRU, constant law, rollout",
-            "given_one_step": "GRU, law given, one step",
-            "constant_one_step": "GRU, constant law, one step",
-        }.items()
-    },
 )

@@ -16,9 +16,9 @@ import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import to_csv
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.fresh import PREDICTORS, fresh, joint, label_of, name_of
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.frozen_encoder import PREDICTORS, fresh, joint, label_of, name_of
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed, signed, with_interval
@@ -33,7 +33,7 @@ ENDPOINT = "excess_nmse"  # at h: the mean over 1..h
 TABLE = "tables/history.csv"
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """Two joint trainings; for each encoder two predictors with every history. The whole one is that of `crossover`."""
     found = [joint(source, size) for source in PREDICTORS]
     for predictor, source in product(PREDICTORS, PREDICTORS):
@@ -42,12 +42,19 @@ def cells(size: str) -> list[Cell]:
     return found
 
 
-def shortened(cell: Cell, visible: int) -> Cell:
+def needs(size: str) -> list[list[str]]:
+    """The paper's comparison: both predictors on both encoders, with few latents and with all."""
+    pairs = [name_of(WORLDS[size], *pair) for pair in product(PREDICTORS, PREDICTORS)]
+    return [[f"{pair}{end}" for pair in pairs for end in ("", f"_m{MAIN_SHORT}")]]
+
+
+def shortened(arm: Training, visible: int) -> Training:
     """The same with so many latents visible; windows begin so much later that they answer the same frames."""
-    run = cell.run
+    run = arm.run
     train = replace(run.train, skip=run.train.skip + run.history - visible)
     model, loss = replace(run.model, history=visible), replace(run.loss, windows="dense")
-    return replace(cell, run=replace(run, name=f"{run.name}_m{visible}", model=model, loss=loss, train=train))
+    run = replace(run, name=f"{run.name}_m{visible}", model=model, loss=loss, train=train)
+    return replace(arm, run=run, label=f"{arm.label}, {visible} latents")
 
 
 def shorts(done: Done) -> list[int]:
@@ -131,16 +138,11 @@ def _said(span: str, difference: Interval) -> str:
     return f"Over {span}, {said} ({MAIN_SHORT} latents visible: {signed(difference, ENDPOINT)})."
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="history",
     question="How much history does a representation need?",
     claim="The encoder that was trained with the GRU loses less from a short history over a long rollout.",
-    cells=cells,
+    arms=arms,
+    needs=needs,
     analyse=answer,
-    labels={
-        f"{name_of(world, predictor, source)}{end}": f"{label_of(predictor, source)}{words}"
-        for world in WORLDS.values()
-        for predictor, source in product(PREDICTORS, PREDICTORS)
-        for end, words in [("", ""), *((f"_m{visible}", f", {visible} latents") for visible in SHORT)]
-    },
 )

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import WORLDS, Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -32,7 +32,7 @@ METRICS = {MAIN: "position error (m)", "angle_deg": "orientation error (°)", "r
 TABLE = "tables/history_depth.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The GRU's recipe with each history and depth."""
     base = recipe(f"{WORLDS[size]}_gru", size)
     found = []
@@ -43,7 +43,7 @@ def points(size: str) -> list[Point]:
             frames = base.train.frames if base.loss.windows == "dense" else history + base.loss.steps
             train = replace(base.train, frames=frames, epochs=EPOCHS if size == "paper" else base.train.epochs)
             run = replace(base, name=f"{base.name}_h{history}_depth{depth}", model=model, train=train)
-            found.append(Point(run, f"H = {history}, depth {depth}", (str(history), str(depth)), history))
+            found.append(Setting(run, label=f"H = {history}, depth {depth}", values=(str(history), str(depth)), x=history))
     return found
 
 
@@ -55,10 +55,10 @@ def analyse(done: Done) -> Finding:
     columns = [Column(name, sweep.error(metric, horizon)) for metric, name in metrics.items()]
     columns += [Column(f"{name}, true latents", sweep.error(metric, horizon, "true")) for metric, name in metrics.items()]
     head, rows, text = sweep.table("history_depth", ("H", "depth"), columns, found)
-    depths = sorted({point.setting[1] for point, _ in found}, key=int)
+    depths = sorted({point.values[1] for point, _ in found}, key=int)
     words = [sweep.least([method for _, method in found], MAIN, horizon)]
     for depth in depths:
-        some = [(point, method) for point, method in found if point.setting[1] == depth]
+        some = [(point, method) for point, method in found if point.values[1] == depth]
         words += _longest(depth, some, horizon)
     pictures = [
         picture
@@ -72,7 +72,7 @@ def analyse(done: Done) -> Finding:
                 f"depth {depth}{', true latents' if source == 'true' else ''}": [
                     (point.x, method.at(metric, [horizon], source)[horizon])
                     for point, method in found
-                    if point.setting[1] == depth
+                    if point.values[1] == depth
                 ]
                 for source in ("predicted", "true")
                 for depth in depths
@@ -87,7 +87,7 @@ def analyse(done: Done) -> Finding:
     return Finding(title, (*words, *sweep.once(done)), about, head, rows, {TABLE: text}, tuple(pictures), shown)
 
 
-def _longest(depth: str, found: list[tuple[Point, Method]], horizon: int) -> list[str]:
+def _longest(depth: str, found: list[tuple[Setting, Method]], horizon: int) -> list[str]:
     """The longest history against the next shorter one."""
     if len(found) < 2:
         return []
@@ -96,13 +96,12 @@ def _longest(depth: str, found: list[tuple[Point, Method]], horizon: int) -> lis
     return [f"At depth {depth}, {compare(longest.label, shorter.label, difference)}."]
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="history_depth",
     question="How many frames should a prediction see, and how deep a predictor?",
     claim="Twenty frames are best at every depth, and a deeper predictor than three gains little.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
     seeds=dict.fromkeys(WORLDS, 1),
     context=CONTEXT,
 )

@@ -17,8 +17,8 @@ from typing import Any
 
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -40,7 +40,7 @@ MARGIN = 0.05  # of the error, that a shorter one may cost and still be enough
 TABLE = "tables/history_rollout.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The GRU's recipe with each length and weight."""
     base = recipe(f"{WORLD}_gru", size)
     found = []
@@ -53,7 +53,7 @@ def points(size: str) -> list[Point]:
             name = f"{base.name}_h{history}_k{steps}_w{weight:g}"
             run = replace(base, name=name, model=model, loss=loss, train=replace(base.train, frames=frames))
             label = f"H = {history}, K = {steps}, weight {weight:g}"
-            found.append(Point(run, label, (str(history), str(steps), f"{weight:g}"), weight))
+            found.append(Setting(run, label=label, values=(str(history), str(steps), f"{weight:g}"), x=weight))
     return found
 
 
@@ -85,8 +85,8 @@ def analyse(done: Done) -> Finding:
     words.append(sweep.lowest(probes, "probe NMSE on validation frames", 4))
     words += _against_the_first(chosen, horizons[-1])
     curves: dict[str, Any] = {
-        f"H = {h}, K = {k}": [(point.x, sweep.probe_nmse(method)) for point, method in found if point.setting[:2] == (h, k)]
-        for h, k in dict.fromkeys(point.setting[:2] for point, _ in found)
+        f"H = {h}, K = {k}": [(point.x, sweep.probe_nmse(method)) for point, method in found if point.values[:2] == (h, k)]
+        for h, k in dict.fromkeys(point.values[:2] for point, _ in found)
     }
     measured = "probe NMSE on validation frames"
     pictures = against_setting("history_rollout_probe", "By weight", "weight of SIGReg", measured, curves, log=True)
@@ -111,22 +111,22 @@ def analyse(done: Done) -> Finding:
     return Finding(title, said, about, head, rows, {TABLE: text}, drawn, shown, claims)
 
 
-def choices(found: list[tuple[Point, Method]]) -> dict[tuple[str, ...], tuple[Point, Method]]:
+def choices(found: list[tuple[Setting, Method]]) -> dict[tuple[str, ...], tuple[Setting, Method]]:
     """For each (H, K), the weight with the lowest probe NMSE on validation frames."""
-    by_length: dict[tuple[str, ...], list[tuple[Point, Method]]] = {}
+    by_length: dict[tuple[str, ...], list[tuple[Setting, Method]]] = {}
     for point, method in found:
-        by_length.setdefault(point.setting[:2], []).append((point, method))
+        by_length.setdefault(point.values[:2], []).append((point, method))
     return {length: min(some, key=lambda pair: sweep.probe_nmse(pair[1]).mean) for length, some in by_length.items()}
 
 
-def enough(found: list[tuple[Point, Method]], horizon: int) -> Claims:
+def enough(found: list[tuple[Setting, Method]], horizon: int) -> Claims:
     """Lengths against longer ones, one thing at a time: enough if the error is not larger by more than a margin.
 
     K = 5 is asked of the recipe's own lengths, its H also beside another K: at paper size (20, 10) against (30, 10), since
     no other pair there differs in H alone.
     """
     claims, chosen = Claims(), choices(found)
-    weights = Counter(point.setting[:2] for point, _ in found)  # tried, by length
+    weights = Counter(point.values[:2] for point, _ in found)  # tried, by length
     recipes = {tuple(map(str, lengths[0])) for lengths in LENGTHS.values()}
     for (short, (mine, usual)), (longer, (other, method)) in combinations(chosen.items(), 2):
         if short in recipes and short[0] == longer[0]:
@@ -146,7 +146,7 @@ def enough(found: list[tuple[Point, Method]], horizon: int) -> Claims:
     return claims
 
 
-def _against_the_first(chosen: dict[tuple[str, ...], tuple[Point, Method]], horizon: int) -> list[str]:
+def _against_the_first(chosen: dict[tuple[str, ...], tuple[Setting, Method]], horizon: int) -> list[str]:
     """What longer ones gain and cost."""
     (_, usual), *others = chosen.values()
     said = []
@@ -163,12 +163,11 @@ def _probe_on_test(method: Method) -> Interval:
     return method.at("nmse", [MEAN], "true")[MEAN]
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="history_rollout",
     question="How many frames, how many steps fed back, and what does that cost?",
     claim="H = 20 and K = 5 suffice: longer ones cost more and gain nothing.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, SIZES),
     context=CONTEXT,
 )

@@ -17,8 +17,8 @@ import numpy as np
 
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import WORLDS, Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -30,7 +30,7 @@ PATIENCE = 3  # epochs, at paper size
 TABLE = "tables/learning_rate.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The Transformer's recipe at each rate, all tensors with AdamW."""
     base = recipe(f"{WORLDS[size]}_transformer", size)
     train = replace(base.train, patience=PATIENCE) if size == "paper" else base.train
@@ -39,7 +39,7 @@ def points(size: str) -> list[Point]:
         rate = float(f"{multiple * base.optim.lr:.3g}")
         optim = replace(base.optim, kind="adamw", lr=rate)
         run = replace(base, name=f"{base.name}_adamw_lr{rate:g}", optim=optim, train=train)
-        found.append(Point(run, f"rate {rate:g}", (f"{rate:g}",), rate))
+        found.append(Setting(run, label=f"rate {rate:g}", values=(f"{rate:g}",), x=rate))
     return found
 
 
@@ -111,12 +111,11 @@ def finding(done: Done, linear: Mapping[str, Sequence[float]]) -> Finding:
     return Finding(title, words, about, head, rows, {TABLE: text}, tuple(pictures), shown)
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="learning_rate",
     question="Which learning rate, and does the validation loss tell?",
     claim="The lowest validation loss is not at the rate with the best probes; a moderate rate reads best.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
     seeds=dict.fromkeys(WORLDS, 1),
 )

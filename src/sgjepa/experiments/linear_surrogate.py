@@ -22,8 +22,8 @@ from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import Dataset, Split, open_dataset, training_samplers
 from sgjepa.evaluation.coverage import coverage_curve
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.experiments.sweep import over_trainings
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step
@@ -53,15 +53,15 @@ def ranks(done: Done) -> Finding:
     records: list[dict[str, Any]] = []
     found: dict[str, list[list[float]]] = {}  # by method: one row of correlations per training seed
     fitted: dict[str, list[list[Record]]] = {}  # by method and training seed: its bands
-    for chain in done.chains:
-        dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
-        bands = surrogate_of(chain.folder, dataset)
-        records += [{"run": chain.folder.name, **record} for record in bands]
-        fitted.setdefault(chain.name, []).append(bands)
+    for job in done.jobs:
+        dataset = open_dataset(done.datasets / job.run.data[0], verify=False)
+        bands = surrogate_of(job.folder, dataset)
+        records += [{"run": job.folder.name, **record} for record in bands]
+        fitted.setdefault(job.name, []).append(bands)
         away = [record for record in bands if record["split"] == "test"]
         far = np.array([record["L_law"] for record in away])
         row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
-        found.setdefault(chain.name, []).append(row)
+        found.setdefault(job.name, []).append(row)
     labels = {method.name: method.label for method in done.results.methods}
     # one "episode": the spread is that of the training seeds alone
     summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
@@ -170,10 +170,10 @@ def _flat(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, x.shape[2]).astype(np.float64)
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="linear_surrogate",
     question="Is it the representation or the predictor that fails at a far gravity?",
     claim="The one-step error grows with the distance of a law from the training laws, as the coverage bound says.",
-    cells=lambda size: [Cell(recipe(f"{WORLDS[size]}_{name}", size)) for name in METHODS],
+    arms=lambda size: [Training(recipe(f"{WORLDS[size]}_{name}", size)) for name in METHODS],
     analyse=ranks,
 )

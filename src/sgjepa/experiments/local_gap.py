@@ -14,15 +14,16 @@ a collision; here all count. Gaps over horizons have simultaneous intervals: the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, simultaneous
 from sgjepa.core.tables import to_csv
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.fresh import fresh, joint, name_of
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.frozen_encoder import fresh, joint, name_of
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
@@ -40,10 +41,14 @@ _TITLES = {LOCAL: "local", FED_BACK: "fed back"}
 TABLE = "tables/local_gap.csv"
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """Two joint trainings, a fresh GRU on each, and one on DINO's mean patch, whose encoder nobody trains."""
-    found = [joint("gru", size), joint("lewm", size), fresh("gru", "gru", size), fresh("gru", "lewm", size)]
-    return [*found, Cell(recipe(f"{WORLDS[size]}_dino_gru", size))]
+    dino = Training(recipe(f"{WORLDS[size]}_dino_gru", size))
+    labels = {name: f"fresh GRU on {label}'s features" for label, name in _names(WORLDS[size]).items()}
+    compared = [
+        replace(arm, label=labels[arm.name]) for arm in (fresh("gru", "gru", size), fresh("gru", "lewm", size), dino)
+    ]
+    return [joint("gru", size), joint("lewm", size), *compared]
 
 
 def _names(world: str) -> dict[str, str]:
@@ -190,11 +195,11 @@ def _percent(one: Interval) -> str:
     return f"{fixed(100 * one.mean, 0)} % ({fixed(100 * one.low, 0)} to {fixed(100 * one.high, 0)})"
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="local_gap",
     question="Is the difference there before anything is fed back?",
     claim="A fresh predictor errs less on SG-JEPA's features one step at a time, and feeding back widens the gap.",
-    cells=cells,
+    arms=arms,
+    needs=lambda size: [list(_names(WORLDS[size]).values())],
     analyse=answer,
-    labels={name: f"fresh GRU on {label}'s features" for world in WORLDS.values() for label, name in _names(world).items()},
 )

@@ -14,8 +14,8 @@ import numpy as np
 
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import WORLDS, Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting
@@ -33,7 +33,7 @@ PATIENCE = 3  # epochs, at paper size
 TABLE = "tables/optimiser.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """Every predictor with both optimisers; with Muon it is the recipe itself."""
     found = []
     for predictor, name in PREDICTORS.items():
@@ -41,7 +41,7 @@ def points(size: str) -> list[Point]:
         train = replace(base.train, patience=PATIENCE) if size == "paper" else base.train
         for kind, label in OPTIMISERS.items():
             run = replace(base, name=f"{base.name}_{kind}", optim=replace(base.optim, kind=kind), train=train)
-            found.append(Point(run, f"{name}, {label}", (name, label)))
+            found.append(Setting(run, label=f"{name}, {label}", values=(name, label)))
     return found
 
 
@@ -53,7 +53,7 @@ def best_epoch(method: Method) -> Interval:
 def analyse(done: Done) -> Finding:
     """The report's section: for each predictor, which optimiser reaches the lower validation loss, and which errs less?"""
     found = sweep.there(done, points, list(WORLDS))
-    by_setting = {point.setting: method for point, method in found.values()}
+    by_setting = {point.values: method for point, method in found.values()}
     last = done.results.last
     columns = [
         Column("best validation loss", sweep.validation_loss),
@@ -117,11 +117,10 @@ def losses(predictor: str, muon: Method, adamw: Method) -> str:
     return f"{said}, {fixed(one.low, 1)} to {fixed(one.high, 1)} over {len(change)} trainings: {certain})."
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="optimiser",
     question="Muon or AdamW?",
     claim="With every predictor Muon reaches a lower validation loss than AdamW.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
 )

@@ -7,113 +7,144 @@ on held-out clips, as a share of their variance too, and what a plan takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from sgjepa.core import threads
-from sgjepa.data.store import open_dataset
+import numpy as np
+
+from sgjepa.core.stats import Interval, bootstrap
+from sgjepa.core.tables import to_csv
 from sgjepa.envs import ENVS
-from sgjepa.evaluation.latent_errors import LatentErrors
-from sgjepa.experiments.acting import ActingStudy, model, world_of
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.chains import run_chains
-from sgjepa.experiments.planning_findings import summary
-from sgjepa.experiments.school import side_by_side
+from sgjepa.experiments.arms import Arm, Planner, Reference, Training
+from sgjepa.experiments.engine import Experiment
 from sgjepa.policies.goal_tasks import Cases
-from sgjepa.report.control import write_control
-from sgjepa.results.control import gather_trials
-
-if TYPE_CHECKING:  # a process says first how many threads torch may have
-    from sgjepa.planning.receding_horizon import PlannerConfig
+from sgjepa.recipes.training import recipe
+from sgjepa.report.content import Finding
+from sgjepa.report.control_tables import measures
+from sgjepa.report.paper_plans import Latents, known_of
+from sgjepa.report.sweep_figures import against_setting
+from sgjepa.report.words import difference_of, fixed, with_interval, with_sign
+from sgjepa.results.claims import LEAST, Claims, measure
+from sgjepa.results.control import SUCCESS, Played, Player
+from sgjepa.results.paper_numbers import published_plans
 
 METHODS = ("transformer", "gru", "ssm")
 REFERENCES = ("random", "simulator")
+OLD, NEW = "SG-JEPA (Transformer)", ("SG-JEPA (GRU)", "SG-JEPA (SSM)")
+LOST = -10.0  # points of success: what would be a material loss
+TABLE = "tables/planning.csv"
 
 
-@dataclass(frozen=True)
-class Job:
-    """A run that plans, or one of the references by its name. out: where references go."""
-
-    data: Path
-    out: Path
-    cases: Cases
-    cfg: PlannerConfig | None
-    run: Path | None = None
-    reference: str = ""
-    sampling: int = 0  # the random numbers of its search
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What became of it. latents: of a run with these weights."""
-
-    place: Path
-    weights: str
-    latents: LatentErrors | None
+def arms(size: str) -> list[Arm]:
+    """In every world with a goal the references, and a model with each predictor."""
+    declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal}
+    worlds = [name for name, spec in declared.items() if spec.defaults and size in spec.defaults.sizes]
+    found: list[Arm] = []
+    for world in worlds:
+        found += [Reference(kind, f"{world}-{size}", cases=Cases()) for kind in REFERENCES]
+        for run in (recipe(f"{world}_{method}", size) for method in METHODS):
+            found.append(Planner(Training(replace(run, train=replace(run.train, decoder=False))), Cases()))
+    return found
 
 
-@dataclass(frozen=True)
-class PlanningStudy(ActingStudy):
-    """As `Study`, for runs that plan. cfg: of the planner; as is usual in a world if None."""
-
-    cases: Cases = field(default_factory=Cases)
-    cfg: PlannerConfig | None = None
-
-    def run(self, asked: Asked) -> Path:
-        """Train the models, let all plan the same cases, and write a page for each world and one over all.
-
-        updates: of the models. only: patterns of the runs' names.
-        """
-        chains = self.models(models(asked.size), asked, f"each plans {self.cases.count} cases in closed loop then")
-        run_chains(chains, asked.datasets, asked.workers)
-        jobs: dict[str, list[Job]] = {}
-        for chain in chains:
-            world, data = world_of(chain), asked.datasets / chain.run.data[0]
-            how = (data, asked.out / f"report-{world}", self.cases, self.cfg)
-            jobs.setdefault(world, [Job(*how, reference=name) for name in REFERENCES])
-            jobs[world].append(Job(*how, chain.folder, sampling=chain.run.seed))
-        tried = side_by_side(_try, [job for some in jobs.values() for job in some], asked.workers, "planning", "trials")
-        pages, played, latents, done = {}, {}, dict[str, LatentErrors](), iter(tried)
-        for world, some in jobs.items():
-            here = [next(done) for _ in some]
-            latents |= {one.weights: one.latents for one in here if one.latents is not None}
-            played[world] = gather_trials([one.place for one in here])
-            pages[world] = write_control(played[world], some[0].out, self.command, ("references",), latents)
-        return self.page(summary(played, latents), pages, asked)
-
-
-def models(size: str) -> list[Cell]:
-    """Of every world with a goal, one for each predictor."""
-    worlds = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal and env.env_spec.defaults}
-    there = [name for name, world in worlds.items() if world.defaults and size in world.defaults.sizes]
-    return [model(f"{name}_{method}", size) for name in there for method in METHODS]
+def summary(played: Mapping[str, Played], latents: Latents) -> Finding:
+    """latents: by the digest of a run's weights."""
+    rows: list[tuple[str, ...]] = []
+    records: list[dict[str, Any]] = []
+    words: list[str] = []
+    claims: Claims = ()
+    curves: dict[str, list[tuple[float, Interval]]] = {}
+    names = {float(place): world for place, world in enumerate(played)}
+    for place, (world, one) in zip(names, played.items(), strict=True):
+        records += [{"world": world, **record} for record in measures(one)]
+        paper = published_plans(world)
+        for player in one.players:
+            method = player.method
+            success = player.estimate(one.about.measures[0], one.region("all")).interval.percent()
+            said = "" if method not in paper or player.reference else f"{paper[method].success:g}"
+            trainings = "" if player.reference else str(len(player.trainings))
+            rows.append(
+                (world, method, trainings, with_interval(success, 1), *_errors(player, latents), _seconds(player), said)
+            )
+            curves.setdefault(method, []).append((place, success))
+        words += _said(world, one)
+        claims += _claims(world, one)
+    errors = ("latent error (%)", "nothing changed (%)")
+    head = ("world", "predictor", "trainings", "success (%)", *errors, "a plan takes (s)", "paper, success (%)")
+    cases = next(iter(played.values())).first.episodes
+    caption = (
+        f"Success in {len(cases)} cases with 95 % intervals over cases and, where there are several, trainings. Errors of "
+        "the latents after five predictions on held-out clips, and if nothing changed, are shares of their variance. The "
+        "time of a plan is the median where it was made. The paper's success is of its own size."
+    )
+    drawn = tuple(against_setting("planning_success", "Cases solved", "", "success (%)", curves, names=names))
+    title, about, more = "Success of planning", "Success with 95 % intervals.", {TABLE: to_csv(records)}
+    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
 
 
-def _try(job: Job) -> Tried:
-    """In a process of its own."""
-    threads.prepare()
-    import torch
-
-    from sgjepa.evaluation.clips import latent_errors
-    from sgjepa.planning.load import planned, simulated, usual
-    from sgjepa.policies.evaluate import beginnings, trial, untrained
-
-    torch.set_num_threads(1)
-    dataset = open_dataset(job.data)
-    if job.run is not None:
-        subject = planned(job.run, dataset, job.cfg, job.cases)
-    elif job.reference == "simulator":
-        subject = simulated(dataset, job.out, job.cfg or usual(dataset.env_spec))
-    else:
-        subject = untrained(job.reference, dataset, job.out)
-    place = trial(subject, dataset, job.sampling, beginnings(dataset, cases=job.cases))
-    return Tried(place, subject.driver.weights, None if job.run is None else latent_errors(job.run, dataset))
+def _errors(player: Player, latents: Latents) -> tuple[str, str]:
+    """After the last prediction, and if nothing changed, in per cent of the variance."""
+    known = known_of(player, latents)
+    if not known:
+        return "", ""
+    last, still = (
+        np.stack([100 * getattr(one, name)[:, -1:] / one.variance for one in known]) for name in ("errors", "unchanged")
+    )
+    return with_interval(bootstrap(last)[0], 1), fixed(float(still.mean()), 1)
 
 
-STUDY = PlanningStudy(
-    "planning",
-    "Does the predictor matter where no law changes? (Reacher and Cube, planned)",
-    "On conventional tasks a GRU or an SSM plans as well as the Transformer, and the GRU's plans take the shortest.",
+def _seconds(player: Player) -> str:
+    return "" if player.latency is None else fixed(player.latency.median, 2)
+
+
+def _gap(played: Played, label: str) -> tuple[Interval, int] | None:
+    """Success with a predictor minus with the Transformer, in points, and of how many trainings."""
+    players = {player.method: player for player in played.players}
+    if label not in players or OLD not in players:
+        return None
+    one, other = players[label], players[OLD]
+    gap = played.difference(one, other, SUCCESS, played.region("all")).percent()
+    return gap, min(len(one.trainings), len(other.trainings))
+
+
+def _said(world: str, played: Played) -> list[str]:
+    words = []
+    for label in NEW:
+        if (found := _gap(played, label)) is None:
+            continue
+        gap, trainings = found
+        if trainings < LEAST:
+            verdict = f"not decided with {'one training' if trainings == 1 else f'{trainings} trainings'} each"
+        elif gap.low > LOST:
+            verdict = "no material loss"
+        else:
+            verdict = "a material loss" if gap.high < LOST else "not decided"
+        mean, low, high = difference_of(gap, 1)
+        ends = f"{mean} points, {low} to {high}"
+        words.append(
+            f"{world.capitalize()}: {label} minus {OLD} {ends}; {verdict}. Material would be more than {-LOST:g} points."
+        )
+    return words
+
+
+def _claims(world: str, played: Played) -> Claims:
+    claims: Claims = ()
+    paper = published_plans(world)
+    for label in NEW:
+        if (found := _gap(played, label)) is None:
+            continue
+        said = f"{with_sign(paper[label].success - paper[OLD].success, 0)} points" if label in paper and OLD in paper else ""
+        what = f"success with {label} minus with {OLD}"
+        claims += measure("planning", world, what, found[0], "above", found[1], bound=LOST, unit="points", paper=said)
+    return claims
+
+
+EXPERIMENT = Experiment(
+    name="planning",
+    question="Does the predictor matter where no law changes? (Reacher and Cube, planned)",
+    claim="On conventional tasks a GRU or an SSM plans as well as the Transformer, and the GRU's plans take the shortest.",
+    arms=arms,
+    analyse=lambda done: summary(done.played, done.latents),
+    worlds=True,
 )

@@ -13,7 +13,7 @@ model before had; in the paper as many epochs, so that its mixed training has 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +24,8 @@ from sgjepa.core.stats import Interval, bootstrap_of
 from sgjepa.core.tables import to_csv
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.probe_targets import METRICS
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.laws import Grid
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
@@ -52,7 +52,7 @@ def datasets(size: str) -> dict[str, DatasetConfig]:
     world = WORLDS[size]
     usual = dataset(world, size)
     target, source = (round(share * usual.train.episodes) for share in SHARES.values())
-    unused = replace(usual.test, episodes=len(usual.test.laws[LAW].numbers))  # they are judged on the usual test episodes
+    unused = replace(usual.test, episodes=len(usual.test.laws[LAW].parameters))  # they are judged on the usual test episodes
     new = Part(target, {**usual.train.laws, LAW: Grid(TARGETS[world])})
     return {
         _data("sparse", size): replace(usual, train=new, test=unused, seed=usual.seed + 1),
@@ -64,16 +64,16 @@ def _data(what: str, size: str) -> str:
     return f"{WORLDS[size]}-{what}-{size}"
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """For each method the model before, and after training on either set."""
     world, found = WORLDS[size], []
     for method in METHODS[size]:
         before = recipe(f"{world}_{method}", size)
-        found.append(Cell(before))
+        found.append(Training(before))
         for arm in ARMS:
             data = (_data("sparse", size), *((_data("replay", size),) if arm == "mixed" else ()))
-            after = replace(before, name=f"{before.name}_{arm}", data=data)
-            found.append(Cell(after, start=before.name, judged_on=before.data[0]))
+            after, label = replace(before, name=f"{before.name}_{arm}", data=data), f"{LABELS[method]}, {ARMS[arm]}"
+            found.append(Training(after, before.name, before.data[0], label))
     return found
 
 
@@ -180,7 +180,12 @@ def answer(done: Done) -> Finding:
 
 def _methods(done: Done) -> Sequence[str]:
     """Those that were asked for."""
-    return [name for name in LABELS if done.has(f"{done.results.world}_{name}")]
+    return [name for name in LABELS if done.has(*_names(done.results.world, name))]
+
+
+def _names(world: str, method: str) -> list[str]:
+    """The model before, and after training on either set."""
+    return [f"{world}_{method}", *(f"{world}_{method}_{arm}" for arm in ARMS)]
 
 
 def _said(label: str, mixed: Interval, lead: Interval) -> str:
@@ -193,22 +198,12 @@ def _said(label: str, mixed: Interval, lead: Interval) -> str:
     )
 
 
-def _labels() -> Mapping[str, str]:
-    methods = dict.fromkeys(name for names in METHODS.values() for name in names)
-    return {
-        f"{world}_{name}_{arm}": f"{LABELS[name]}, {words}"
-        for world in WORLDS.values()
-        for name in methods
-        for arm, words in ARMS.items()
-    }
-
-
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="post_training",
     question="What do a few episodes under new laws gain?",
     claim="Post-training on four new laws mixed with source episodes gains more between them than on the new laws alone.",
-    cells=cells,
+    arms=arms,
+    needs=lambda size: [_names(WORLDS[size], method) for method in METHODS[size]],
     analyse=answer,
     datasets=datasets,
-    labels=_labels(),
 )

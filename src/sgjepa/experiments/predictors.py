@@ -14,8 +14,8 @@ from typing import Any
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
 from sgjepa.core.tables import to_csv
 from sgjepa.envs import ENVS
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
@@ -33,11 +33,11 @@ LITTLE_ROOM = "little room"
 TABLE = "tables/worlds.csv"
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """Every method in every world under laws that has the size; the two that the paper's claim is about first."""
     declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.nominal_law}
     worlds = [name for name, world in declared.items() if world.defaults and size in world.defaults.sizes]
-    return [Cell(_decoded(recipe(f"{world}_{method}", size))) for method in METHODS for world in worlds]
+    return [Training(_decoded(recipe(f"{world}_{method}", size))) for method in METHODS for world in worlds]
 
 
 def _decoded(run: Run) -> Run:
@@ -188,10 +188,11 @@ def _ratio(ours: Method, theirs: Method, horizon: int) -> str:
     return f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f}) {said}".strip()
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="predictors",
     question="Which predictor, in which world?",
     claim="SG-JEPA stays closer to the truth than LeWM and DINO-WM in every world, with a GRU as with a state space.",
-    cells=cells,
-    overview=summary,
+    arms=arms,
+    analyse=lambda done: summary(done.by_world),
+    worlds=True,
 )

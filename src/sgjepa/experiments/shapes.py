@@ -12,55 +12,48 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sgjepa.core.errors import InputError
-from sgjepa.core.stats import Interval, bootstrap
+import numpy as np
+
+from sgjepa.core.stats import Interval, bootstrap, bootstrap_of
 from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import METRICS
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.house_errors import (
-    BAND,
-    HOUSE,
-    MORE,
-    PARTS,
-    ROTATION,
-    SETS,
-    SHOWN,
-    TRANSLATION,
-    Entry,
-    entries,
-    errors,
-    lead,
-    void,
-)
-from sgjepa.experiments.study import Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import Done, Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.panels import Picture
 from sgjepa.report.sweep_figures import PAPER, against_setting, alone
 from sgjepa.report.words import fixed, join, with_interval
 from sgjepa.results.claims import Claims, measure
+from sgjepa.results.compare import Method
 from sgjepa.results.gather import unit
+from sgjepa.results.paper_numbers import ablation
 
+HOUSE, PARTS, MORE = "house", "triangle_square", "triangle_square_pentagon"
+SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE: "house"}
+TRANSLATION, ROTATION = ("position_l2", "velocity_l2"), "rotation_turns"
+SHOWN = (*TRANSLATION, ROTATION)
+BAND = 3  # standard deviations of the training laws
 WIDTHS = {"gru": "usual encoder", "gru_small": "encoder twice as wide"}
 NEAR = 16  # a horizon that models for a CPU can foretell; the paper's is the last
 TABLE = "tables/shapes.csv"
 
 
-def cells(size: str) -> list[Cell]:
+def arms(size: str) -> list[Training]:
     """Three training sets with two encoders, all judged on houses."""
-    return [Cell(recipe(f"{shapes}_{width}", size), judged_on=f"{HOUSE}-{size}") for width in WIDTHS for shapes in SETS]
+    return [
+        Training(recipe(f"{shapes}_{width}", size), None, f"{HOUSE}-{size}", f"trained on {label}, {encoder}")
+        for width, encoder in WIDTHS.items()
+        for shapes, label in SETS.items()
+    ]
 
 
 def widths(done: Done) -> dict[str, str]:
     """Those for which both sides of the comparison were asked for."""
-    found = {width: label for width, label in WIDTHS.items() if done.has(f"{HOUSE}_{width}", f"{PARTS}_{width}")}
-    if not found:
-        first = next(iter(WIDTHS))
-        needed = f"{HOUSE}_{first} and {PARTS}_{first}"
-        raise InputError(f"the study needs its cells {needed}; leave out --only, or add them")
-    return found
+    return {width: label for width, label in WIDTHS.items() if done.has(f"{HOUSE}_{width}", f"{PARTS}_{width}")}
 
 
 def sets(done: Done, width: str) -> dict[str, str]:
@@ -71,6 +64,80 @@ def sets(done: Done, width: str) -> dict[str, str]:
 def horizons(done: Done) -> tuple[int, ...]:
     """Where it is looked at; the paper's last."""
     return tuple(dict.fromkeys((min(NEAR, done.results.last), done.results.last)))
+
+
+def errors(method: Method, metric: str, h: int, source: str = "predicted") -> np.ndarray:
+    """(seeds, episodes of the band, 1) at a horizon."""
+    return method.stack(metric, source)[:, method.first.deviations <= BAND + 1e-6, h - 1 : h]
+
+
+def ratios(done: Done, width: str, shapes: str, h: int, source: str = "predicted") -> dict[str, Interval]:
+    """Errors over those of the model that was trained on houses, by metric."""
+    one, house = done.method(f"{shapes}_{width}"), done.method(f"{HOUSE}_{width}")
+    return {
+        metric: bootstrap_of(lambda a, b: a / b, errors(one, metric, h, source), errors(house, metric, h, source))[0]
+        for metric in SHOWN
+    }
+
+
+def void(done: Done, width: str, h: int) -> str:
+    """Why nobody could tell what transfers; "" where the model that was trained on houses certainly errs less than a house
+    that stays put, in position and rotation, and the one that never saw a house does in position."""
+    house, parts = done.method(f"{HOUSE}_{width}"), done.method(f"{PARTS}_{width}")
+    if not (_foretold(house, TRANSLATION[0], h) and _foretold(house, ROTATION, h)):
+        return "houses themselves are not certainly foretold"
+    return "" if _foretold(parts, TRANSLATION[0], h) else f"{SETS[PARTS]} alone do not certainly foretell a house"
+
+
+def _foretold(method: Method, metric: str, h: int) -> bool:
+    return bootstrap(errors(method, metric, h) - errors(method, metric, h, "stay"))[0].high < 0
+
+
+def lead(done: Done, width: str, shapes: str, h: int) -> Interval:
+    """Ratio of the position error minus ratio of the rotation error: below zero, translation transfers better."""
+    one, house = done.method(f"{shapes}_{width}"), done.method(f"{HOUSE}_{width}")
+    values = (errors(method, metric, h) for metric in (TRANSLATION[0], ROTATION) for method in (one, house))
+    return bootstrap_of(lambda a, b, c, d: a / b - c / d, *values)[0]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One metric of one training set at a horizon; ratios are to the model that was trained on houses, which has none."""
+
+    width: str
+    h: int
+    shapes: str
+    metric: str
+    trainings: int
+    error: Interval
+    stays: float  # error of a house that stays where it was
+    ratio: Interval | None
+    ratio_true: float | None  # of the probe on true frames
+    paper: float | None  # it has the last horizon alone
+    paper_ratio: float | None
+
+
+def entries(done: Done, width: str, h: int, shapes: str) -> Iterator[Entry]:
+    """One for each metric."""
+    method, other = done.method(f"{shapes}_{width}"), shapes != HOUSE
+    over = ratios(done, width, shapes, h) if other else {}
+    seen = ratios(done, width, shapes, h, "true") if other else {}
+    for metric in SHOWN:
+        says = ablation("shapes")[metric] if h == done.results.last else {}
+        own, house = (says.get(f"{width} {name}") for name in (shapes, HOUSE))
+        yield Entry(
+            width,
+            h,
+            shapes,
+            metric,
+            len(method.seeds),
+            bootstrap(errors(method, metric, h))[0],
+            float(errors(method, metric, h, "stay").mean()),
+            over.get(metric),
+            seen[metric].mean if seen else None,
+            own,
+            own / house if own and house and other else None,
+        )
 
 
 def answer(done: Done) -> Finding:
@@ -188,15 +255,11 @@ def _said(done: Done, width: str, h: int, parts: list[Entry], more: Interval, wh
     return f"{said} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="shapes",
     question="Do dynamics transfer to a shape that was never seen?",
     claim="Translation transfers from triangle and square to the house, rotation hardly; pentagons besides do not help.",
-    cells=cells,
+    arms=arms,
+    needs=lambda _: [[f"{HOUSE}_{width}", f"{PARTS}_{width}"] for width in WIDTHS],
     analyse=answer,
-    labels={
-        f"{shapes}_{width}": f"trained on {label}, {encoder}"
-        for width, encoder in WIDTHS.items()
-        for shapes, label in SETS.items()
-    },
 )

@@ -1,8 +1,8 @@
 """How strong should SIGReg be? Five weights: the raw statistic, the effective rank, probes, and the error by law.
 
 The paper takes 0.09 to 1.44 on the square, twice as much each time, and chooses 0.72. Its own size has that grid. The sizes
-for a CPU have one test over all frames of an update, whose weight is another one: they take the grid that their recipes'
-weight was chosen from (experiments/tuning.py), 0.01 to 0.18, so that the two studies share their trainings. At mini size the
+for a CPU have one test over all frames of an update, whose weight is another one: they take the grid from which their
+recipes' weight was chosen (experiments/hyperparameters.py), 0.01 to 0.18, so that the two share trainings. At mini size the
 world is Approach Ball.
 
 A low statistic alone says little: it measures agreement with a Gaussian, not how many directions carry something.
@@ -18,8 +18,8 @@ import numpy as np
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
 from sgjepa.experiments import sweep
-from sgjepa.experiments.study import WORLDS, Done, Study
-from sgjepa.experiments.sweep import Column, Point
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.sweep import Column, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.sweep_figures import against_setting, by_law
@@ -35,13 +35,13 @@ HORIZONS = (5, 20, 44)
 TABLE, LAWS = "tables/sigreg.csv", "tables/sigreg_by_law.csv"
 
 
-def points(size: str) -> list[Point]:
+def points(size: str) -> list[Setting]:
     """The GRU's recipe with each weight."""
     base = recipe(f"{WORLDS[size]}_gru", size)
     found = []
     for weight in WEIGHTS.get(size, ON_CPU):
         run = replace(base, name=f"{base.name}_w{weight:g}", loss=replace(base.loss, sigreg=weight))
-        found.append(Point(run, f"weight {weight:g}", (f"{weight:g}",), weight))
+        found.append(Setting(run, label=f"weight {weight:g}", values=(f"{weight:g}",), x=weight))
     return found
 
 
@@ -114,7 +114,7 @@ def finding(done: Done, linear: Mapping[str, Sequence[float]]) -> Finding:
     return Finding(title, words, about, head, rows, more, tuple(pictures), shown, grows(done, found))
 
 
-def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
+def grows(done: Done, found: list[tuple[Setting, Method]]) -> Claims:
     """What a doubling of the weight adds to the effective rank, up to the recipe's weight, over trainings."""
     world, _, size = found[0][0].run.data[0].rpartition("-")  # a dataset's usual name is WORLD-SIZE
     chosen = recipe(f"{world}_gru", size).loss.sigreg
@@ -125,7 +125,7 @@ def grows(done: Done, found: list[tuple[Point, Method]]) -> Claims:
     return measure("rank", done.results.world.replace("_", " "), what, sweep.over_trainings(along), "above", len(along))
 
 
-def per_doubling(found: list[tuple[Point, Method]]) -> list[float]:
+def per_doubling(found: list[tuple[Setting, Method]]) -> list[float]:
     """Slope of the effective rank over log2 of the weight, by training seed; none for a single weight."""
     if len(found) < 2:
         return []
@@ -134,7 +134,7 @@ def per_doubling(found: list[tuple[Point, Method]]) -> list[float]:
     return [float(np.polyfit(weights, row, 1)[0]) for row in zip(*seeds, strict=False)]
 
 
-def ranks(found: list[tuple[Point, Method]]) -> str:
+def ranks(found: list[tuple[Setting, Method]]) -> str:
     """Does the effective rank grow with the weight, and which weight has the highest? As far as trainings agree on it."""
     order = sorted(found, key=lambda pair: pair[0].x)
     shown = join([fixed(sweep.rank(method).mean, 1) for _, method in order])
@@ -154,11 +154,10 @@ def ranks(found: list[tuple[Point, Method]]) -> str:
     return f"{said}, from which {join(tied)} cannot be told." if tied else f"{said}, certainly."
 
 
-STUDY = Study(
+EXPERIMENT = Experiment(
     name="sigreg",
     question="How strong should SIGReg be?",
     claim="The effective rank grows with the weight up to a point, which also has the best linear probe.",
-    cells=sweep.cells_of(points),
+    arms=points,
     analyse=analyse,
-    labels=sweep.labels_of(points, list(WORLDS)),
 )

@@ -15,30 +15,23 @@ from sgjepa.data.probe_targets import METRICS
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.evaluate import usual_forecast
 from sgjepa.evaluation.probes import fit_probe
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import Done
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import Done
 from sgjepa.report.words import capital, fixed, join
 from sgjepa.results.compare import Horizon, Method, marks
 from sgjepa.results.gather import unit
 from sgjepa.results.paper_numbers import published_study
 from sgjepa.results.training import curve
-from sgjepa.training.config import Run
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
 
 
 @dataclass(frozen=True)
-class Point:
-    """One setting. run: its name is the cell's. setting: as the table has it. x: where it stands in a figure."""
+class Setting(Training):
+    """One arm of a sweep. values: as the table has them. x: where it stands in a figure."""
 
-    run: Run
-    label: str
-    setting: tuple[str, ...]
+    values: tuple[str, ...] = ()
     x: float = math.nan
-
-    @property
-    def name(self) -> str:
-        return self.run.name
 
 
 @dataclass(frozen=True)
@@ -50,17 +43,7 @@ class Column:
     decimals: int = 3
 
 
-def cells_of(points: Callable[[str], Sequence[Point]]) -> Callable[[str], list[Cell]]:
-    """A study's cells: every point's run."""
-    return lambda size: [Cell(point.run) for point in points(size)]
-
-
-def labels_of(points: Callable[[str], Sequence[Point]], sizes: Sequence[str]) -> dict[str, str]:
-    """What a report calls the points of all sizes."""
-    return {point.name: point.label for size in sizes for point in points(size)}
-
-
-def there(done: Done, points: Callable[[str], Sequence[Point]], sizes: Sequence[str]) -> dict[str, tuple[Point, Method]]:
+def there(done: Done, points: Callable[[str], Sequence[Setting]], sizes: Sequence[str]) -> dict[str, tuple[Setting, Method]]:
     """The points that were trained, by name, in their own order."""
     by_name = {method.name: method for method in done.results.methods}
     known = {point.name: point for size in sizes for point in points(size)}
@@ -108,10 +91,10 @@ def rank(method: Method) -> Interval:
 def linear_probes(done: Done) -> dict[str, list[float]]:
     """NMSE of a linear probe on validation windows of true frames, by cell and training; fitted if it is not there."""
     scores: dict[str, list[float]] = {}
-    for chain in done.chains:
-        dataset = open_dataset(done.datasets / chain.run.data[0], verify=False)
-        fitted = fit_probe(chain.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
-        scores.setdefault(chain.name, []).append(float(fitted.scores["validation_nmse"]))
+    for job in done.jobs:
+        dataset = open_dataset(done.datasets / job.run.data[0], verify=False)
+        fitted = fit_probe(job.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
+        scores.setdefault(job.name, []).append(float(fitted.scores["validation_nmse"]))
     return scores
 
 
@@ -154,7 +137,7 @@ def once(done: Done) -> tuple[str, ...]:
 
 
 def table(
-    name: str, heads: Sequence[str], columns: Sequence[Column], found: Sequence[tuple[Point, Method]]
+    name: str, heads: Sequence[str], columns: Sequence[Column], found: Sequence[tuple[Setting, Method]]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
     """Head and rows for a page, ours and then the paper's, and every number of ours as CSV."""
     rows: list[tuple[str, ...]] = []
@@ -164,8 +147,8 @@ def table(
     for point, method in found:
         values = [column.of(method) for column in columns]
         shown = [_shown(value, column.decimals) for value, column in zip(values, columns, strict=True)]
-        rows.append(("ours", *point.setting, str(len(method.seeds)), *shown, *("" for _ in extra)))
-        setting = {"cell": point.name, **dict(zip(heads, point.setting, strict=True)), "seeds": len(method.seeds)}
+        rows.append(("ours", *point.values, str(len(method.seeds)), *shown, *("" for _ in extra)))
+        setting = {"cell": point.name, **dict(zip(heads, point.values, strict=True)), "seeds": len(method.seeds)}
         for column, value in zip(columns, values, strict=True):
             numbers = {"measured": column.head, **value.numbers}
             records.append({**setting, **numbers, "episodes": value.count})

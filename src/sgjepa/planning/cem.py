@@ -1,5 +1,7 @@
 """Search for controls that cost little: CEM, and iCEM and MPPI as small variants of one loop. Knows nothing of models.
 
+A search of your own is a function like `search` here; `sgjepa.register_planner` gives it a name.
+
 Every iteration draws candidates around a mean plan, asks what they cost, and moves the mean and the spread:
 
 cem    to the mean and spread of the elites
@@ -15,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sgjepa.core.config import check_bounds
-from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.errors import InputError
+from sgjepa.core.registry import Registry
 
-Way: TypeAlias = Literal["cem", "icem", "mppi"]
 Cost: TypeAlias = Callable[[Tensor], Tensor]  # plans (E, N, P, A) -> (E, N)
 _SMALLEST = 1e-3  # of the spread, as a share of the limits: a search never stops altogether
 
@@ -33,7 +35,7 @@ _SMALLEST = 1e-3  # of the spread, as a share of the limits: a search never stop
 class Search:
     """How hard to look. spread: the first standard deviation, as a share of the controls' limits."""
 
-    way: Way = "cem"
+    way: str = "cem"  # its name among the registered planners
     candidates: int = 300
     iterations: int = 30
     elites: int = 30
@@ -45,8 +47,7 @@ class Search:
     kept: float = 0.3  # icem: share of the elites that are candidates again
 
     def __post_init__(self) -> None:
-        if self.way not in get_args(Way):
-            raise unknown("search", self.way, get_args(Way))
+        PLANNERS.find(self.way)
         check_bounds(self, candidates=(1, 1e6), iterations=(1, 1e6), elites=(1, 1e6), spread=(0, 1e3), momentum=(0, 1))
         check_bounds(self, temperature=(1e-9, 1e9), colour=(0, 10), shrink=(1, 100), kept=(0, 1))
         if self.elites > self.candidates:
@@ -70,6 +71,12 @@ class Search:
         if self.way != "icem":
             return self.candidates
         return min(self.candidates, max(round(self.candidates / self.shrink**iteration), 2 * self.elites))
+
+
+# a search: its settings, the cost, where to begin (E, P, A), the controls' limits (A,), a generator for each of the E, and
+# how many actions a control is made of -> the best plans (E, P, A) and their costs (E,)
+Searches: TypeAlias = Callable[[Search, Cost, Tensor, Tensor, Sequence[np.random.Generator], int], tuple[Tensor, Tensor]]
+PLANNERS: Registry[Searches] = Registry("planner", dict.fromkeys(("cem", "icem", "mppi"), "sgjepa.planning.cem:search"))
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
@@ -17,7 +16,7 @@ from sgjepa.models.base import WorldModel
 from sgjepa.planning.cem import Search
 from sgjepa.planning.interception import meeting
 from sgjepa.planning.oracle import SEARCH, TrueSimulator
-from sgjepa.planning.planner import Distance, Planner, Price
+from sgjepa.planning.planner import Distance, Planner
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.policies.evaluate import REFERENCES, Subject
 from sgjepa.policies.features import device
@@ -52,20 +51,16 @@ class ToGoals(Planner):
     def __init__(
         self, model: WorldModel, history: int, dataset: Dataset, cfg: PlannerConfig, lead: int, held_out: bool = False
     ):
-        super().__init__(model, history, dataset.env_spec, _nothing, cfg)
+        super().__init__(model, history, dataset.env_spec, None, cfg)
         self._dataset, self._split, self._lead = dataset, unseen(dataset, held_out)[0], lead
 
     def aim(self, starts: Sequence[Start]) -> None:
         goals = goal_pictures(self._dataset.settings, starts)
-        self._price: Price = Distance(self._model, self._latents(goals[:, None])[:, 0])
+        self._price = Distance(self._model, self._latents(goals[:, None])[:, 0])
         before = np.array([start.frame for start in starts])[:, None] - np.arange(self._lead - 1, 0, -1)  # (N, lead - 1)
         numbers = np.array([start.number for start in starts])
         rows = np.arange(len(starts))[:, None]
         self.remember(self._split.pixels(numbers)[rows, before], self._split.control[numbers[:, None], before])
-
-
-def _nothing(past: Tensor, futures: Tensor, episodes: Tensor) -> Tensor:
-    raise InputError("a planner towards goals was not told any")
 
 
 def planned(
@@ -94,7 +89,7 @@ def planned(
         planner, price = ToGoals(model, run.history, dataset, cfg, cases.lead, held_out), "goal picture"
     else:
         meets = meeting(folder, run, model, dataset)
-        planner, price = Planner(model, run.history, spec, meets, cfg, kept=meets.window), "probed distance"
+        planner, price = Planner(model, run.history, spec, meets, cfg, lookback=meets.window), "probed distance"
     how = {"search": cfg.search.way, **_named(cfg), "price": price}
     return Subject(_driver(folder, run), planner, folder / TRIALS, how, _differs(cfg, ordinary))
 

@@ -17,47 +17,35 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig, make_env
 from sgjepa.envs.base import Env
 from sgjepa.planning.cem import Search
-from sgjepa.planning.receding_horizon import Agenda, PlannerConfig
-from sgjepa.policies.base import View
+from sgjepa.planning.receding_horizon import PlannerConfig, RecedingHorizon
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.goal_tasks import Start
 
 SEARCH = Search(candidates=64, iterations=6, elites=8)
 
 
-class TrueSimulator:
+class TrueSimulator(RecedingHorizon):
     """Drives N episodes of a world with a goal."""
 
-    sees: View = "state"
-    by_chance = True  # candidates are drawn
-    together = 1
+    observes: Sequence[Part] = ("state",)
 
     def __init__(self, settings: DatasetConfig, cfg: PlannerConfig):
         self._env: Env = make_env(settings)
         spec = self._env.env_spec
         if not spec.goal:
             raise InputError(f"{spec.name} has no goal to reach (EnvSpec.goal)")
+        super().__init__(spec, cfg)
         names = [quantity.name for quantity in spec.state]
         self._names, self._aim = names, [names.index(name) for name in spec.goal]
-        self._agenda = Agenda(spec, cfg)
         self._starts: Sequence[Start] = ()
         self._states = np.zeros((0, len(names)))
-
-    @property
-    def seconds(self) -> np.ndarray:
-        return self._agenda.seconds
-
-    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
-        self._agenda.reset(seeds)
 
     def aim(self, starts: Sequence[Start]) -> None:
         self._starts = starts
 
-    def rest(self, over: np.ndarray) -> None:
-        self._agenda.rest(over)
-
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        self._states = np.asarray(seen)[:, : len(self._names)]
-        return self._agenda.next(self)
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+        self._states = observation["state"][:, : len(self._names)]
+        return self.next_control()
 
     def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
         (row,) = rows.tolist()
@@ -68,12 +56,12 @@ class TrueSimulator:
 
         def cost(plans: Tensor) -> Tensor:
             """(1, N, P, A) -> (1, N)"""
-            found = []
+            distances = []
             for plan in plans[0].numpy():
                 self._env.begin(start.seed, options)
                 for control in plan:
                     self._env.advance(control)
-                found.append(float(np.square(self._env.state()[self._aim] - goal).sum()))
-            return torch.tensor([found])
+                distances.append(float(np.square(self._env.state()[self._aim] - goal).sum()))
+            return torch.tensor([distances])
 
-        return self._agenda.search(cost, mean, rngs)
+        return self.search(cost, mean, rngs)

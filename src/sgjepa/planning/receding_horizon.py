@@ -1,11 +1,11 @@
-"""The plans of many episodes side by side: when each is made, from where its search begins, and how long that took."""
+"""Plans of many episodes side by side: when each is made, from where its search begins, and how long that took."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.planning.cem import Cost, Search, search
+from sgjepa.planning.cem import PLANNERS, Cost, Search
+from sgjepa.policies.goal_tasks import Start
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,15 @@ class PlannerConfig:
             )
 
 
-class Finder(Protocol):
-    """What finds plans. together: of so many episodes at a time."""
+class RecedingHorizon(ABC):
+    """Drives N episodes side by side by plans that are made anew after every E controls; how, a subclass says.
 
-    @property
-    def together(self) -> int: ...
-
-    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator], /) -> Tensor:
-        """Plans of the episodes with these numbers (E,), by a search that begins at `mean`, (E, P, A) -> (E, P, A)."""
-
-
-class Agenda:
-    """See the module. seconds: what each episode waited for its last plan, not-a-number where none was made this time.
-
-    Episodes whose plans are searched for together wait as long as all of them take.
+    seconds: what each episode waited for its last plan, not-a-number where none was made this time. Episodes whose plans are
+    searched for together wait as long as all of them take.
     """
+
+    by_chance = True  # candidates are drawn
+    together = 1  # episodes whose plans are searched for at a time
 
     def __init__(self, spec: EnvSpec, cfg: PlannerConfig, familiar: np.ndarray | None = None):
         """familiar: (A,) the spread of controls that a model has seen, from zero."""
@@ -69,34 +64,47 @@ class Agenda:
         if cfg.within and familiar is not None:
             limit = np.minimum(limit, cfg.within * familiar.astype(np.float32))
         self.cfg, self.limit, self._actions = cfg, torch.from_numpy(limit.copy()), spec.actions_per_frame
-        self.reset([])
+        self._begin([])
 
-    def reset(self, seeds: Sequence[int]) -> None:
+    @abstractmethod
+    def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """Plans of the episodes with these numbers (E,), by a search that begins at `mean`, (E, P, A) -> (E, P, A)."""
+
+    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
+        """Begin N episodes; see `Policy`."""
+        self._begin(seeds)
+
+    def _begin(self, seeds: Sequence[int]) -> None:
         self._seeds, self._frame = list(seeds), 0
         self._plan = torch.zeros(len(self._seeds), self.cfg.horizon, len(self.limit))
         self._over = np.zeros(len(self._seeds), bool)
         self.seconds = np.full(len(self._seeds), np.nan)
 
-    def search(self, cost: Cost, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """The best plans that a search from `mean` finds, (E, P, A), on the CPU."""
-        return search(self.cfg.search, cost, mean, self.limit.to(mean.device), rngs, self._actions)[0].cpu()
+    def aim(self, starts: Sequence[Start]) -> None:  # noqa: B027
+        """Take note of how each episode begins, and of its goal if it has one."""
 
     def rest(self, over: np.ndarray) -> None:
+        """Make no more plans for episodes that are over, (N,) bool."""
         self._over = over
 
-    def next(self, finder: Finder, before: float = 0.0) -> np.ndarray:
+    def search(self, cost: Cost, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """The best plans that a search from `mean` finds, (E, P, A), on the CPU."""
+        search = PLANNERS.find(self.cfg.search.way)
+        return search(self.cfg.search, cost, mean, self.limit.to(mean.device), rngs, self._actions)[0].cpu()
+
+    def next_control(self, before: float = 0.0) -> np.ndarray:
         """The next control of each plan, (N, A), after planning anew where it is time. before: seconds to see it."""
         replan, since = divmod(self._frame, self.cfg.execute)
         self.seconds = np.full(len(self._plan), np.nan)
-        awake = np.flatnonzero(~self._over)
+        running = np.flatnonzero(~self._over)
         if since == 0:
             # the last plan, moved on by what was carried out of it; what comes after it is unknown
             moved = self.cfg.execute if replan else 0
             mean = torch.cat([self._plan[:, moved:], torch.zeros_like(self._plan[:, :moved])], dim=1)
-            for rows in torch.split(torch.from_numpy(awake), finder.together):
+            for rows in torch.split(torch.from_numpy(running), self.together):
                 began = time.perf_counter()
                 rngs = [np.random.default_rng([self._seeds[row], replan]) for row in rows]
-                self._plan[rows] = finder.plans(rows, mean[rows], rngs)
+                self._plan[rows] = self.plans(rows, mean[rows], rngs)
                 self.seconds[rows] = before + time.perf_counter() - began
         self._frame += 1
         control: np.ndarray = self._plan[:, since].numpy().astype(np.float32)

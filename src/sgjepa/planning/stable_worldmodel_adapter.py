@@ -31,7 +31,7 @@ from sgjepa.models.candidate_rollouts import prepare_candidate_rollout, rollout_
 from sgjepa.planning.planner import Distance, whole_past
 from sgjepa.training import checkpoint
 
-_KEPT = "sgjepa"  # in the solver's dict, which is handed back at every iteration
+_PREPARED = "sgjepa"  # in the solver's dict, which is handed back at every iteration
 
 
 def as_cost(run: Path) -> Cost:
@@ -60,13 +60,13 @@ class Cost(nn.Module):
 
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
         """Candidates (B, S, P, A) -> (B, S). What is known of the past is put into the dict, once."""
-        if _KEPT not in info_dict:
-            info_dict[_KEPT] = self._begin(info_dict, action_candidates.shape[2])
-        found: Tensor = info_dict[_KEPT](action_candidates)
-        return found
+        if _PREPARED not in info_dict:
+            info_dict[_PREPARED] = self._begin(info_dict, action_candidates.shape[2])
+        cost: Tensor = info_dict[_PREPARED](action_candidates)
+        return cost
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
-        """The same, by the other name that its protocol has."""
+        """`get_cost`, by the other name that its protocol has."""
         return self.get_cost(info_dict, action_candidates)
 
     def _begin(self, info: dict[str, Any], steps: int) -> Callable[[Tensor], Tensor]:
@@ -84,7 +84,7 @@ class Cost(nn.Module):
             z = z[:, -self.history :]
             control = torch.cat([control, control.new_zeros(batch, 1, self.model.controls)], dim=1)
             past = self.model.condition(control, law)[:, -z.shape[1] : -1]
-            ask = prepare_candidate_rollout(self.model, z, past, steps, self.history)
+            roll = prepare_candidate_rollout(self.model, z, past, steps, self.history)
             price = Distance(self.model, self.model.encode(goal)[:, 0])
 
         def cost(candidates: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class Cost(nn.Module):
             c = self.model.condition(plans, laws).view(*candidates.shape[:3], -1)
             # solvers that go down the gradient need the plain way: ours has none
             differentiable = torch.is_grad_enabled() and candidates.requires_grad
-            futures = rollout_candidates_plain(self.model, z, past, c, self.history) if differentiable else ask(c)
+            futures = rollout_candidates_plain(self.model, z, past, c, self.history) if differentiable else roll(c)
             return price(z, futures, torch.arange(batch))
 
         return cost
@@ -103,5 +103,5 @@ def _once(info: dict[str, Any], name: str) -> Tensor:
     """An entry without the axis of the candidates."""
     if name not in info:
         raise InputError(f"the solver's info lacks '{name}'; it has {', '.join(sorted(map(str, info))) or 'nothing'}")
-    found: Tensor = torch.as_tensor(info[name])[:, 0]
-    return found
+    entry: Tensor = torch.as_tensor(info[name])[:, 0]
+    return entry

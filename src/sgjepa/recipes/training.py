@@ -57,7 +57,7 @@ class Chosen:
     dropout: float
 
 
-# `sgjepa study tuning` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
+# `sgjepa study hyperparameters` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
 CHOSEN = {
     "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
     "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
@@ -74,7 +74,7 @@ class Family:
     convolutions: bool = False  # the encoder on a CPU, instead of a ViT, which reads a ball's height better
 
 
-# an arm alone in the picture: `sgjepa study tuning_reacher`, at mini size, the only one for a CPU that they have
+# an arm alone in the picture: `sgjepa study hyperparameters_reacher`, at mini size, the only one for a CPU that they have
 _BENCHMARK = Family(
     sigreg=0.72,
     history=10,

@@ -277,7 +277,7 @@ class Data:
 class Figure:
     """name: of its files. alt: what it shows, in words. raster: shown as PNG, not as SVG. wide: in full width.
 
-    caption: below it. Figures that follow each other stand side by side where there is room.
+    caption: above it. Figures that follow each other stand side by side where there is room.
     """
 
     name: str
@@ -310,9 +310,9 @@ class Film:
 
 def _image(kind: str, data: bytes, alt: str, wide: bool, caption: str) -> str:
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    below = f"<figcaption>{html(caption)}</figcaption>" if caption else ""
+    above = f"<figcaption>{html(caption)}</figcaption>" if caption else ""
     kind = ' class="wide"' if wide else ""
-    return f'<figure{kind}><img src="{source}" alt="{escape(alt)}">{below}</figure>'
+    return f'<figure{kind}>{above}<img src="{source}" alt="{escape(alt)}"></figure>'
 
 
 Block = Text | Table | Data | Figure | Film
@@ -350,6 +350,11 @@ def blocks_html(blocks: Sequence[Block | None]) -> str:
         columns = "figures three" if len(shown) == 3 else "figures"
         parts.append(f'<div class="{columns}">{"".join(shown)}</div>' if side_by_side else "".join(shown))
     return "".join(parts)
+
+
+def captioned(caption: str, blocks: Sequence[Block]) -> list[Block]:
+    """Blocks below a caption; nothing where there are none."""
+    return [Text(caption, quiet=True), *blocks] if blocks else []
 
 
 def plain(name: str) -> str:

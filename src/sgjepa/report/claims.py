@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 
-from sgjepa.report import parts
+from sgjepa.report.blocks import Table, Verdict
 from sgjepa.report.words import fixed, join
 from sgjepa.results.claims import CLAIMS, FAILS, HOLDS, MISSING, OPEN, ClaimsRecord, Measured, so_far
 
@@ -87,8 +86,7 @@ def _world(record: ClaimsRecord, one: Measured) -> str:
 
 def as_markdown(found: Found) -> str:
     """docs/claims.md."""
-    shown = ((BRIEF, brief(found)), (HEAD, rows(found)))
-    short, body = ([_line(head), _line(("---",) * len(head)), *map(_line, lines)] for head, lines in shown)
+    short, body = _markdown(Table(BRIEF, brief(found))), _markdown(Table(HEAD, rows(found)))
     return "\n".join(
         [
             TITLE,
@@ -128,24 +126,25 @@ def tally(found: Found) -> str:
     return f"{len(CLAIMS)} claims: {join(said)}."
 
 
-def _line(cells: Sequence[str]) -> str:
-    shown = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {' | '.join(shown)} |".replace("|  |", "| |").replace("|  |", "| |")
+def _markdown(table: Table) -> list[str]:
+    """A table of texts as lines of Markdown."""
+    lines = [table.columns, ("---",) * len(table.columns), *table.rows]
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]  # type: ignore[union-attr]
+    return [f"| {' | '.join(line)} |".replace("|  |", "| |").replace("|  |", "| |") for line in cells]
 
 
-def section(measured: Sequence[Measured]) -> str:
-    """For a study's own page: the claims that it measures (HTML); nothing if there are none."""
-    if not measured:
-        return ""
-    head = ("claim", "the paper's number", PLACE, OURS, "trainings", "verdict")
-    lines = []
-    for one in measured:
-        claim = CLAIMS[one.claim]
-        paper = one.paper or claim.paper
-        told = (claim.statement, paper, f"{one.where}: {one.measured}")
-        said = "".join(f'<td class="words">{escape(cell)}</td>' for cell in told)
-        cells = (number(one), str(one.seeds), so_far(one))
-        lines.append(f"<tr>{said}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    titles = "".join(f'<th class="text">{escape(title)}</th>' for title in head[:3])
-    titles += "".join(f"<th>{escape(title)}</th>" for title in head[3:])
-    return parts.table(f"Claims of the paper. {CAPTION}", f"<tr>{titles}</tr>", f"<tbody>{''.join(lines)}</tbody>")
+def claims_table(measured: Sequence[Measured]) -> Table | None:
+    """The claims of the paper that an experiment measures; None if there are none."""
+    rows = [
+        (
+            CLAIMS[one.claim].statement,
+            one.paper or CLAIMS[one.claim].paper,
+            f"{one.where}: {one.measured}",
+            number(one),
+            one.seeds,
+            Verdict(so_far(one)),
+        )
+        for one in measured
+    ]
+    head = ("claim", *HEAD[1:-1])
+    return Table(head, rows, f"Claims of the paper. {CAPTION}", text=(0, 1, 2)) if rows else None

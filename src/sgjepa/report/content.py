@@ -1,23 +1,23 @@
-"""What a page shows, before it is written as HTML."""
+"""What an experiment found, as its analysis returns it, and its section of a page."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
-from sgjepa.report.panels import Picture
-from sgjepa.report.tables import Comparison, Group
+from sgjepa.report.blocks import Data, Figure, Section, Table, Text
+from sgjepa.report.claims import claims_table
 from sgjepa.results.claims import Measured
-from sgjepa.results.counterfactual import Counterfactual
-from sgjepa.results.gather import Results
-from sgjepa.results.training import Cost
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A study's own section: sentences, and a table with a line for each row of cells.
+    """Sentences, and a table with a line for each row of cells.
 
-    more: files beside it, by name. pictures: below the sentences, and as files in the report's figures.
+    more: CSV files beside it, by name. pictures: above the table. shown: what the pictures show.
     claims: what it says about claims of the paper.
     """
 
@@ -27,22 +27,15 @@ class Finding:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: Mapping[str, str] = field(default_factory=dict)
-    pictures: tuple[Picture, ...] = ()
-    shown: str = ""  # what the pictures show
+    pictures: tuple[Figure, ...] = ()
+    shown: str = ""
     claims: tuple[Measured, ...] = ()
 
-
-@dataclass(frozen=True)
-class Content:
-    """Everything the page shows."""
-
-    results: Results
-    tables: dict[str, list[Group]]  # by region
-    comparisons: list[Comparison]
-    counterfactuals: list[Counterfactual]
-    costs: list[Cost]
-    made: dict[str, object]  # where the report came from
-    pictures: dict[str, list[Picture]] = field(default_factory=dict)  # by section
-    note: str = ""  # what a reader must know about these runs
-    finding: Finding | None = None  # what a study computes from its runs
-    question: str = ""  # of the study; without one, whether the methods stay right
+    @property
+    def section(self) -> Section:
+        """Its blocks; the sentences are the page's answer."""
+        shown = [Text(self.shown, quiet=True)] if self.pictures else []
+        records = [dict(zip(self.head, row, strict=True)) for row in self.rows]
+        table = Table(self.head, self.rows, self.caption, "finding", records)
+        files = [Data(PurePath(name).stem, list(csv.DictReader(io.StringIO(text)))) for name, text in self.more.items()]
+        return Section(self.title, [*shown, *self.pictures, table, claims_table(self.claims), *files], name="finding")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.figure
@@ -25,7 +25,7 @@ from sgjepa.core.plotting import INK, TRAINING, line, look
 from sgjepa.core.stats import Interval
 from sgjepa.report.blocks import Figure
 from sgjepa.report.words import capital
-from sgjepa.results.gather import Axis
+from sgjepa.results.table import Axis
 
 Curve = Sequence[Interval]
 Points = Sequence[tuple[float, Interval]]  # a setting's value, and what was measured there
@@ -81,9 +81,9 @@ def law_name(law: Axis) -> str:
     return f"{law.name}{symbol} ({law.unit})"
 
 
-def limits(*curves: Curve) -> tuple[float, float]:
+def limits(*curves: Iterable[Interval]) -> tuple[float, float]:
     """One scale for several panels: from zero, or lower where a curve is, to the highest end of an interval."""
-    ends = [end for curve in curves for one in curve for end in (one.low, one.high) if np.isfinite(end)]
+    ends = [end for curve in curves for one in curve for end in (one.mean, one.low, one.high) if np.isfinite(end)]
     return min(0.0, *ends) * 1.04, max(0.0, *ends) * 1.04
 
 
@@ -154,7 +154,7 @@ def by_law(
     values = np.array(law.values)
     pad = 0.03 * (values[-1] - values[0])
     left, right = values[0] - pad, values[-1] + pad
-    low, high = scale or limits(*curves.values(), [Interval(v, v, v, 0) for r in (references or {}).values() for v in r[0]])
+    low, high = scale or limits(*curves.values(), *(map(alone, one[0]) for one in (references or {}).values()))
     _shade(axis, law, left, right, low, high)
     for label, (colour, marker) in styles(list(curves)).items():
         line(axis, values, curves[label], colour, label, marker, 1 if len(values) < 8 else 2)

@@ -9,16 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from sgjepa.core.plotting import RC
-from sgjepa.data.probe_targets import METRICS
 from sgjepa.report import blocks
-from sgjepa.results.gather import unit
+from sgjepa.report.words import measured
 
 Picture = blocks.Figure
 
@@ -42,21 +39,6 @@ def panel(pictures: list[Picture], name: str, alt: str, size: tuple[float, float
     pictures.append(Picture(name, alt, svg.getvalue(), png.getvalue(), **how))
 
 
-def legend(axis: Any, handles: list[Any] | None = None) -> None:
-    """Below the axis, in two columns: nothing of the data is covered."""
-    found = handles if handles is not None else axis.get_legend_handles_labels()[0]
-    axis.figure.legend(handles=found, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
-
-
-def plain_log(axis: Any) -> None:
-    """A logarithmic scale whose numbers are written out; those between powers of ten only where there is no room for two."""
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(plain)
-    axis.yaxis.set_minor_formatter(plain if np.ptp(np.log10(axis.get_ylim())) < 1 else NullFormatter())
-
-
 def axis_name(metric: str) -> str:
-    """A metric with its unit, as an axis is called."""
-    name = METRICS[metric]
-    return f"{name[0].upper()}{name[1:]}" + (f" ({unit(metric)})" if unit(metric) else "")
+    """A metric with its unit."""
+    return measured(metric)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +14,19 @@ from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERF
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, select
 from sgjepa.evaluation.records import CounterfactualRecord, cure, read_checked
-from sgjepa.results.compare import Method
 from sgjepa.results.evaluations import Evaluation
-from sgjepa.results.gather import Results, beside
+from sgjepa.results.table import Results
 
-_NEEDED = ("episode", "horizon", "law.true", "law.given", "nmse")
+_NEEDED = ("law", "episode", "horizon", "law.true", "law.given", "nmse")
 HORIZONS = (1, 3, 5, 9, 20, 32, 44)  # the paper's
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Of one method and one law. area: (true, given) -> mean NMSE over horizons; rise: what it adds to the true one's."""
+    """What another law than the true one does to the error of one arm, for one law.
+
+    area: (true, given) -> mean NMSE over horizons. rise: what a value that was given adds to that of the true one.
+    """
 
     label: str
     law: str
@@ -34,9 +37,11 @@ class Counterfactual:
 
     @property
     def true(self) -> list[float]:
+        """The true values, in order."""
         return sorted({true for true, _ in self.area})
 
     def given(self, true: float) -> list[float]:
+        """The values that were given in episodes of a true one, in order."""
         return sorted(given for other, given in self.area if other == true)
 
 
@@ -46,54 +51,52 @@ def area(nmse: np.ndarray, horizons: np.ndarray) -> np.ndarray:
     return between.sum(axis=1) / (horizons[-1] - horizons[0])
 
 
-def counterfactuals(results: Results) -> list[Counterfactual]:
-    """Of every law, and every method whose runs all have one."""
-    tables = {method.label: _tables(method) for method in results.methods}
-    found = [
-        _of(method, axis.name, [_of_law(table, axis.name, first=i == 0) for table in tables[method.label]])
-        for i, axis in enumerate(results.axes)
-        for method in results.methods
-        if tables[method.label]
+def counterfactuals(results: Results | Any) -> list[Counterfactual]:
+    """One for each law that varies and each arm whose runs all have counterfactual rows."""
+    results = getattr(results, "as_table", results)  # until all callers have moved
+    tables = {arm: _tables(results.evaluations(arm)) for arm in results.arms}
+    each = [
+        _counterfactual(arm, axis.name, [select(table, law=axis.name) for table in tables[arm]])
+        for axis in results.axes
+        for arm in results.arms
+        if tables[arm]
     ]
-    return [one for one in found if one is not None]
+    return [one for one in each if one is not None]
 
 
-def told_by_horizon(method: Method, law: str, true: float, metric: str) -> dict[float, dict[int, Interval]]:
-    """The error at the paper's horizons for each value that was told, in episodes of one true law.
+def errors_by_given(runs: Sequence[Evaluation], law: str, true: float, metric: str) -> dict[float, dict[int, Interval]]:
+    """The error at the paper's horizons for each value that was given, in episodes of one true value of a law.
 
-    Empty where there is no counterfactual of the method.
+    Empty where the runs have no counterfactual rows.
     """
-    tables = [_of_law(table, law, first=law == method.first.laws[0]) for table in _tables(method)]
-    tables = [select(table, **{"law.true": true}) for table in tables]
+    tables = [select(table, law=law, **{"law.true": true}) for table in _tables(runs)]
     if not tables or metric not in tables[0]:
         return {}
     horizons = [h for h in HORIZONS if h in tables[0]["horizon"]]
-    found = {}
+    errors = {}
     for given in np.unique(tables[0]["law.given"]).tolist():
-        values = np.stack([_of_episodes(select(table, **{"law.given": given}), metric, horizons) for table in tables])
-        found[given] = dict(zip(horizons, bootstrap(values), strict=True))
-    return found
+        values = np.stack([_by_episode(select(table, **{"law.given": given}), metric, horizons) for table in tables])
+        errors[given] = dict(zip(horizons, bootstrap(values), strict=True))
+    return errors
 
 
-def _tables(method: Method) -> list[Table]:
-    """One per seed; none if a seed has no counterfactual of the model and data that were evaluated."""
-    beside_each = [(one, beside(one, COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) for one in method.seeds]
-    found = [(one, path) for one, path in beside_each if path and _same(one, path)]
-    if len(found) < len(method.seeds):
+def told_by_horizon(method: Any, law: str, true: float, metric: str) -> dict[float, dict[int, Interval]]:
+    """See `errors_by_given`; until all callers have moved."""
+    return errors_by_given(method.seeds, law, true, metric)
+
+
+def _tables(runs: Sequence[Evaluation]) -> list[Table]:
+    """A table for each run; none if a run has no counterfactual of the model and data that were evaluated."""
+    paths = [(one, one.beside(COUNTERFACTUALS, COUNTERFACTUAL_ROWS)) for one in runs]
+    measured = [(one, path) for one, path in paths if path and _same(one, path)]
+    if len(measured) < len(runs):
         return []
-    return [read_checked(path, _record(one, path).files, _NEEDED) for one, path in found]
+    return [read_checked(path, _record(one, path).files, _NEEDED) for one, path in measured]
 
 
-def _of_law(table: Table, law: str, first: bool) -> Table:
-    """The rows of one law; a file of an earlier version has rows of the first law alone, and does not say so."""
-    if "law" not in table:
-        return table if first else {name: column[:0] for name, column in table.items()}
-    return select(table, law=law)
-
-
-def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
-    there = set(np.unique(tables[0]["horizon"]).tolist())
-    horizons = tuple(h for h in HORIZONS if h in there)
+def _counterfactual(arm: str, law: str, tables: list[Table]) -> Counterfactual | None:
+    measured = set(np.unique(tables[0]["horizon"]).tolist())
+    horizons = tuple(h for h in HORIZONS if h in measured)
     if len(horizons) < 2:
         return None
     areas, rises = {}, {}
@@ -105,16 +108,16 @@ def _of(method: Method, law: str, tables: list[Table]) -> Counterfactual | None:
         for g in given:
             areas[float(true), g] = bootstrap(values[g][:, :, None])[0]
             rises[float(true), g] = bootstrap((values[g] - values[true])[:, :, None])[0]
-    return Counterfactual(method.label, law, len(method.seeds), horizons, areas, rises)
+    return Counterfactual(arm, law, len(tables), horizons, areas, rises)
 
 
 def _same(one: Evaluation, path: Path) -> bool:
     """Whether the file is of the very model and data that were evaluated, read by the same probe."""
     if not path.with_name(COUNTERFACTUAL).is_file():
         return False
-    there, mine = _record(one, path).settings, one.about.settings
-    forecast = there.get("config", {}).get("forecast", mine.config)
-    return forecast == mine.config and (there.get("model"), there.get("data")) == (mine.model, mine.data)
+    settings, mine = _record(one, path).settings, one.about.settings
+    forecast = settings.get("config", {}).get("forecast", mine.config)
+    return forecast == mine.config and (settings.get("model"), settings.get("data")) == (mine.model, mine.data)
 
 
 def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
@@ -125,10 +128,10 @@ def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:
     """One number per episode, in the order of episode numbers."""
     chosen = select(table, **{"law.true": true, "law.given": given})
-    return area(_of_episodes(chosen, "nmse", horizons), np.array(horizons, float))
+    return area(_by_episode(chosen, "nmse", horizons), np.array(horizons, float))
 
 
-def _of_episodes(table: Table, metric: str, horizons: Sequence[int]) -> np.ndarray:
+def _by_episode(table: Table, metric: str, horizons: Sequence[int]) -> np.ndarray:
     """(episodes, horizons), in the order of episode numbers."""
     rows = np.isin(table["horizon"], horizons)
     order = np.lexsort((table["horizon"][rows], table["episode"][rows]))

@@ -18,8 +18,7 @@ from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, ST
 from sgjepa.core.tables import Table
 from sgjepa.data.probe_targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
-from sgjepa.laws import Sampler
-from sgjepa.laws import inside as inside_of
+from sgjepa.laws import Sampler, in_distribution
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,14 @@ class Evaluation:
         """One of its files, after a look at its digest."""
         return artifact.verify(self.folder / name, self.about.files, cure(self.run, self.folder))
 
+    def beside(self, stage: str, name: str) -> Path | None:
+        """A file that another stage left for this run, dataset and probe, if it is there."""
+        for folder in (self.folder.name, f"{self.dataset}-{self.differs}".removesuffix("-")):
+            path = self.run / stage / folder / name
+            if path.is_file():
+                return path
+        return None
+
     @property
     def targets(self) -> Targets:
         """What the probe reads, and how to make a named state of it."""
@@ -130,7 +137,7 @@ class Evaluation:
 
     def region(self, name: str) -> np.ndarray:
         """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
-        inside = inside_of(self.samplers, self.law)
+        inside = in_distribution(self.samplers, self.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
     @cached_property
@@ -264,12 +271,3 @@ def _same_data(runs: Sequence[Path], data: str | None) -> str:
     if others:
         raise InputError(f"these runs were evaluated as {', '.join([name, *others])}; choose one with --data")
     return name
-
-
-def beside(one: Evaluation, stage: str, name: str) -> Path | None:
-    """A file that another stage left for this run, dataset and probe, if it is there."""
-    for folder in (one.folder.name, f"{one.dataset}-{one.differs}".removesuffix("-")):
-        path = one.run / stage / folder / name
-        if path.is_file():
-            return path
-    return None

@@ -31,21 +31,20 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.stats import spearman
-from sgjepa.data.probe_targets import METRICS, UNITS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.results.compare import MEAN, Horizon, Method, decides
-from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.paper_numbers import Published, published
 from sgjepa.results.table import BASELINES as REFERENCES
 from sgjepa.results.table import HORIZONS, MAIN, OURS, REGIONS, Axis
 from sgjepa.results.table import Results as Table
 
-__all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "beside", "gather", "unit"]
+__all__ = ["HORIZONS", "MAIN", "OURS", "REFERENCES", "Axis", "Results", "gather", "unit"]
 
 
 def unit(metric: str) -> str:
     """As it stands behind a number; nothing for a pure number."""
-    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
+    return METRICS[metric].suffix
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Results:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return tuple(name for name in METRICS if name in self.baseline.first.table)
+        return tuple(name for name, one in METRICS.items() if one.compared and name in self.baseline.first.table)
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -165,12 +164,3 @@ def gather(
     found = Table.of_runs(runs, baseline, data, named, names)
     methods = tuple(Method(arm, found.evaluations(arm)) for arm in found.arms)
     return Results(methods, methods[found.arms.index(found.baseline)])
-
-
-def beside(one: Evaluation, stage: str, name: str) -> Path | None:
-    """A file that another stage left for this run, dataset and probe, if it is there."""
-    for folder in (one.folder.name, f"{one.dataset}-{one.differs}".removesuffix("-")):
-        path = one.run / stage / folder / name
-        if path.is_file():
-            return path
-    return None

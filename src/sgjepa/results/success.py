@@ -1,17 +1,24 @@
-"""How often one policy succeeds, by region and by law, with intervals: what cards keep and the viewer shows."""
+"""How often one policy succeeds, by region and by law, with intervals: what cards hold and the viewer shows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from sgjepa.core.config import check_bounds
-
-REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}  # of the training laws
+from sgjepa.policies.files import read_trial
+from sgjepa.results.statistics import Estimate
+from sgjepa.results.table import REGIONS as REGIONS
+from sgjepa.results.table import Results
+from sgjepa.results.trials import SUCCESS
 
 
 @dataclass(frozen=True)
 class Share:
-    """Of episodes that succeed, with its 95 % interval. how: bootstrap or Wilson. law: of these episodes, None for many."""
+    """The share of episodes that succeed, with its 95 % interval. how: bootstrap or Wilson. law: of these, None for many."""
 
     mean: float
     low: float
@@ -38,9 +45,45 @@ class Opening:
 
 @dataclass(frozen=True)
 class Success:
-    """regions: "in" and "out" of the training laws and "all", or "all" alone. by_law: of each law that varies."""
+    """How often a policy succeeds. regions: "all", and "in" and "out" where both exist. by_law: of each law that varies."""
 
     dataset: str
     tries: int  # at every episode
     regions: dict[str, Share]
     by_law: dict[str, tuple[Share, ...]]
+
+
+def success_in(folders: Sequence[Path]) -> Success:
+    """How often one policy succeeds in its trials."""
+    results = Results.of_trials(folders)
+    (arm,), measure = results.arms, results.about.measures[0]
+    regions = {name: _share(results.estimate(arm, measure, name)) for name in results.regions}
+    by_law = {
+        axis.name: tuple(_share(results.estimate(arm, measure, results.where(**{axis.name: v})), v) for v in axis.values)
+        for axis in results.axes
+    }
+    return Success(results.about.dataset, len(results.driven(arm).trainings[0]), regions, by_law)
+
+
+def opening_in(folders: Sequence[Path], home: Mapping[str, float]) -> Opening | None:
+    """The successful episode of one policy's trials whose law is nearest to `home`; None if no episode succeeds.
+
+    home: the mean of its training laws. Laws are told apart by their distance in units of the test's own spread.
+    """
+    successes: list[tuple[float, int, int, dict[str, float]]] = []
+    for folder in folders:
+        about, rows = read_trial(folder)
+        spread = {law: float(np.ptp(rows[f"law.{law}"])) or 1.0 for law in home}
+        for row in np.flatnonzero(rows[SUCCESS]):
+            law = {name: float(rows[f"law.{name}"][row]) for name in home}
+            far = sum(abs(value - home[name]) / spread[name] for name, value in law.items())
+            successes.append((far, about.settings.sampling, int(rows["episode"][row]), law))
+    if not successes:
+        return None
+    _, sampling, launch, law = min(successes, key=lambda one: one[:3])
+    return Opening(launch, law, sampling)
+
+
+def _share(estimate: Estimate, law: float | None = None) -> Share:
+    one = estimate.interval
+    return Share(float(one.mean), float(one.low), float(one.high), int(one.count), estimate.how, law)

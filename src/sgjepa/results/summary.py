@@ -10,31 +10,33 @@ import numpy as np
 from sgjepa.core import artifact
 from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
-from sgjepa.data.probe_targets import UNITS
-from sgjepa.results.compare import Method
-from sgjepa.results.table import HORIZONS, REGIONS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.results.table import HORIZONS, REGIONS, Results
 
 
-def write_summary(method: Method, place: Path) -> list[str]:
-    """Write `summary.csv`, a mean with its interval for every source, metric, region and horizon; returns lines to print."""
-    metrics = [name for name in UNITS if name in method.first.table]
-    regions = [region for region in REGIONS if method.first.region(region).any()]
+def write_summary(results: Results, folder: Path) -> list[str]:
+    """Write `summary.csv`, a mean with its interval for every source, metric, region and horizon; returns lines to print.
+
+    results: of one evaluation, which lies in `folder`.
+    """
+    (arm,), metrics = results.arms, [name for name in METRICS if name in results.metrics]
+    regions = [region for region in REGIONS if results.count(region)]
     records = []
-    for source in np.unique(method.first.table["source"].astype(str)).tolist():
+    for source in sorted(results.sources):
         for metric in metrics:
             for region in regions:
-                found = method.by_horizon(metric, source, region)
-                if np.isfinite(found[-1].mean):
-                    head = {"source": source, "metric": metric, "unit": UNITS[metric], "region": region}
-                    records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(found, start=1)]
-    artifact.add_output(place, SUMMARY, to_csv(records).encode())
-    shown = [h for h in HORIZONS if h <= method.first.horizons]
-    lines = [f"{method.label}: error at horizon {' / '.join(map(str, shown))}, mean and 95 % interval at the last"]
+                means = results.curve(arm, metric, source, region)
+                if np.isfinite(means[-1].mean):
+                    head = {"source": source, "metric": metric, "unit": METRICS[metric].unit, "region": region}
+                    records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(means, start=1)]
+    artifact.add_output(folder, SUMMARY, to_csv(records).encode())
+    horizons = [h for h in HORIZONS if h <= results.horizons]
+    lines = [f"{arm}: error at horizon {' / '.join(map(str, horizons))}, mean and 95 % interval at the last"]
     for metric in metrics:
         for region in regions:
-            found = method.by_horizon(metric, region=region)
-            last = found[shown[-1] - 1]
-            values = " / ".join(f"{found[h - 1].mean:.3f}" for h in shown)
+            means = results.curve(arm, metric, None, region)
+            last = means[horizons[-1] - 1]
+            values = " / ".join(f"{means[h - 1].mean:.3f}" for h in horizons)
             where = f"{region} ({last.count} episodes)"
-            lines.append(f"  {metric:15s} {where:20s} {values} ({last.low:.3f} to {last.high:.3f}) {UNITS[metric]}")
-    return [f"{place}:", *lines, f"every number: {place / SUMMARY}; every episode: {place / EPISODES}"]
+            lines.append(f"  {metric:15s} {where:20s} {values} ({last.low:.3f} to {last.high:.3f}) {METRICS[metric].unit}")
+    return [f"{folder}:", *lines, f"every number: {folder / SUMMARY}; every episode: {folder / EPISODES}"]

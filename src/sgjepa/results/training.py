@@ -1,4 +1,4 @@
-"""Training curves from a run's rows, and what the training cost."""
+"""Training curves of evaluated runs, and what their training took."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core import run_folder
-from sgjepa.results.compare import Method
 from sgjepa.results.evaluations import Evaluation
+from sgjepa.results.table import Results
 
 TERMS = {  # what the curves are called; the first two are the prediction term of the two objectives
     "rollout": "prediction term: rollout",
@@ -20,14 +20,12 @@ TERMS = {  # what the curves are called; the first two are the prediction term o
     "sigreg": "SIGReg statistic",
     "rank": "effective rank of the latents",
 }
-
-
 LEAST = 3  # points of a curve; fewer are no curve
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One run: updates, seconds of training (over all its processes), and its own record of where it came from."""
+    """What a run took: updates, and seconds of training over all its processes; and its settings and provenance."""
 
     folder: Path
     steps: int
@@ -37,33 +35,32 @@ class Cost:
 
 
 def curve(one: Evaluation, term: str, split: str = "validation") -> np.ndarray:
-    """(n, 2): step and value."""
+    """One term of a run's training, (n, 2): step and value."""
     records = (r for r in run_folder.read(one.run) if r.get("stage") == "train" and r.get("split") == split)
-    found = [(r["step"], r[term]) for r in records if term in r]
-    return np.array(found, dtype=float).reshape(-1, 2)
+    return np.array([(r["step"], r[term]) for r in records if term in r], dtype=float).reshape(-1, 2)
 
 
-def curves(method: Method, term: str, least: int = LEAST) -> list[np.ndarray]:
-    """One per seed; validation where there is any, else what training noted. A method without the term has none."""
-    found = []
-    for one in method.seeds:
-        values = curve(one, term)
-        found.append(values if len(values) else curve(one, term, "train"))
-    return [values for values in found if len(values) >= least and np.any(values[:, 1] != 0)]
+def curves(runs: Sequence[Evaluation] | Any, term: str, least: int = LEAST) -> list[np.ndarray]:
+    """A curve for each run that has the term: of validation where there is any, else of what training noted."""
+    runs = getattr(runs, "seeds", runs)  # until all callers have moved
+    each = [values if len(values := curve(one, term)) else curve(one, term, "train") for one in runs]
+    return [values for values in each if len(values) >= least and np.any(values[:, 1] != 0)]
 
 
-def too_short(methods: Sequence[Method]) -> list[str]:
+def too_short(results: Results | Any) -> list[str]:
     """What was measured, but too seldom to be drawn as a curve: "SIGReg statistic of LeWM"."""
+    if not isinstance(results, Results):  # until all callers have moved
+        results = Results.of_evaluations({method.label: method.seeds for method in results})
     return [
-        f"{name} of {method.label}"
+        f"{name} of {arm}"
         for term, name in TERMS.items()
-        for method in methods
-        if len(curves(method, term, least=1)) > len(curves(method, term))
+        for arm in results.arms
+        if len(curves(results.evaluations(arm), term, least=1)) > len(curves(results.evaluations(arm), term))
     ]
 
 
 def cost(one: Evaluation) -> Cost:
-    """Rows count the seconds of all processes that went on with the run."""
+    """What the training of a run took; its rows count the seconds of all processes that went on with it."""
     about = run_folder.about(one.run)
     records = [record for record in run_folder.read(one.run) if record.get("stage") == "train"]
     steps, seconds = (max((record[name] for record in records), default=0) for name in ("step", "seconds"))
@@ -71,7 +68,7 @@ def cost(one: Evaluation) -> Cost:
 
 
 def peak_memory(one: Evaluation) -> float:
-    """The most GiB that a study's process took to train it; not a number where none was noted."""
+    """The most GiB that an experiment's process took to train a run; not a number where none was noted."""
     noted = (record.get("peak_memory") for record in run_folder.read(one.run) if record.get("stage") == "process")
     return max((float(value) for value in noted if value is not None), default=math.nan)
 

@@ -1,4 +1,7 @@
-"""Random numbers as a function of the run's seed and the step: a checkpoint then needs no generator states."""
+"""The settings of a training run, and its random numbers.
+
+Random numbers are a function of the run's seed, the step and a stream, so a checkpoint needs no generator states.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ Trained: TypeAlias = Literal["all", "predictor"]
 
 @dataclass(frozen=True)
 class Train:
-    """How long, on what, and with which care for memory. A stretch is a piece of an episode that is encoded at once."""
+    """How long, on what, and with how much memory. training/data.py explains stretches, windows and updates."""
 
     epochs: int
     batch: int  # stretches per update, over all processes

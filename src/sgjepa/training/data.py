@@ -1,4 +1,9 @@
-"""What a training reads: its datasets, split by episode, and their frames as stretches.
+"""What a training reads: its datasets, split by episode, and their frames.
+
+Three words for how frames are sampled. A *stretch* is a piece of an episode that is encoded at once, `train.frames` long. A
+*window* is the H + K frames of one prediction: a stretch is one window (`loss.windows` "clip"), or holds many ("dense"), of
+which `train.drawn` are trained on, none before frame `train.skip`. An *update* takes `train.batch` stretches; an epoch sees
+every stretch at most once. `count_updates` says how many updates that makes.
 
 Of several processes, the first makes what has to be made, and all map the same files: a frame is decoded once, and held once
 in the memory of a machine.
@@ -6,6 +11,7 @@ in the memory of a machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -41,17 +47,17 @@ def open_data(run: Run, datasets: Path, group: Group = None) -> Data:
     opened = distributed.first_before_others(
         lambda: [open_existing(datasets / name, verify=first) for name in run.data], group
     )
-    check_alike([found.train for found in opened])
+    check_alike([dataset.train for dataset in opened])
     controls, laws = [], []
-    for found in opened:
-        episodes, _ = split_episodes(found.train.episodes, seed=run.split_seed)
-        controls.append(found.train.control[episodes])
-        laws.append(found.train.law[episodes])
+    for dataset in opened:
+        episodes, _ = split_episodes(dataset.train.episodes, seed=run.split_seed)
+        controls.append(dataset.train.control[episodes])
+        laws.append(dataset.train.law[episodes])
     return Data(
         opened,
         fit_normalisers(np.concatenate(controls), np.concatenate(laws)),
-        {name: found.manifest.digest for name, found in zip(run.data, opened, strict=True)},
-        [found.settings.world for found in opened],
+        {name: dataset.manifest.digest for name, dataset in zip(run.data, opened, strict=True)},
+        [dataset.settings.world for dataset in opened],
     )
 
 
@@ -63,15 +69,15 @@ def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group:
     keep = "auto" if group is None else "disk"
     parts: tuple[list[Clips], list[Clips]] = ([], [])
     latents = [
-        latents_of(model, found.train, folder, group) if _reads_latents(run, model) else None for found in data.datasets
+        latents_of(model, dataset.train, folder, group) if _reads_latents(run, model) else None for dataset in data.datasets
     ]
-    splits = [split_episodes(found.train.episodes, seed=run.split_seed) for found in data.datasets]
+    splits = [split_episodes(dataset.train.episodes, seed=run.split_seed) for dataset in data.datasets]
     if run.init is None:  # as with control and law: a model that was trained before keeps the statistics it knows
         pairs = zip(latents, splits, strict=True)
         model.standardise(content[number] for content, (fitting, _) in pairs if content is not None for number in fitting)
-    for found, content, split in zip(data.datasets, latents, splits, strict=True):
+    for dataset, content, split in zip(data.datasets, latents, splits, strict=True):
         for clips, episodes in zip(parts, split, strict=True):
-            make = partial(Clips, found.train, episodes, run.train.frames, keep, content)
+            make = partial(Clips, dataset.train, episodes, run.train.frames, keep, content)
             clips.append(distributed.first_before_others(make, group))
     return Together(parts[0]), Together(parts[1])
 
@@ -87,8 +93,8 @@ def with_laws(run: Run, datasets: Path) -> Run:
     return replace(run, model=replace(run.model, laws=laws))
 
 
-def digests_there(run: Run, datasets: Path) -> dict[str, str]:
-    """The digests of those datasets of the run that are there, from their manifests; nothing else is read."""
+def dataset_digests(run: Run, datasets: Path) -> dict[str, str]:
+    """The digests of those datasets of the run that exist, from their manifests; nothing else is read."""
     return {name: read_manifest(datasets / name).digest for name in run.data if (datasets / name / MANIFEST).is_file()}
 
 
@@ -118,8 +124,8 @@ def to_device(batch: Batch, device: torch.device) -> Tensors:
 
 def in_memory(batch: Batch, device: torch.device) -> Tensors:
     """NumPy to torch in main memory; for a GPU in pages from which it copies while it computes."""
-    found = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
-    frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in found)
+    arrays = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
+    frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in arrays)
     return Tensors(frames, control, law, batch.episode)
 
 
@@ -135,9 +141,9 @@ def encode(model: WorldModel, batch: Tensors, chunk: int | None) -> tuple[Tensor
     return z, model.condition(batch.control, batch.law)
 
 
-def stretches_of(run: Run, count: int, step: int, group: Group) -> np.ndarray:
+def stretches_of(run: Run, count: int, per_epoch: int, step: int, group: Group) -> np.ndarray:
     """Which of `count` stretches this process trains on: its share of the batch, in the epoch's own order."""
-    epoch, place = divmod(step, updates_per_epoch(run, count))
+    epoch, place = divmod(step, per_epoch)
     batch = order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
     return batch[distributed.rank(group) :: distributed.world_size(group)]
 
@@ -162,30 +168,37 @@ def all_windows(run: Run) -> list[int] | None:
     return list(range(run.train.skip, run.train.frames - run.history - run.loss.steps + 1)) if run.train.skip else None
 
 
-def stretches_in(run: Run, episodes: int, frames: int) -> int:
-    """Stretches that a dataset of so many episodes of so many frames offers to training, without validation episodes."""
-    if run.train.frames > frames:
-        raise InputError(f"{run.name}: a stretch must have 1 to {frames} frames, got {run.train.frames}")
-    kept, _ = split_episodes(episodes, seed=run.split_seed)
-    return len(kept) * (frames - run.train.frames + 1)
+@dataclass(frozen=True)
+class Updates:
+    """How long a training is. stretches: that there are to train on."""
+
+    stretches: int
+    per_epoch: int
+    total: int
 
 
-def updates_per_epoch(run: Run, stretches: int) -> int:
-    """With so many stretches: none twice, and no more than the run wants."""
-    return min(stretches // run.train.batch, run.train.updates or stretches)
+def count_updates(run: Run, episodes: Sequence[tuple[int, int]]) -> Updates:
+    """The updates of a run. episodes: of each dataset the number of training episodes and the frames of each."""
+    stretches = 0
+    for count, frames in episodes:
+        if run.train.frames > frames:
+            raise InputError(f"{run.name}: a stretch must have 1 to {frames} frames, got {run.train.frames}")
+        fitting, _ = split_episodes(count, seed=run.split_seed)
+        stretches += len(fitting) * (frames - run.train.frames + 1)
+    per_epoch = min(stretches // run.train.batch, run.train.updates or stretches)
+    return Updates(stretches, per_epoch, per_epoch * run.train.epochs)
 
 
-def updates_there(run: Run, datasets: Path) -> int:
+def total_updates(run: Run, datasets: Path) -> int:
     """Updates of the whole training, from the datasets' manifests alone."""
     parts = [open_existing(datasets / name, verify=False).manifest.parts["train"] for name in run.data]
-    stretches = sum(stretches_in(run, part.episodes, part.frames // part.episodes) for part in parts)
-    return updates_per_epoch(run, stretches) * run.train.epochs
+    return count_updates(run, [(part.episodes, part.frames // part.episodes) for part in parts]).total
 
 
 def with_updates(run: Run, total: int, datasets: Path) -> Run:
     """The run with so many updates in all, rounded up to equal epochs; more than one epoch holds needs several."""
     if total < 1:
         raise InputError(f"a training needs at least one update, got {total}")
-    most = updates_there(replace(run, train=replace(run.train, epochs=1, updates=None)), datasets)
+    most = total_updates(replace(run, train=replace(run.train, epochs=1, updates=None)), datasets)
     epochs = -(-total // most)
     return replace(run, train=replace(run.train, epochs=epochs, updates=-(-total // epochs)))

@@ -16,10 +16,10 @@ from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.training import checkpoint
-from sgjepa.training.validation import PREFIX, Watch, warning
+from sgjepa.training.validation import PREFIX, ProbeWatch, warning
 
-_KEPT = 20  # records before they are written
-_SHOWN = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
+_BUFFERED = 20  # records before they are written
+_ON_BAR = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
 
 
 class TrainingLog:
@@ -51,10 +51,10 @@ class TrainingLog:
         if active:
             self._bar = progress(total, step, name, "steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-            self._watch = Watch()
-            for row in run_folder.read(folder):  # what the run saw before it was interrupted, and said then
+            self._watch = ProbeWatch()
+            for row in run_folder.read(folder):  # what was warned of before an interruption
                 if row.get("split") == "validation":
-                    self._watch.see(_readable(row))
+                    self._watch.warnings(_probe_errors(row))
 
     def __enter__(self) -> TrainingLog:
         return self
@@ -95,10 +95,10 @@ class TrainingLog:
             if self.active:
                 self._note(step, {**found, "frames_per_second": speed}, "train")
         if self.active:
-            shown = {name: f"{self._seen[name]:.3g}" for name in _SHOWN if name in self._seen}
+            shown = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
             self._bar.set_postfix(shown, refresh=False)
             self._bar.update(done)
-        if len(self._records) >= _KEPT:
+        if len(self._records) >= _BUFFERED:
             self.flush()
 
     def validation(self, step: int, parts: dict[str, float], latent: int | None) -> None:
@@ -111,7 +111,7 @@ class TrainingLog:
         if words and words.split(":")[0] not in self._warned:
             self._warned.add(words.split(":")[0])
             self._bar.write(f"warning at step {step}: {words}")
-        for words in self._watch.see(_readable(parts)):
+        for words in self._watch.warnings(_probe_errors(parts)):
             self._bar.write(f"warning at step {step}: {words}")
         self._since = time.perf_counter()
 
@@ -130,6 +130,6 @@ class TrainingLog:
             self._board.add_scalar(f"{split}/{name}", value, step)
 
 
-def _readable(row: dict[str, Any]) -> dict[str, float]:
-    """Of a validation, the probe errors by target."""
+def _probe_errors(row: dict[str, Any]) -> dict[str, float]:
+    """The probe errors of a validation, by target."""
     return {name.removeprefix(PREFIX): value for name, value in row.items() if name.startswith(PREFIX)}

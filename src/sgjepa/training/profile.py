@@ -1,6 +1,7 @@
-"""Counting floating-point operations: torch's counter, and the attention of CPUs, which it passes over.
+"""What a training costs: parameters, floating-point operations and seconds of a step, for `sgjepa describe`.
 
-A product of (m, k) and (k, n) is 2 m k n. What a backward pass computes again counts once.
+Operations are counted by torch's counter and, for the attention of CPUs, which it passes over, by hand. A
+product of (m, k) and (k, n) is 2 m k n. What a backward pass computes again counts once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sgjepa.models.base import WorldModel
 from sgjepa.models.encoders.frozen import Foreign
 from sgjepa.training import losses
 from sgjepa.training.config import Run
-from sgjepa.training.data import Tensors, encode, stretches_in, updates_per_epoch, windows_of
+from sgjepa.training.data import Tensors, count_updates, encode, windows_of
 from sgjepa.training.optim import Hybrid
 
 
@@ -227,14 +228,13 @@ def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, An
 
 def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
     """Stretches, windows and updates, by the datasets' configs."""
-    stretches = sum(stretches_in(run, one.train.episodes, find(one.world).env_spec.frames) for one in datasets)
-    updates = updates_per_epoch(run, stretches)
+    updates = count_updates(run, [(one.train.episodes, find(one.world).env_spec.frames) for one in datasets])
     return {
-        "stretches": stretches,
-        "stretches_per_epoch": updates * run.train.batch,
-        "windows_per_epoch": updates * run.train.batch * _windows_per_stretch(run),
-        "updates_per_epoch": updates,
-        "updates": updates * run.train.epochs,
+        "stretches": updates.stretches,
+        "stretches_per_epoch": updates.per_epoch * run.train.batch,
+        "windows_per_epoch": updates.per_epoch * run.train.batch * _windows_per_stretch(run),
+        "updates_per_epoch": updates.per_epoch,
+        "updates": updates.total,
     }
 
 

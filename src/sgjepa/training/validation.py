@@ -1,4 +1,7 @@
-"""Signs of collapse: effective rank and spread of the latents (paper, eq. sigreg-effective-rank), and what leaves them."""
+"""Validation: loss terms on held-out episodes, signs of collapse, and how well a linear probe reads the world's targets.
+
+Collapse shows in the effective rank and the spread of the latents (paper, eq. sigreg-effective-rank).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def latent_health(z: Tensor) -> dict[str, float]:
 
 
 def warning(health: dict[str, float], dimensions: int) -> str | None:
-    """What a person should know, or None."""
+    """What to warn of, or None."""
     if health["std_mean"] < 0.1:
         return f"latents are collapsing: mean standard deviation {health['std_mean']:.3f}; raise the weight of SIGReg"
     if health["rank"] < 0.05 * dimensions:
@@ -50,26 +53,25 @@ def warning(health: dict[str, float], dimensions: int) -> str | None:
     return None
 
 
-class Watch:
-    """Notices what a probe could once read and cannot any more; says it once per target.
+class ProbeWatch:
+    """Warns once per target that a probe could read and cannot any more.
 
-    Not for a target that was never there, nor for one whose error wavers: it must have been below READ and now be above
-    LOST and twice its best.
+    A target whose error wavers is passed over: it must have been below READ and now be above LOST and twice its best.
     """
 
     READ, LOST = 0.3, 0.6  # NMSE
 
     def __init__(self) -> None:
         self._best: dict[str, float] = {}
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
-    def see(self, readable: dict[str, float]) -> list[str]:
-        """Probe errors of one validation by target; returns what a person should know."""
+    def warnings(self, errors: dict[str, float]) -> list[str]:
+        """The warnings of one validation. errors: of the probe, by target."""
         words = []
-        for name, error in readable.items():
+        for name, error in errors.items():
             best = self._best[name] = min(error, self._best.get(name, math.inf))
-            if best < self.READ and error > max(self.LOST, 2 * best) and name not in self._said:
-                self._said.add(name)
+            if best < self.READ and error > max(self.LOST, 2 * best) and name not in self._warned:
+                self._warned.add(name)
                 words.append(
                     f"{name} is leaving the latents: its probe error rose from {best:.2f} to {error:.2f}; "
                     f"raise the weight of SIGReg"
@@ -77,41 +79,41 @@ class Watch:
         return words
 
 
-_STRETCHES = 512  # about so many of a validation are looked at; at mini size all 168
+_STRETCHES = 512  # about so many of a validation are probed; at mini size all 168
 # of the features' mean square. Small ones tell velocities, which are small differences of latents; large ones are for few
 # episodes. Each target is scored with the one that reads it best, so that an error does not rise for want of episodes
 _RIDGES = (1e-4, 1e-2, 1.0)
-_LEAST = 1e-6  # variance of a target that can be scored
+_SMALLEST_VARIANCE = 1e-6  # of a target that can be scored
 PREFIX = "readable."
 
 
-class Reader:
-    """Takes the stretches of a validation batch by batch, then says how well each target can be read."""
+class ProbeScores:
+    """How well each target can be read from the stretches of a validation, which come batch by batch."""
 
     def __init__(self, data: Together, stretches: int):
         """stretches: how many will come."""
         self.data, self._every = data, -(-stretches // _STRETCHES)
         self._targets = [split_targets(part.split) for part in data.parts]
         self._windows = [default_probe_window(part.split.env_spec, part.split.picture[0]) for part in data.parts]
-        self._kept: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
+        self._rows: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
 
-    def take(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:
+    def add(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:
         """z (B, T, ...): latents of the stretches with these numbers."""
         part = self.data.part_of(numbers)
-        looked_at = np.arange(len(part)) % self._every == 0
+        probed = np.arange(len(part)) % self._every == 0
         for index in np.unique(part).tolist():
             if self._targets[index] is not None:
-                rows = (part == index) & looked_at
+                rows = (part == index) & probed
                 features = model.features(z[torch.from_numpy(rows).to(z.device)]).double().cpu()
-                self._kept[index].append((features, batch.state[rows], batch.episode[rows]))
+                self._rows[index].append((features, batch.state[rows], batch.episode[rows]))
 
     def scores(self) -> dict[str, float]:
         """NMSE by target: 0 is read without error, 1 is no better than the mean. Empty if there is too little to tell."""
         found: dict[str, float] = {}
-        for index, kept in self._kept.items():
+        for index, rows in self._rows.items():
             targets, window = self._targets[index], self._windows[index]
             assert targets is not None
-            features, states, episodes = (list(values) for values in zip(*kept, strict=True))
+            features, states, episodes = (list(values) for values in zip(*rows, strict=True))
             world = f"{self.data.parts[index].split.about['task']}." if len(self.data.parts) > 1 else ""
             scored = probe_scores(targets, torch.cat(features), np.concatenate(states), np.concatenate(episodes), window)
             found |= {f"{PREFIX}{world}{name}": value for name, value in scored.items()}
@@ -141,8 +143,8 @@ def probe_scores(
         here, there = (torch.from_numpy(half == fitted), torch.from_numpy(half != fitted))
         weight, offset = ridge(x[here].flatten(0, 1), y[here].flatten(0, 1), _RIDGES)
         errors.append((x[there].flatten(0, 1) @ weight + offset - y[there].flatten(0, 1)).square())
-    nmse = torch.cat(errors, dim=1).mean(dim=1).amin(dim=0) / spread.clamp(min=_LEAST)
-    return {n: v for n, v, s in zip(targets.names, nmse.tolist(), spread.tolist(), strict=True) if s > _LEAST}
+    nmse = torch.cat(errors, dim=1).mean(dim=1).amin(dim=0) / spread.clamp(min=_SMALLEST_VARIANCE)
+    return {n: v for n, v, s in zip(targets.names, nmse.tolist(), spread.tolist(), strict=True) if s > _SMALLEST_VARIANCE}
 
 
 def ridge(x: Tensor, y: Tensor, ridges: Sequence[float]) -> tuple[Tensor, Tensor]:
@@ -160,7 +162,7 @@ _CALIBRATION = 16  # batches that BatchNorm's statistics are averaged over
 
 @torch.no_grad()
 def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> None:
-    """Take BatchNorm's running statistics anew, as plain averages over some training batches.
+    """Set BatchNorm's running statistics to plain averages over some training batches.
 
     Their usual moving average lags behind weights that move fast: at mini learning rates the validation loss in eval mode
     was 16 times what the same weights reach with statistics of their own (docs/log.md). Weights are not touched.
@@ -192,7 +194,7 @@ def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, 
 def validate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> dict[str, float]:
     """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode.
 
-    And, on the first process and from its share, how well a linear probe reads what the world declares readable.
+    On the first process, from its share, also how well a linear probe reads what the world declares readable.
     """
     learner.eval()
     ranks = distributed.world_size(group)
@@ -204,7 +206,7 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
         count = min(count, run.train.validation)
     numbers = np.linspace(0, len(data) - 1, count * size).astype(int).reshape(count, size)
     changes = learner.model.collapse_width is not None and run.train.trains == "all"
-    reader = Reader(data, numbers.size // ranks) if changes and distributed.rank(group) == 0 else None
+    reader = ProbeScores(data, numbers.size // ranks) if changes and distributed.rank(group) == 0 else None
     terms = []
     for index, chosen in enumerate(numbers):
         mine = chosen[distributed.rank(group) :: ranks]
@@ -212,7 +214,7 @@ def validate(run: Run, learner: Learner, data: Together, device: torch.device, g
         batch = to_device(read, device)
         z, c = encode(learner.model, batch, None)
         if reader is not None:
-            reader.take(learner.model, z, read, mine)
+            reader.add(learner.model, z, read, mine)
         generator = torch.Generator(device).manual_seed(mix(0, index, DIRECTIONS))
         _, parts = losses.compute(
             run.loss, learner.model, z, c, generator, history=run.history, starts=all_windows(run), group=group

@@ -31,16 +31,16 @@ from sgjepa.training.config import DECODING, DIRECTIONS, DROPOUT, Run, mix
 from sgjepa.training.data import (
     Data,
     Tensors,
-    digests_there,
+    Updates,
+    count_updates,
+    dataset_digests,
     encode,
     in_memory,
     move,
     open_data,
     read_stretches,
-    stretches_in,
     stretches_of,
-    updates_per_epoch,
-    updates_there,
+    total_updates,
     windows_of,
 )
 from sgjepa.training.distributed import Group
@@ -78,12 +78,12 @@ def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Gr
         check_fits(learner.model, dataset.train, run.name)
     if run.init is None:  # a model that was trained before keeps the statistics it knows
         learner.model.normalise(data.normalisers.control, data.normalisers.law)
-    per_epoch = _updates_per_epoch(run, data, group)
+    updates = _count_updates(run, data, group)
     about = _about(run, learner.model, data, folder, group)
     if distributed.rank(group) == 0:
         run_folder.create(folder, about)
     training, validation = read_stretches(run, data, learner.model, folder, group)
-    trainable = WorldModelTraining(run, learner, training, validation, per_epoch, about, device, group)
+    trainable = WorldModelTraining(run, learner, training, validation, updates, about, device, group)
     run_loop(trainable, folder, about, begun, device, group)
 
 
@@ -96,7 +96,7 @@ class WorldModelTraining(Trainable):
         learner: Learner,
         training: Together,
         validation: Together,
-        per_epoch: int,
+        updates: Updates,
         about: RunRecord,
         device: torch.device,
         group: Group,
@@ -105,14 +105,14 @@ class WorldModelTraining(Trainable):
         self.training, self.validation = training, validation
         self.name, self.frames = run.name, run.train.batch * run.train.frames
         self.lengths = Lengths(
-            per_epoch * run.train.epochs, per_epoch, save_every=run.train.save_every, patience=run.train.patience
+            updates.total, updates.per_epoch, save_every=run.train.save_every, patience=run.train.patience
         )
         self.modules, self.optimisers = learner, optimisers_of(run, learner)
         self.constant = {"frozen_encoder": about.frozen_encoder} if about.frozen_encoder else {}
         self.collapse_width = learner.model.collapse_width
 
     def batch(self, step: int) -> Tensors:
-        chosen = stretches_of(self.run, len(self.training), step, self.group)
+        chosen = stretches_of(self.run, len(self.training), self.lengths.validate_every, step, self.group)
         return in_memory(self.training.batch(chosen), self.device)
 
     def rates(self, step: int) -> dict[str, float]:
@@ -174,7 +174,7 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group)
         held.enter_context(artifact.locked(folder))
         if (shorter := _shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
             _lengthen(run, shorter, folder, datasets, _provenance(group))
-    run_folder.check(folder, run, digests_there(run, datasets))
+    run_folder.check(folder, run, dataset_digests(run, datasets))
     if not (folder / run_folder.MODEL).is_file():
         held.enter_context(artifact.locked(folder))
         run_folder.check(folder, run, {})  # somebody may have begun, or even ended, since we looked
@@ -184,16 +184,16 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group)
     return False, checkpoint.newest(folder)
 
 
-def _updates_per_epoch(run: Run, data: Data, group: Group) -> int:
-    stretches = sum(stretches_in(run, found.train.episodes, found.train.frames) for found in data.datasets)
-    count, ranks = updates_per_epoch(run, stretches), distributed.world_size(group)
-    batch = run.train.batch
-    if count == 0:
-        raise InputError(f"a batch of {batch} stretches must fit into the {stretches} there are")
+def _count_updates(run: Run, data: Data, group: Group) -> Updates:
+    """The updates of the run on its datasets; an InputError if there is none, or if a batch cannot be shared."""
+    updates = count_updates(run, [(dataset.train.episodes, dataset.train.frames) for dataset in data.datasets])
+    batch, ranks = run.train.batch, distributed.world_size(group)
+    if updates.total == 0:
+        raise InputError(f"a batch of {batch} stretches must fit into the {updates.stretches} there are")
     if batch % ranks:
         fits = max(ranks, batch - batch % ranks)
         raise InputError(f"{ranks} processes cannot share a batch of {batch} stretches; add --set train.batch={fits}")
-    return count
+    return updates
 
 
 def _provenance(group: Group) -> dict[str, Any]:
@@ -243,11 +243,11 @@ def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: di
 
     Killed at any moment, the same call does the rest.
     """
-    run_folder.check(folder, there, digests_there(run, datasets))
-    done, asked = updates_there(there, datasets), updates_there(run, datasets)
-    if asked <= done:
+    run_folder.check(folder, there, dataset_digests(run, datasets))
+    done, wanted = total_updates(there, datasets), total_updates(run, datasets)
+    if wanted <= done:
         raise InputError(
-            f"{folder} holds a training of {done} updates, and {asked} are asked for: it goes on to more, never back; "
+            f"{folder} holds a training of {done} updates, and {wanted} are asked for: it goes on to more, never back; "
             "choose another --out"
         )
     newest = checkpoint.newest(folder)

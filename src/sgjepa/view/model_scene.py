@@ -21,10 +21,9 @@ from sgjepa.core.methods import label_of
 from sgjepa.data import episode
 from sgjepa.data.config import episode_plan, episode_seed
 from sgjepa.data.episode import Episode
-from sgjepa.data.probe_targets import UNITS
 from sgjepa.envs import find
 from sgjepa.envs.base import Env
-from sgjepa.evaluation import forecast
+from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.model import laws_of
@@ -161,7 +160,8 @@ def roll_out(loaded: LoadedModel, z: Tensor, episode: Episode, law: Mapping[str,
         probed, predicted = forecast.imagine(loaded.model, probe, z[:, :context], c, steps, loaded.run.history)
         true = probe.targets.of(episode.state[None, context:].astype(np.float64))
         y = probed[0, 1:]
-        errors = {name: error[0] for name, error in probe.targets.errors(probed[:, 1:], true, probe.std).items()}
+        guess = metrics.Guess(probe.targets, probed[:, 1:], true, probe.std)
+        errors = {name: error[0] for name, error in metrics.errors(guess).items()}
     errors["latent_mse"] = forecast.latent_error(predicted, z, context)[0]
     frames = None
     if loaded.decoder is not None:
@@ -241,7 +241,7 @@ class ModelScenes(Scenes[LoadedModel]):
         header = {
             "kind": "rollout",
             "model": one.name,
-            "errors": {name: rounded(values) for name, values in predicted.errors.items() if name in UNITS},
+            "errors": rounded(predicted.errors),
             "outline": outline_points(self._outline(one, predicted.y)),
             "coverage": covered.to_json(),
         }

@@ -20,8 +20,8 @@ from sgjepa.core import artifact
 from sgjepa.core.methods import GREY
 from sgjepa.data.config import DatasetConfig, episode_seed
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.base import Policy, pictures_in
-from sgjepa.policies.closed_loop import driving
+from sgjepa.policies.base import Policy
+from sgjepa.policies.closed_loop import drive_by_frame
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import SPLIT, WEIGHTS, read_trial
@@ -29,9 +29,8 @@ from sgjepa.policies.goal_tasks import Start
 from sgjepa.policies.scripted import Demonstrator
 from sgjepa.policies.vector_env import Fleet, Outcome
 from sgjepa.recipes.datasets import dataset, usual
-from sgjepa.results.control import REFERENCES, source_label
-from sgjepa.results.own_trials import opening_in, own_trials, success_in
-from sgjepa.results.success import Opening, Success
+from sgjepa.results.success import Opening, Success, opening_in, success_in
+from sgjepa.results.trials import BASELINE_POLICIES, own_trials, source_label
 from sgjepa.view.messages import Message, rounded
 from sgjepa.view.request import Request
 from sgjepa.view.scenes import Loaded, Scenes, colours_of, coverage, training_spread
@@ -57,7 +56,7 @@ class LoadedPolicy(Loaded):
 
     def describe(self, colour: str) -> dict[str, Any]:
         return super().describe(colour) | {
-            "sees": self.policy.sees,
+            "observes": list(self.policy.observes),
             "blind": not self.policy.record.settings.config["law"],
             "success": None if self.success is None else rounded(asdict(self.success)),
             "reference": False,
@@ -72,7 +71,7 @@ def open_policy(folder: Path, name: str) -> LoadedPolicy:
     mean = dict(zip(laws, record.scaling.law.mean, strict=True))
     trials, card = own_trials(folder, weights), _card_of(folder, weights)
     settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
-    pixels = policy.pixels or (settings.image_size if policy.sees in ("frames", "posed") else _PIXELS)
+    pixels = policy.pixels or (settings.image_size if "frame" in policy.observes else _PIXELS)
     return LoadedPolicy(
         name=name,
         label=source_label(driver_of(folder, policy), world),
@@ -151,8 +150,8 @@ class PolicyScenes(Scenes[LoadedPolicy]):
         idle = self._idle.setdefault((request.scene, name), [])
         player = idle.pop() if idle else self._new_player(of, name)
         try:
-            for moment in driving(player.policy, player.fleet, of.env_spec, SPLIT, [start], request.sampling):
-                frames = pictures_in(moment.seen, player.policy.sees)  # drawn already, while it looks
+            for moment in drive_by_frame(player.policy, player.fleet, of.env_spec, SPLIT, [start], request.sampling):
+                frames = moment.observation.get("frame")
                 yield player.fleet.pictures() if frames is None or moment.over[0] else frames
             yield player.fleet.outcomes()[0]
         finally:
@@ -169,7 +168,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
 
     def _new_player(self, of: LoadedPolicy, name: str) -> _Player:
         policy: Policy = Demonstrator() if name == EXPERT else copy.copy(of.policy)  # the network is shared
-        return _Player(policy, self._open.enter_context(Fleet(of.settings, policy.sees, 1)))
+        return _Player(policy, self._open.enter_context(Fleet(of.settings, policy.observes, 1)))
 
     def _messages(self, request: Request, name: str) -> Iterator[Message]:
         for frame, step in enumerate(self.episode(request, name)):
@@ -182,7 +181,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
         policies = self.members(name)
         colours = colours_of(policies)
         models = [one.describe(colours[one.name]) for one in policies]
-        expert = {"name": EXPERT, "label": REFERENCES[EXPERT], "colour": GREY, "training": {}, "reference": True}
+        expert = {"name": EXPERT, "label": BASELINE_POLICIES[EXPERT], "colour": GREY, "training": {}, "reference": True}
         blind = next((one.blind_success for one in policies if one.blind_success is not None), None)
         return {
             "models": [*models, dict.fromkeys(models[0]) | expert],

@@ -14,7 +14,7 @@ from sgjepa import laws
 from sgjepa.core.methods import styles
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.results.gather import OURS
+from sgjepa.results.table import OURS
 from sgjepa.theory.coverage import affine_L_law
 from sgjepa.view.messages import Message, rounded
 from sgjepa.view.request import Choices, Request, Slider
@@ -78,7 +78,7 @@ class Coverage:
         parts = []
         for name, distance in self.sigma.items():
             if abs(distance) > INSIDE:
-                which = f"{laws.find(name).short} " if len(self.sigma) > 1 else ""
+                which = f"{laws.find(name).label} " if len(self.sigma) > 1 else ""
                 away = f"{abs(distance):.1f} sigma out".replace(".0 ", " ")
                 parts.append(which + (away if math.isfinite(distance) else "never varied in training"))
         return ", ".join(parts) or "inside"
@@ -122,7 +122,7 @@ def sliders_for(loaded: Sequence[Loaded]) -> list[Slider]:
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
         start = round(trained[0].mean[name] / step) * step
         law = laws.find(name)
-        sliders.append(Slider(name, law.short, law.unit, *(round(value, 9) for value in (low, high, start, step))))
+        sliders.append(Slider(name, law.label, law.unit, *(round(value, 9) for value in (low, high, start, step))))
     return sliders
 
 

@@ -10,7 +10,7 @@ import torch
 
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.data.probe_targets import UNITS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.policies import files
 from sgjepa.view.messages import Message
 from sgjepa.view.model_scene import ModelScenes, open_model
@@ -35,7 +35,8 @@ class Viewer:
 
     def about(self) -> dict[str, Any]:
         """What a page has to know before the first request."""
-        return {"scenes": [scene for kind in self._kinds for scene in kind.describe()], "units": UNITS}
+        units = {name: metric.unit for name, metric in METRICS.items()}
+        return {"scenes": [scene for kind in self._kinds for scene in kind.describe()], "units": units}
 
     def scenes(self, name: str) -> Scenes[Any]:
         """The scenes among which is the one of that name."""

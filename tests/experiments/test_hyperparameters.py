@@ -8,7 +8,8 @@ from itertools import product
 
 import pytest
 
-from sgjepa.experiments.tuning import GRID, REACHER, STUDY, WEIGHTS, Choice
+from sgjepa.experiments import hyperparameters_reacher
+from sgjepa.experiments.hyperparameters import EXPERIMENT, GRID, WEIGHTS, Choice
 from sgjepa.recipes.training import CHOSEN, recipe
 
 
@@ -17,15 +18,14 @@ def test_sg_jepa_and_lewm_are_tried_with_the_same_settings() -> None:
     assert tried["gru"] == tried["lewm"] == set(product(WEIGHTS, (False, True), (0.1, 0.0)))
     assert len(WEIGHTS) >= 5
     assert max(Counter(GRID).values()) == 1
-    assert STUDY.split == "validation", "test episodes choose nothing"
+    assert EXPERIMENT.split == "validation", "test episodes choose nothing"
 
 
 def test_a_planner_has_a_grid_in_its_own_world() -> None:
-    runs = [cell.run for cell in REACHER.cells("mini")]
+    runs = [arm.run for arm in hyperparameters_reacher.EXPERIMENT.arms("mini")]
     assert {run.data for run in runs} == {("reacher-mini",)}
     assert {(run.loss.sigreg, run.model.residual) for run in runs} == set(product(WEIGHTS, (False, True)))
-    assert set(REACHER.labels) == {run.name for run in runs}
-    assert REACHER.split == "validation"
+    assert hyperparameters_reacher.EXPERIMENT.split == "validation"
 
 
 @pytest.mark.parametrize("choice", GRID, ids=lambda choice: choice.name("x"))

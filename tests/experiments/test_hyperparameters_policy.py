@@ -18,8 +18,9 @@ from sgjepa.core import config
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset, split_episodes
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.tuning_policy import RECIPE, STUDY, grid
+from sgjepa.experiments.arms import Policy
+from sgjepa.experiments.engine import Request, actors_of, selected
+from sgjepa.experiments.hyperparameters_policy import EXPERIMENT, RECIPE, grid
 from sgjepa.policies.files import WEIGHTS, read_policy, read_trial
 from sgjepa.recipes.policies import SIZES
 
@@ -44,16 +45,13 @@ def test_a_setting_differs_from_the_recipe_in_one_thing(size: str, name: str) ->
 
 
 def test_only_chooses_settings_and_an_unknown_one_is_named(tmp_path: Path) -> None:
-    asked = Asked("mini", tmp_path, tmp_path, only=["*_state_half_width"])
-    found = STUDY.pupils(asked, seeds=2)
-    assert {world: len(some) for world, some in found.items()} == {
-        "arm_catcher_ball": 2,
-        "arm_paddle_ball": 2,
-        "franka_basket": 2,
-    }
-    assert all(pupil.run is None and pupil.held_out for some in found.values() for pupil in some)
-    with pytest.raises(InputError, match="unknown cell 'square_state_recipe'"):
-        STUDY.pupils(replace(asked, only=["square_state_recipe"]), seeds=1)
+    request = Request("mini", tmp_path, tmp_path, only=["*_state_half_width"])
+    arms = selected(EXPERIMENT, request)
+    assert [arm.data for arm in arms] == ["arm_catcher_ball-mini", "arm_paddle_ball-mini", "franka_basket-mini"]
+    assert len(actors_of(arms, [], request, seeds=2)) == 6
+    assert all(isinstance(arm, Policy) and arm.model is None and arm.held_out for arm in arms)
+    with pytest.raises(InputError, match="unknown arm 'square_state_recipe'"):
+        selected(EXPERIMENT, replace(request, only=["square_state_recipe"]))
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +64,10 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_settings_are_judged_on_held_out_episodes(datasets: Path, tmp_path: Path) -> None:
+def test_settings_are_evaluated_on_held_out_episodes(datasets: Path, tmp_path: Path) -> None:
     only = ["arm_catcher_ball_state_recipe", "arm_catcher_ball_state_half_updates"]
-    page = STUDY.run(Asked("mini", tmp_path, datasets, updates=4, only=only))
-    with (page.parent / "tables/tuning_policy.csv").open() as file:
+    page = EXPERIMENT.run(Request("mini", tmp_path, datasets, updates=4, only=only))
+    with (page.parent / "tables/hyperparameters_policy.csv").open() as file:
         rows = {row["setting"]: row for row in csv.DictReader(file)}
     held_out = split_episodes(open_dataset(datasets / DATA).train.episodes)[1]
     assert set(rows) == {"recipe", "half_updates"}
@@ -84,7 +82,7 @@ def test_settings_are_judged_on_held_out_episodes(datasets: Path, tmp_path: Path
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_too_and_what_they_learned_is_saved(datasets: Path, tmp_path: Path) -> None:
     only = ["--only", "arm_catcher_ball_state_recipe", "--workers", "1", "--datasets", str(datasets)]
-    command = [sys.executable, "-m", "sgjepa", "study", "tuning_policy", *only, "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "sgjepa", "study", "hyperparameters_policy", *only, "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     folder = tmp_path / "out/policies/arm_catcher_ball_state_recipe-mini-seed0"
     while not (folder / "rows.jsonl").is_file():

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.tables import to_csv
-from sgjepa.experiments.cells import Cell
-from sgjepa.experiments.study import WORLDS, Done, Study
+from sgjepa.experiments.arms import Training
+from sgjepa.experiments.engine import WORLDS, Done, Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.content import Finding
 from sgjepa.report.words import fixed
@@ -30,7 +30,7 @@ from sgjepa.training.config import Run
 
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
 WEIGHTS = (0.005, 0.01, 0.02, 0.045, 0.09, 0.18, 0.36)  # of one test over all frames of an update
-TABLE = "tables/tuning.csv"
+TABLE = "tables/hyperparameters.csv"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def choose(done: Done) -> Finding:
 
 def _record(choice: Choice, method: Method, done: Done) -> dict[str, Any]:
     """All numbers of a setting."""
-    runs = [chain.updates for chain in done.chains if chain.folder in {one.run for one in method.seeds}]
+    runs = [job.updates for job in done.jobs if job.folder in {one.run for one in method.seeds}]
     errors = method.at(MAIN, done.results.columns)
     velocity, stay, simulator = (
         method.at(metric, [MEAN], source)[MEAN].mean
@@ -134,22 +134,12 @@ def _mean(method: Method, key: str) -> float:
     return float(np.mean(values[key]))
 
 
-STUDY = Study(
-    name="tuning",
+EXPERIMENT = Experiment(
+    name="hyperparameters",
     question="Which weight of SIGReg, residual step and dropout does each method want? (validation episodes)",
     claim="None of the paper's: it fixes what the other studies compare, with one grid for all methods.",
-    cells=lambda size: [Cell(choice.run(size)) for choice in GRID],
+    arms=lambda size: [Training(choice.run(size), label=choice.label) for choice in GRID],
     analyse=choose,
-    labels={choice.name(world): choice.label for choice in GRID for world in WORLDS.values()},
     seeds=dict.fromkeys(WORLDS, 1),
     split="validation",
-)
-ARM = "reacher"
-ARM_GRID = [choice for choice in GRID if choice.method == "gru" and not choice.dropout]
-REACHER = replace(
-    STUDY,
-    name=f"tuning_{ARM}",
-    question="Which weight of SIGReg and residual step does a model that plans in Reacher want? (validation episodes)",
-    cells=lambda size: [Cell(choice.run(size, ARM)) for choice in ARM_GRID],
-    labels={choice.name(ARM): choice.label for choice in ARM_GRID},
 )

@@ -14,25 +14,24 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.tables import to_csv
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.control import worlds
-from sgjepa.experiments.school import Pupil
-from sgjepa.experiments.sightless import Learned, SightlessStudy, folders_of, held_out_loss
+from sgjepa.experiments.arms import Policy
+from sgjepa.experiments.control import policy_arm, worlds
+from sgjepa.experiments.engine import Experiment
 from sgjepa.policies.diffusion_model import PolicyConfig
-from sgjepa.policies.files import STATE
+from sgjepa.policies.files import STATE, read_policy
 from sgjepa.recipes.policies import policy
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed, with_interval
-from sgjepa.results.control import Played
+from sgjepa.results.control import Played, Player
 
 RECIPE = "recipe"
-TABLE = "tables/tuning_policy.csv"
+TABLE = "tables/hyperparameters_policy.csv"
 TRIES = 2  # at each of the held-out episodes, which are few
 
 
-def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyConfig]:
-    """By name: the recipe, and what differs from it in one thing, if it does. updates: instead of the recipe's own."""
-    usual = policy(size, world, updates)
+def grid(size: str, world: str) -> dict[str, PolicyConfig]:
+    """By name: the recipe, and what differs from it in one thing, if it does."""
+    usual = policy(size, world)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
@@ -54,23 +53,34 @@ def grid(size: str, world: str, updates: int | None = None) -> dict[str, PolicyC
     return {RECIPE: usual, **{name: other for name, other in others.items() if other != usual}}
 
 
-class PolicyTuning(SightlessStudy):
-    """As `Study`, for the settings of policies. Cells are called WORLD_state_SETTING."""
+def arms(size: str) -> list[Policy]:
+    """In every world a policy on the true state with each of the settings."""
+    shares = {"half_updates": 0.5, "twice_updates": 2.0}
+    return [
+        replace(
+            policy_arm(world, size, f"{STATE}_{name}", held_out=True),
+            config=settings,
+            tries=TRIES,
+            share=shares.get(name, 1),
+        )
+        for world in worlds(size)
+        for name, settings in grid(size, world).items()
+    ]
 
-    def cells(self, asked: Asked) -> dict[str, Pupil]:
-        return {
-            f"{world}_{STATE}_{name}": Pupil(
-                None, settings, Path(), asked.datasets / f"{world}-{asked.size}", TRIES, held_out=True
-            )
-            for world in worlds(asked.size)
-            for name, settings in grid(asked.size, world, asked.updates).items()
-        }
 
-    def summary(self, played: Mapping[str, Played], learned: Learned) -> Finding:
-        return summary(played, learned)
+def folders_of(player: Player) -> list[Path]:
+    """The folders of a policy's trainings."""
+    return [trials[0].folder.parents[1] for trials in player.trainings]
 
 
-def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
+def held_out_loss(player: Player) -> float:
+    """On windows of held-out episodes, the mean of its trainings; not-a-number if there are none."""
+    scores = [read_policy(folder).scores for folder in folders_of(player)]
+    losses = [each.validation_loss for each in scores if each and each.validation_loss is not None]
+    return float(np.mean(losses)) if losses else float("nan")
+
+
+def summary(played: Mapping[str, Played]) -> Finding:
     """Success of every setting in every world, and which does best."""
     rows: list[tuple[str, ...]] = []
     records: list[dict[str, Any]] = []
@@ -78,16 +88,16 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
     for world, one in played.items():
         everywhere = one.region("all")
         for player in one.players:
-            names = folders_of(player)
-            name = names[0].removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
+            folders = folders_of(player)
+            name = folders[0].name.removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
             found = player.estimate(one.about.measures[0], everywhere).interval
             success.setdefault(name, []).append(found.mean)
-            seconds = float(np.mean([each.seconds for folder in names if (each := learned[folder])]))
-            loss = held_out_loss(player, learned)
+            seconds = float(np.mean([each.seconds for folder in folders if (each := read_policy(folder).scores)]))
+            loss = held_out_loss(player)
             cells = (with_interval(found.percent(), 1), fixed(loss, 4), f"{seconds / 60:.1f}")
-            rows.append((world.replace("_", " "), name.replace("_", " "), str(len(names)), *cells))
+            rows.append((world.replace("_", " "), name.replace("_", " "), str(len(folders)), *cells))
             numbers = {"success": found.mean, "low": found.low, "high": found.high, "episodes": found.count}
-            costs = {"trainings": len(names), "validation_loss": loss, "seconds": seconds}
+            costs = {"trainings": len(folders), "validation_loss": loss, "seconds": seconds}
             records.append({"world": world, "setting": name, **numbers, **costs})
     tried = {name: float(np.mean(some)) for name, some in success.items() if len(some) == len(played)}
     words = []
@@ -105,8 +115,12 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
     return Finding("Which settings?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
 
 
-STUDY = PolicyTuning(
-    "tuning_policy",
-    "Which settings does the small policy get? (true state, held-out episodes)",
-    "None of the paper's: it fixes what the study of control compares, on none of the compared methods.",
+EXPERIMENT = Experiment(
+    name="hyperparameters_policy",
+    question="Which settings does the small policy get? (true state, held-out episodes)",
+    claim="None of the paper's: it fixes what the study of control compares, on none of the compared methods.",
+    arms=arms,
+    analyse=lambda done: summary(done.played),
+    seeds={},
+    worlds=True,
 )

@@ -16,9 +16,9 @@ from sgjepa.data.collect import collect
 from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
-from sgjepa.experiments.asked import Asked
 from sgjepa.experiments.control import worlds
-from sgjepa.experiments.control_sight import BLURS, STUDY
+from sgjepa.experiments.engine import Request, actors_of
+from sgjepa.experiments.perception_error import BLURS, EXPERIMENT
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import read_policy
 from sgjepa.policies.noisy_position import errors_of
@@ -69,7 +69,7 @@ def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
     off = far[..., :3] - seen[..., :3]
     assert off.std() == pytest.approx(0.02, rel=0.1)
     np.testing.assert_allclose(twice.of_split(dataset.train, three)[..., :3] - seen[..., :3], 2 * off, atol=1e-6)
-    assert np.array_equal(blurred.of_seen(states[:, 7]), far[:, 7]), "in the loop as in training"
+    assert np.array_equal(blurred.of_observation({"state": states[:, 7]}), far[:, 7]), "in the loop as in training"
 
 
 def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
@@ -77,7 +77,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
     turned = states.copy()
     turned[:, 3 : len(WORLD.state)] += 1.0
     exact = open_features(None, WORLD, blur=0.0)
-    assert np.array_equal(exact.of_seen(states), exact.of_seen(turned))
+    assert np.array_equal(exact.of_observation({"state": states}), exact.of_observation({"state": turned}))
 
 
 @pytest.mark.parametrize("name", worlds("mini"))
@@ -118,19 +118,21 @@ def test_the_command_line_trains_one_and_lets_it_drive(
 
 
 def test_policies_of_the_study_differ_in_nothing_but_what_they_see(tmp_path: Path) -> None:
-    asked = Asked("mini", tmp_path / "out", tmp_path / "datasets")
-    for some in STUDY.pupils(asked, seeds=2).values():
-        assert len(some) == 2 * (len(BLURS) + 2)
-        assert len({pupil.folder for pupil in some}) == len(some)
-        assert {(pupil.pose, pupil.blur) for pupil in some} == {(False, None), (True, None), *((False, b) for b in BLURS)}
-        assert len({replace(pupil.settings, seed=0) for pupil in some}) == 1
-        assert {pupil.settings.seed for pupil in some} == {0, 1}
-        assert not any(pupil.held_out or pupil.run for pupil in some)
+    arms = [arm for arm in EXPERIMENT.arms("mini") if arm.name.startswith(CATCHER)]
+    assert len(arms) == len(BLURS) + 2
+    assert len({arm.name for arm in arms}) == len(arms)
+    errors = [(False, error) for error in BLURS]
+    assert {(arm.robot, arm.position_error) for arm in arms} == {(False, None), (True, None), *errors}
+    assert len({arm.config for arm in arms}) == 1
+    jobs = actors_of(arms, [], Request("mini", tmp_path / "out", tmp_path / "datasets"), seeds=2)
+    assert len({job.folder for job in jobs}) == 2 * len(arms)
+    assert {job.config.seed for job in jobs} == {0, 1}
+    assert not any(arm.held_out or arm.model for arm in arms)
 
 
 def test_the_study_ends_in_a_page_with_every_sight_on_one_scale(dataset: Dataset, tmp_path: Path) -> None:
     only = [f"{CATCHER}_{name}" for name in ("state", "place_0mm", "place_80mm", "pose")]
-    page = STUDY.run(Asked("mini", tmp_path / "out", dataset.path.parent, seeds=1, updates=1, only=only))
+    page = EXPERIMENT.run(Request("mini", tmp_path / "out", dataset.path.parent, seeds=1, updates=1, only=only))
     with (page.parent / "tables/finding.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["sees"] for row in rows] == ["true state", "exact place", "place ± 80 mm", "arm's pose alone"]
@@ -139,5 +141,5 @@ def test_the_study_ends_in_a_page_with_every_sight_on_one_scale(dataset: Dataset
     assert "with the ball's speeds besides its exact place a policy succeeds more often by" in said
     assert "1 training each: not decided" in said
     assert "ahead of a blind arm" in said
-    assert (page.parent / "figures/control_sight.png").is_file()
+    assert (page.parent / "figures/perception_error.png").is_file()
     assert (page.parent / "claims.json").is_file()

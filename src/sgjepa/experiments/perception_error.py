@@ -9,50 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import to_csv
-from sgjepa.experiments.asked import Asked
-from sgjepa.experiments.control import TRIES, worlds
-from sgjepa.experiments.control_findings import ROW, in_points, row_of
-from sgjepa.experiments.school import Pupil
-from sgjepa.experiments.sightless import Learned, SightlessStudy, held_out_loss
+from sgjepa.experiments.arms import Policy
+from sgjepa.experiments.control import ROW, in_points, row_of, without_pictures, worlds
+from sgjepa.experiments.engine import Experiment
+from sgjepa.experiments.hyperparameters_policy import held_out_loss
 from sgjepa.policies.files import POSE, STATE
-from sgjepa.recipes.policies import policy
 from sgjepa.report.content import Finding
 from sgjepa.report.control_tables import measures
 from sgjepa.report.sweep_figures import against_setting
 from sgjepa.report.words import fixed
-from sgjepa.results.claims import LEAST
 from sgjepa.results.control import SUCCESS, WITHOUT_PICTURES, Played, Player, place_within
 
 BLURS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)  # m
-TABLE = "tables/control_sight.csv"
+TABLE = "tables/perception_error.csv"
 _FULL, _BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
 
 
-class SightStudy(SightlessStudy):
-    """As `Study`, for policies that see less and less. Cells are called WORLD_state, WORLD_place_5mm, WORLD_pose."""
-
-    usual_seeds = LEAST
-
-    def cells(self, asked: Asked) -> dict[str, Pupil]:
-        found: dict[str, Pupil] = {}
-        for world in worlds(asked.size):
-            data = asked.datasets / f"{world}-{asked.size}"
-            full = Pupil(None, policy(asked.size, world, asked.updates), Path(), data, TRIES.get(asked.size, 1))
-            found[f"{world}_{STATE}"] = full
-            found |= {f"{world}_place_{1000 * blur:g}mm": replace(full, blur=blur) for blur in BLURS}
-            found[f"{world}_{POSE}"] = replace(full, pose=True)
-        return found
-
-    def summary(self, played: Mapping[str, Played], learned: Learned) -> Finding:
-        return summary(played, learned)
+def arms(size: str) -> list[Policy]:
+    """In every world the policy on the true state, those on positions with an error, and the one that sees nothing."""
+    found = []
+    for world in worlds(size):
+        blind, full = without_pictures(world, size)
+        found += [full, *(replace(full, name=f"{world}_place_{1000 * e:g}mm", position_error=e) for e in BLURS), blind]
+    return found
 
 
-def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
+def summary(played: Mapping[str, Played]) -> Finding:
     """Success by world and by what is seen, and up to which error it is more than that of an arm that sees nothing."""
     scale = {_FULL: "state", **{place_within(blur): f"{1000 * blur:g}" for blur in BLURS}, _BLIND: "blind"}
     there = {player.label for one in played.values() for player in one.players}
@@ -67,7 +53,7 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
         for label, place in places.items():
             if label in players:
                 cells, everywhere = row_of(one, players[label])
-                rows.append((*cells, fixed(held_out_loss(players[label], learned), 4)))
+                rows.append((*cells, fixed(held_out_loss(players[label]), 4)))
                 curves.setdefault(cells[0], []).append((place, everywhere))
         words += _said(world.replace("_", " ").capitalize(), one, players)
     head = ("world", "sees", *ROW, "loss, held out")
@@ -76,7 +62,7 @@ def summary(played: Mapping[str, Played], learned: Learned) -> Finding:
         "those of the ball, with normal errors of that standard deviation in each direction; all but the true state are "
         "told no speed of it. The loss is that of the noise in controls, on windows of held-out episodes."
     )
-    what = ("control_sight", "On all test episodes", "error of the ball's place (mm)", "success (%)")
+    what = ("perception_error", "On all test episodes", "error of the ball's place (mm)", "success (%)")
     drawn = tuple(against_setting(*what, curves, names={place: scale[label] for label, place in places.items()}))
     more = {TABLE: to_csv(records)}
     return Finding("Success by what is seen", tuple(words), caption, head, tuple(rows), more, drawn, "With 95 % intervals.")
@@ -108,8 +94,11 @@ def _said(world: str, one: Played, players: Mapping[str, Player]) -> list[str]:
     return said
 
 
-STUDY = SightStudy(
-    "control_sight",
-    "How well must a policy see what it acts on?",
-    "None of the paper's: it says what a representation would have to show.",
+EXPERIMENT = Experiment(
+    name="perception_error",
+    question="How well must a policy see what it acts on?",
+    claim="None of the paper's: it says what a representation would have to show.",
+    arms=arms,
+    analyse=lambda done: summary(done.played),
+    worlds=True,
 )

@@ -13,8 +13,7 @@ from fixtures.datasets import small
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset, split_episodes
-from sgjepa.evaluation.clips import errors_of_clips, latent_errors
-from sgjepa.evaluation.latent_errors import LatentErrors
+from sgjepa.evaluation.latent_errors import LatentErrors, errors_of_clips, latent_errors
 from sgjepa.models.rollout import rollout
 from sgjepa.recipes.training import recipe
 from sgjepa.training import checkpoint

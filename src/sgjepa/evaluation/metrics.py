@@ -1,0 +1,121 @@
+"""Metrics: the errors of a forecast, each one function with its label and unit. NumPy only.
+
+Adding a metric is one function and one entry in METRICS (or `METRICS.register` from outside of the package): evaluations
+measure it, tables have a column for it, and figures name it. A forecast is what one source says of some episodes: the
+model's own rollout, a baseline, or the probe on true frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgjepa.core.registry import Registry
+from sgjepa.data.probe_targets import Targets
+
+
+@dataclass(frozen=True)
+class Guess:
+    """States that a forecast makes of N episodes over n consecutive frames, beside the true ones.
+
+    states, truth: (N, n, Y) in the order of `targets.names`. spread: of each target over the probe's training windows.
+    on_true: what the probe reads of the true frames there; None where the states come from no latents.
+    latent_error: (N, n), of the latents themselves; None where there are none.
+    """
+
+    targets: Targets
+    states: np.ndarray
+    truth: np.ndarray
+    spread: Sequence[float]
+    on_true: np.ndarray | None = None
+    latent_error: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An error. error: (N, n) of a guess, None where it says nothing there. label: how text calls it.
+
+    unit: "1" for a pure number. decimals: of a table. compared: whether different models can be compared in it.
+    """
+
+    label: str
+    unit: str
+    error: Callable[[Guess], np.ndarray | None]
+    decimals: int = 3
+    compared: bool = True
+
+    @property
+    def suffix(self) -> str:
+        """The unit as it stands behind a number: "m", "°"; empty for a pure number."""
+        return {"1": "", "deg": "°"}.get(self.unit, self.unit)
+
+
+def position_l2(guess: Guess) -> np.ndarray:
+    """The distance between the positions."""
+    end = len(guess.targets.position)
+    return np.linalg.norm((guess.states - guess.truth)[..., :end], axis=-1)
+
+
+def velocity_l2(guess: Guess) -> np.ndarray | None:
+    """The distance between the velocities."""
+    start, end = len(guess.targets.position), len(guess.targets.position) + len(guess.targets.velocity)
+    return np.linalg.norm((guess.states - guess.truth)[..., start:end], axis=-1) if end > start else None
+
+
+def rotation_turns(guess: Guess) -> np.ndarray | None:
+    """The difference of the rates of rotation, summed from the first of the frames on: the paper's cumulative rotation."""
+    if not guess.targets.turns:
+        return None
+    rate = (guess.states - guess.truth)[..., -1]
+    return np.abs(np.cumsum(rate, axis=-1)) * guess.targets.frame_dt / (2 * math.pi)
+
+
+def angle_deg(guess: Guess) -> np.ndarray | None:
+    """The angle between the orientations, where orientations that look the same are the same."""
+    targets = guess.targets
+    if not targets.turns:
+        return None
+    phase = targets.symmetry * (targets.angle(guess.states) - targets.angle(guess.truth))
+    return np.degrees(np.abs(np.arctan2(np.sin(phase), np.cos(phase)) / targets.symmetry))
+
+
+def nmse(guess: Guess) -> np.ndarray:
+    """The mean over targets of the squared error, in units of the targets' spread."""
+    return _nmse(guess.states, guess)
+
+
+def excess_nmse(guess: Guess) -> np.ndarray | None:
+    """NMSE minus that of the probe on the true frames, averaged over the horizons up to each."""
+    if guess.on_true is None:
+        return None
+    gap = nmse(guess) - _nmse(guess.on_true, guess)
+    return np.cumsum(gap, axis=1) / np.arange(1, gap.shape[1] + 1)
+
+
+def _nmse(states: np.ndarray, guess: Guess) -> np.ndarray:
+    error: np.ndarray = np.mean(((states - guess.truth) / np.asarray(guess.spread)) ** 2, axis=-1)
+    return error
+
+
+METRICS: Registry[Metric] = Registry(  # in the order of a page
+    "metric",
+    {
+        "position_l2": Metric("position error", "m", position_l2),
+        "velocity_l2": Metric("velocity error", "m/s", velocity_l2),
+        "rotation_turns": Metric("cumulative rotation error", "turns", rotation_turns),
+        "angle_deg": Metric("orientation error", "deg", angle_deg, decimals=1),
+        "nmse": Metric("state NMSE", "1", nmse),
+        "excess_nmse": Metric("excess NMSE", "1", excess_nmse),
+        "latent_mse": Metric("latent error", "1", lambda guess: guess.latent_error, compared=False),  # no common unit
+    },
+)
+MAIN = "position_l2"
+
+
+def errors(guess: Guess) -> dict[str, np.ndarray]:
+    """Every metric that says something of a guess, (N, n) each."""
+    measured = {name: metric.error(guess) for name, metric in METRICS.items()}
+    return {name: error for name, error in measured.items() if error is not None}

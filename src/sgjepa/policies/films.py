@@ -1,0 +1,52 @@
+"""Films of trials: episodes played again from their recorded controls, side by side, as an animated WebP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sgjepa.core.tables import Table
+from sgjepa.data.preview import film_of, law_text, webp_of
+from sgjepa.envs import find
+from sgjepa.policies.evaluate import replay
+from sgjepa.policies.files import ControlRecord, read_controls
+from sgjepa.policies.goal_tasks import from_columns, goal_pictures
+
+SIDE = 128  # pixels of a tile
+_EACH = 2  # episodes of a kind
+
+
+def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
+    """Some episodes of a trial: drawn by chance, the same for all policies, then the best and the worst.
+
+    folder, about, table: of the trial. Returns the film and what it shows, in words.
+    """
+    spec = find(about.played.world).env_spec
+    order = _worst_first(about, table)
+    drawn = sorted(np.random.default_rng(0).permutation(len(order))[:_EACH].tolist())
+    kinds = {"drawn": drawn, "best": order[::-1][:_EACH].tolist(), "worst": order[:_EACH].tolist()}
+    tiles = [(kind, row) for kind, rows in kinds.items() for row in rows]
+    numbers = [int(table["episode"][row]) for _, row in tiles]
+    once = sorted(set(numbers))  # one that was drawn may be the best, too
+    frames = replay(about, table, read_controls(folder, about), once, SIDE)
+    frames = frames[[once.index(number) for number in numbers]]
+    labels = []
+    for kind, row in tiles:
+        values = [float(table[f"law.{name}"][row]) for name in about.laws]
+        law = law_text(list(about.laws), values, {name: law.unit for name, law in about.laws.items()})
+        outcome = "success" if table["success"][row] > 0 else str(table[spec.outcome_label][row]).replace("_", " ")
+        labels.append("\n".join([f"{kind}: episode {table['episode'][row]}", *([law] if law else []), outcome]))
+    if about.settings.cases:
+        begun = from_columns(table, about.played, about.settings.split, numbers)
+        goals = goal_pictures(about.played, begun, SIDE)[:, None].repeat(frames.shape[1], axis=1)
+        frames = np.stack([frames, goals], axis=1).reshape(-1, *frames.shape[1:])
+        labels = [text for label in labels for text in (label, "its goal")]
+    return webp_of(film_of(frames, labels, spec.fps), spec.fps), "; ".join(label.replace("\n", ", ") for label in labels)
+
+
+def _worst_first(about: ControlRecord, table: Table) -> np.ndarray:
+    """Rows by the measures in the order of their weight; episodes that come to the same by number."""
+    measures = about.measures
+    keys = [one.better * np.nan_to_num(table[one.name], nan=-one.better * 1e9) for one in measures]
+    return np.lexsort([table["episode"], *reversed(keys)])
