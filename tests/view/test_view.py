@@ -224,7 +224,7 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path, viewed: list[Path]) 
 
 
 def test_a_run_says_which_laws_condition_its_model(viewed: list[Path]) -> None:
-    assert json.loads((viewed[0] / "run.json").read_text())["laws"] == [G]
+    assert json.loads((viewed[0] / "artifact.json").read_text())["laws"] == [G]
 
 
 def test_a_model_without_decoder_and_probe_can_be_viewed(tmp_path: Path, viewed: list[Path]) -> None:

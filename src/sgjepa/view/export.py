@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class Grid:
 
 def export(viewer: Viewer, folder: Path, grid: Grid) -> Path:
     """Write the page, in place of one that was exported there before; returns its path."""
-    artifact.check_output(folder, MADE_BY, (PAGE,))
+    artifact.require_free(folder, MADE_BY)
     steps = {
         name: {slider.name: grid.values(slider) for slider in choices.sliders} for name, choices in viewer.choices.items()
     }
@@ -66,11 +66,11 @@ def export(viewer: Viewer, folder: Path, grid: Grid) -> Path:
             f"that would be {total:,} films, more than {_MAX_SHEETS:,}; take fewer --laws or --seeds, or fewer runs"
         )
     cases: dict[str, Any] = {}
-    with artifact.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
-        (staged / FRAMES).mkdir()
+    with artifact.artifact(folder, asdict(grid), MADE_BY, replace=True) as new:
+        (new.path / FRAMES).mkdir()
         with progress(total, 0, "export", "films") as bar:
             for name, several in laws.items():
-                sheets, scenes = _Sheets(staged, name, bar), viewer.scenes(name)
+                sheets, scenes = _Sheets(new.path, name, bar), viewer.scenes(name)
                 cases[name] = [
                     {_key(law): _case(scenes, sheets, name, seed, law, several) for law in several}
                     for seed in range(grid.seeds)
@@ -81,7 +81,7 @@ def export(viewer: Viewer, folder: Path, grid: Grid) -> Path:
                 scene["opening"] = _opening(scene, cases[scene["name"]], laws[scene["name"]])
         data = {"about": about, "steps": steps, "seeds": list(range(grid.seeds)), "cases": cases}
         text = html.standalone_page(json.dumps(data, allow_nan=False, separators=(",", ":")))
-        (staged / PAGE).write_text(text, encoding="utf-8")
+        (new.path / PAGE).write_text(text, encoding="utf-8")
     return folder / PAGE
 
 

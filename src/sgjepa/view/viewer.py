@@ -75,8 +75,6 @@ def unique_names(folders: Sequence[Path], reserved: Sequence[str] = ()) -> list[
 def _is_policy(folder: Path) -> bool:
     if not folder.exists():
         raise InputError(f"{folder} does not exist; give a folder that `sgjepa train` or `sgjepa train-policy` made")
-    if (folder / files.RECORD).is_file():
-        return True
-    if not (folder / run_folder.CONFIG).is_file():
-        raise InputError(f"{folder} is neither a run (no {run_folder.CONFIG}) nor a policy (no {files.RECORD})")
-    return False
+    if not run_folder.is_run(folder) and not files.is_policy(folder):
+        raise InputError(f"{folder} is neither a run nor a policy")
+    return files.is_policy(folder)
