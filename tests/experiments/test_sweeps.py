@@ -15,6 +15,7 @@ from fixtures.synthetic import HORIZONS, LAWS, Made, evidence, flat
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import join, write_table
+from sgjepa.evaluation.records import CounterfactualRecord
 from sgjepa.experiments import (
     EXPERIMENTS,
     ORDER,
@@ -363,7 +364,8 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
                 {"law": np.full(size, "gravity"), "episode": episode, **columns, "nmse": error, "position_l2": error}
             )
         write_table(place / "counterfactual.parquet", join(parts))
-        artifact.write_json(place / "artifact.json", {"settings": {"model": "model", "data": "data"}})
+        settings = {"model": "model", "data": "data", "config": {"forecast": {}}}
+        artifact.write_record(place, CounterfactualRecord(settings, ("gravity",), artifact.provenance()))
     told = errors_by_given(evaluated, "gravity", 4.0, "position_l2")
     assert {given: by_horizon[20].mean for given, by_horizon in told.items()} == {2.0: 60.5, 4.0: 20.5, 6.0: 60.5}
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]
