@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +12,11 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa.cli import doctor
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
-from sgjepa.data.collect import collect, schema_of
+from sgjepa.data.collect import collect, key_of, schema_of
 from sgjepa.data.config import DatasetConfig, make_env, with_meshes
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 
 XML = """<mujoco><compiler meshdir="assets"/><asset><mesh name="stone" file="stone.obj"/></asset><worldbody>
 <body name="link00"><geom type="mesh" mesh="stone" group="2"/></body></worldbody></mujoco>"""
@@ -64,20 +66,25 @@ def test_only_meshes_that_are_shown_enter_the_settings(menagerie: Path, monkeypa
 
 @pytest.mark.opengl
 def test_a_dataset_does_not_go_on_in_another_look(menagerie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    partial = tmp_path / "catcher.partial"
-    partial.mkdir()
-    artifact.write_json(partial / "config.json", config.to_dict(catcher()))
+    begin(tmp_path / "catcher", catcher())
     monkeypatch.setenv(MENAGERIE, str(menagerie))
     with pytest.raises(InputError, match="was begun without Menagerie's meshes; unset SGJEPA_MENAGERIE to go on") as caught:
         collect(catcher(), tmp_path / "catcher")
     assert "\n" not in str(caught.value)
-    artifact.write_json(partial / "config.json", config.to_dict(with_meshes(catcher())))
+    shutil.rmtree(tmp_path / "catcher")
+    begin(tmp_path / "catcher", with_meshes(catcher()))
     monkeypatch.delenv(MENAGERIE)
     with pytest.raises(InputError, match="was begun with Menagerie's meshes; set SGJEPA_MENAGERIE to go on"):
         collect(catcher(), tmp_path / "catcher")
     with pytest.raises(InputError, match="set SGJEPA_MENAGERIE to their folder"):
         collect(replace(catcher(), env={MENAGERIE: "0123456789ab"}), tmp_path / "other")
-    assert not list(partial.glob("*.arrow"))
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def begin(out: Path, settings: DatasetConfig) -> None:
+    """A dataset that an interrupted command began."""
+    with suppress(KeyboardInterrupt), artifact.artifact(out, key_of(settings), "sgjepa data", resumable=True):
+        raise KeyboardInterrupt
 
 
 def test_the_doctor_says_which_meshes_are_there(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:

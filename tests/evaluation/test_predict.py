@@ -394,11 +394,11 @@ def test_evaluations_with_other_settings_stand_side_by_side(
 
 
 def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
-    settings = artifact.read_json(evaluated / "predict.json")["settings"]
-    require_free(evaluated / "predict.json", settings | {"added since": 1}, "")
-    require_free(evaluated / "predict.json", settings | {"meaning": 99, "data": "another"}, "")
+    settings = artifact.read_json(evaluated / "artifact.json")["settings"]
+    require_free(evaluated / "artifact.json", settings | {"added since": 1}, "")
+    require_free(evaluated / "artifact.json", settings | {"meaning": 99, "data": "another"}, "")
     with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
-        require_free(evaluated / "predict.json", settings | {"data": "another"}, "move it away")
+        require_free(evaluated / "artifact.json", settings | {"data": "another"}, "move it away")
 
 
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:
@@ -499,7 +499,7 @@ def test_bad_input_gets_one_clear_line(
     )
     half = tmp_path / "half"
     half.mkdir()
-    shutil.copy(run_folder / "run.json", half)
+    shutil.copy(run_folder / "artifact.json", half)
     assert "has no finished model" in refuse(capsys, "evaluate", str(half), "--dataset", str(finished))
     assert "does not exist" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(tmp_path / "nothing"))
     assert "unknown kind of probe" in refuse(
@@ -541,7 +541,7 @@ def test_the_command_prints_what_its_file_holds(
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(finished), "--probe", "linear"]) == 0
-    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "probe.json")["scores"]
+    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "artifact.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
     assert cli.main(["evaluate", str(folder), "--probe-only", "--datasets", str(finished.parent), "--probe", "linear"]) == 0

@@ -54,14 +54,14 @@ def card() -> zoo.PolicyCard:
 
 def test_it_lies_there_in_half_precision_with_what_it_sees_through(driven: Driven, models: Path) -> None:
     there = {path.relative_to(models / NAME).as_posix() for path in (models / NAME).rglob("*") if path.is_file()}
-    assert there == {RECORD, WEIGHTS, "run/run.json", "run/model.safetensors", zoo.CARD}
+    assert there == {RECORD, WEIGHTS, "run/artifact.json", "run/model.safetensors", zoo.CARD}
     for mine, its in ((WEIGHTS, driven.policy / WEIGHTS), ("run/model.safetensors", driven.run / run_folder.MODEL)):
         full, half = load_tensors(its), load_tensors(models / NAME / mine)
         assert card().rounded[mine] == artifact.file_digest(its)
         for name, value in full.items():
             assert half[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
             torch.testing.assert_close(half[name].to(value.dtype), value, rtol=1e-3, atol=1e-6)
-    said = "".join((models / NAME / name).read_text() for name in (RECORD, "run/run.json", zoo.CARD))
+    said = "".join((models / NAME / name).read_text() for name in (RECORD, "run/artifact.json", zoo.CARD))
     assert str(driven.place) not in said, "nothing of the machine that it was made on"
 
 

@@ -97,8 +97,8 @@ def _counterfactual(run: Path) -> None:
     write_table(
         place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
     )
-    settings = artifact.read_json(run / "predict" / "square-test" / "predict.json")["settings"]
-    artifact.write_json(place / "counterfactual.json", {"settings": {key: settings[key] for key in ("model", "data")}})
+    settings = artifact.read_json(run / "predict" / "square-test" / "artifact.json")["settings"]
+    artifact.write_json(place / "artifact.json", {"settings": {key: settings[key] for key in ("model", "data")}})
 
 
 def _strips(run: Path, data: Dataset) -> None:
@@ -251,26 +251,26 @@ def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
 
 
 def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
-    """Evaluation, run.json, the table's columns, the folders' names: markup in every field arrives as the text it is."""
+    """Records, the table's columns, the folders' names: markup in every field arrives as the text it is."""
     keep = {"settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
     name = MARKUP.replace("/", "")
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
-        about = artifact.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        artifact.write_json(copy / "run.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
-        said = _spoil(artifact.read_json(place / "predict.json"), keep)
+        said = _spoil(artifact.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
         said["files"] = {}  # the table is written anew
-        artifact.write_json(place / "predict.json", said)
+        artifact.write_json(place / "artifact.json", said)
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
-            told = copy / "counterfactual" / name / "counterfactual.json"
+            told = copy / "counterfactual" / name / "artifact.json"
             artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
@@ -419,10 +419,10 @@ def thrice(runs: list[Path], place: Path) -> list[Path]:
     for run, seeds in ((runs[0], (0, 2)), (runs[1], (1,)), (runs[2], (0, 1, 2))):
         for seed in seeds:
             copy = Path(shutil.copytree(run, place / f"{run.name}-{seed}"))
-            about = artifact.read_json(copy / "run.json")
+            about = artifact.read_json(copy / "artifact.json")
             about["config"] |= {"seed": seed}
-            artifact.write_json(copy / "run.json", about)
-            settings = copy / "predict" / "square-test" / "predict.json"
+            artifact.write_json(copy / "artifact.json", about)
+            settings = copy / "predict" / "square-test" / "artifact.json"
             artifact.write_json(settings, artifact.read_json(settings) | {"seed": seed, "run": copy.name})
             found.append(copy)
     return found
@@ -483,10 +483,10 @@ def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: 
     copies = []
     for name, steps in (("one", 3), ("two", 4)):
         copy = Path(shutil.copytree(runs[0], tmp_path / name / "run"))
-        about = artifact.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "artifact.json")
         about["config"]["loss"]["steps"] = steps
-        artifact.write_json(copy / "run.json", about)
-        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(copy / "artifact.json", about)
+        settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
         copies.append(copy)
     labels = [method.label for method in gather(copies).methods]
@@ -499,10 +499,10 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
     copies = []
     for number, init in enumerate(("runs/old-seed0", "runs/old-seed1", None)):
         copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = artifact.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "artifact.json")
         about["config"] |= {"init": init, "seed": number}
-        artifact.write_json(copy / "run.json", about)
-        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(copy / "artifact.json", about)
+        settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
     assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
@@ -516,10 +516,10 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
         ([], [{"step": 30, "epochs": 1, "updates": 30}], [{"step": 30, "epochs": 1, "updates": 30}])
     ):
         copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = artifact.read_json(copy / "run.json") | {"continued": legs}
+        about = artifact.read_json(copy / "artifact.json") | {"continued": legs}
         about["config"] |= {"seed": number}
-        artifact.write_json(copy / "run.json", about)
-        settings = copy / "predict" / "square-test" / "predict.json"
+        artifact.write_json(copy / "artifact.json", about)
+        settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
     once, longer = gather(copies).methods
@@ -530,7 +530,7 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
 def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
     assert len(counterfactuals(gather([copy]))) == 1
-    place = copy / "counterfactual" / "square-test" / "counterfactual.json"
+    place = copy / "counterfactual" / "square-test" / "artifact.json"
     about = artifact.read_json(place)
     about["settings"]["model"] = "0" * 64
     artifact.write_json(place, about)
@@ -570,8 +570,8 @@ def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
-    about = artifact.read_json(place / "predict.json")
-    artifact.write_json(place / "predict.json", about | {"differs": differs})
+    about = artifact.read_json(place / "artifact.json")
+    artifact.write_json(place / "artifact.json", about | {"differs": differs})
 
 
 def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
@@ -599,7 +599,7 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
         _another(copy, "linear4")
         (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
     assert gather(copies).baseline.first.folder.name == "square-test"
-    (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
+    (copies[0] / "predict" / "square-test-linear4" / "artifact.json").write_text("lost")
     assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
     with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
         gather(copies)  # whether it is the usual one cannot be known
@@ -661,7 +661,7 @@ def test_what_cannot_be_reported_is_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "empty is not a run" in fails(capsys, empty, *out)
-    shutil.copy(runs[0] / "run.json", empty)
+    shutil.copy(runs[0] / "artifact.json", empty)
     assert f"has not been evaluated; run: sgjepa evaluate {empty}" in fails(capsys, empty, *out)
     said = fails(capsys, *runs, "--baseline", "LeVM", *out)
     assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
@@ -672,7 +672,7 @@ def test_what_cannot_be_reported_is_one_line(
     (other / "predict" / "square-test").rename(other / "predict" / "house-test")
     assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
     (other / "predict" / "house-test").rename(other / "predict" / "square-test")
-    settings = other / "predict" / "square-test" / "predict.json"
+    settings = other / "predict" / "square-test" / "artifact.json"
     about = artifact.read_json(settings)
     about["settings"]["data"] = "0123456789ab"
     artifact.write_json(settings, about)
@@ -688,7 +688,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    artifact.write_json(place / "predict.json", artifact.read_json(place / "predict.json") | {"files": {}})
+    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": {}})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

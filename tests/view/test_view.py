@@ -218,7 +218,7 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path, viewed: list[Path]) 
 
 
 def test_a_run_says_which_laws_its_model_is_told(viewed: list[Path]) -> None:
-    assert json.loads((viewed[0] / "run.json").read_text())["laws"] == [G]
+    assert json.loads((viewed[0] / "artifact.json").read_text())["laws"] == [G]
 
 
 def test_a_model_without_decoder_and_probe_is_still_shown(tmp_path: Path, viewed: list[Path]) -> None:

@@ -155,7 +155,7 @@ def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_trainin
         table = read_table(place / "episodes.parquet") | {"success": wins.astype(rows["success"].dtype)}
         write_table(place / "episodes.parquet", table)
         digests = about.files | {"episodes.parquet": artifact.file_digest(place / "episodes.parquet")}
-        artifact.write_record(place / "control.json", replace(about, files=digests))
+        artifact.write_record(place / "artifact.json", replace(about, files=digests))
         found = opening_in([place], {"gravity": 4.0})
         if not wins.any():
             assert found is None
@@ -225,7 +225,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_wrong_folder_or_a_changed_run_is_one_line(
     driven: Driven, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "neither a run (no run.json) nor a policy" in refused([str(tmp_path)], capsys)
+    assert "neither a run (no artifact.json) nor a policy" in refused([str(tmp_path)], capsys)
     place = tmp_path / "all"
     shutil.copytree(driven.place, place)
     policy, run = place / "policies" / "tiny", place / "runs" / driven.run.name

@@ -113,7 +113,7 @@ def _keep(error: BaseException, options: Namespace | None) -> Path | None:
     content = (head + "".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace")
     asked = (getattr(options, name, None) for name in ("run_folder", "out"))
     # other folders than a run's are not for us to litter: an empty one would then be refused as somebody's own
-    runs = [folder / LOG for folder in asked if folder is not None and (folder / run_folder.CONFIG).is_file()]
+    runs = [folder / LOG for folder in asked if folder is not None and run_folder.is_run(folder)]
     return next((place for place in [*runs, Path(LOG)] if _appended(place, content)), None) or _temporary(content)
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.data import codec as codecs
 from sgjepa.data import episode
-from sgjepa.data.collect import assemble, schema_of
+from sgjepa.data.collect import CHUNKS, assemble, key_of, schema_of
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.episode import Episode
-from sgjepa.data.manifest import MANIFEST
+from sgjepa.data.manifest import MADE_BY
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.spec import DatasetDefaults, DatasetSize, EnvSpec, Probed, Quantity
@@ -272,41 +272,29 @@ def _with_usual(spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler
 
 
 def _write(out: Path, settings: DatasetConfig, given: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:
-    """All at once: what is there already must be the very same."""
-    partial = out.with_name(out.name + ".partial")
-    if out.exists():
-        if not (out / MANIFEST).is_file():
-            raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another folder")
-        there = open_dataset(out)
-        config.require_same(config.to_dict(there.settings), config.to_dict(settings), f"{out} holds a dataset")
-        for split in (there.train, there.test):
-            for row, number in enumerate(numbers[split.name].tolist()):
-                if not np.array_equal(split.pixels(np.array([row]))[0], given.frames[number]):
-                    raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
-        return there
-    if partial.exists() and not (partial / artifact.LOCK).exists() and any(partial.iterdir()):
-        raise InputError(f"{partial} is in the way; move it away or choose another folder")
-    partial.mkdir(parents=True, exist_ok=True)
-    with artifact.locked(partial):
-        artifact.sweep(partial, mine=True)
-        chunks = {split: list(_chunks(partial, settings, given, split, numbers[split])) for split in episode.SPLITS}
-        assemble(settings, partial, chunks, None)
-        for leftover in partial.glob("*.arrow"):
-            leftover.unlink()
-        partial.rename(out)
-        (out / artifact.LOCK).unlink()
-    return open_dataset(out)
+    """All at once; what is there already must be the very same."""
+    with artifact.artifact(out, key_of(settings), MADE_BY) as new:
+        if not new.finished:
+            chunks = {split: list(_chunks(new.path, settings, given, split, numbers[split])) for split in episode.SPLITS}
+            new.about = assemble(settings, new.path, chunks, None)
+    dataset = open_dataset(out)
+    for split in (dataset.train, dataset.test) if new.finished else ():
+        for row, number in enumerate(numbers[split.name].tolist()):
+            if not np.array_equal(split.pixels(np.array([row]))[0], given.frames[number]):
+                raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
+    return dataset
 
 
-def _chunks(partial: Path, settings: DatasetConfig, given: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
+def _chunks(folder: Path, settings: DatasetConfig, given: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
     """Files of encoded episodes, each as it is done."""
+    (folder / CHUNKS).mkdir(exist_ok=True)
     schema, chosen = schema_of(settings, split), codecs.find(settings.codec)
     with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
         for start in range(0, len(numbers), _CHUNK):
             some = numbers[start : start + _CHUNK]
             numbered = ((start + i, _episode(given, int(number))) for i, number in enumerate(some))
             batch = episode.rows(numbered, split, schema, chosen, settings.world)
-            path = partial / f"{split}-{start // _CHUNK:06d}.arrow"
+            path = folder / CHUNKS / f"{split}-{start // _CHUNK:06d}.arrow"
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
                 writer.write_batch(batch)

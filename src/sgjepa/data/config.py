@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.data import codec, episode
 from sgjepa.data.episode import SPLITS
 from sgjepa.envs import find
-from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.envs.base import Env
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Sampler
+
+if TYPE_CHECKING:
+    from sgjepa.envs.base import Env
 
 SPLIT_SEED = 42  # of training against validation episodes, the same for all trainings unless told otherwise
 
@@ -111,6 +112,8 @@ def env_spec_of(name: str, recorded: Mapping[str, Any]) -> EnvSpec:
 
 def with_meshes(settings: DatasetConfig) -> DatasetConfig:
     """The settings with a digest of the robot's meshes in `env`, where SGJEPA_MENAGERIE gives it any: frames show them."""
+    from sgjepa.envs.arm_world import ArmWorld  # brings MuJoCo
+
     env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
     if os.environ.get(MENAGERIE) and issubclass(find(settings.world), ArmWorld):
         model = find(settings.world)(image_size=8).model

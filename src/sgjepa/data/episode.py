@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,10 @@ import pyarrow as pa
 from sgjepa import laws
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
-from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec, Quantity
+
+if TYPE_CHECKING:
+    from sgjepa.envs.base import Env
 
 FORMAT = "sgjepa-1"
 SPLITS = {"train": 0, "test": 1}

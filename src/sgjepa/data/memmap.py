@@ -1,7 +1,7 @@
 """Arrays that are computed once and kept as memory maps: decoded frames, latents.
 
 A file is an .npy as NumPy writes it, and behind the array, where NumPy does not look, a digest of what is before it. So
-array and digest get their name together. Files of earlier versions end with the array.
+array and digest get their name together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def memory_map(
         raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
     if verify and not (seen := Seen(path)).checked:
         end = array.offset + array.nbytes
-        if not _right(path, array, end, sampled):
+        if not _is_right(path, end, sampled):
             raise InputError(f"{path} is damaged: it is not what was written; {cure}")
         seen.remember()
     return array
@@ -74,10 +74,7 @@ def _make(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.nd
         temporary.unlink(missing_ok=True)
 
 
-def _right(path: Path, array: np.ndarray, end: int, sampled: bool) -> bool:
-    size = path.stat().st_size
-    if size == end:  # of an earlier version: there is nothing to compare with, but numbers can still be impossible
-        return array.dtype.kind != "f" or all(np.isfinite(part).all() for part in array)
+def _is_right(path: Path, end: int, sampled: bool) -> bool:
     with path.open("rb") as file:
         file.seek(end)
         tail = file.read(_TAIL + 1)

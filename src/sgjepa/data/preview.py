@@ -30,16 +30,16 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:
         raise InputError(f"a preview shows 1 to {MOST_ROWS} laws, got {rows}")
-    artifact.check_output(out, MADE_BY, FILES)
+    artifact.require_free(out, MADE_BY)
     numbers = spread(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
     part = dataset.test
     labels = [law_text(part.laws, part.law[n].tolist(), part.about["laws"]) or f"episode {n}" for n in numbers.tolist()]
     pictures = film_of(frames, labels, part.about["fps"])
     film = f"preview.{video}"
-    with artifact.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
-        _save(contact_sheet(frames, labels, dataset.settings.world), staged / _SHEET, "PNG", optimize=True)
-        save_film(pictures, staged / film, dataset.test.about["fps"])
+    with artifact.artifact(out, {}, MADE_BY, replace=True) as new:
+        _save(contact_sheet(frames, labels, dataset.settings.world), new.path / _SHEET, "PNG", optimize=True)
+        save_film(pictures, new.path / film, dataset.test.about["fps"])
     return [out / _SHEET, out / film]
 
 

@@ -29,7 +29,7 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
     tiles = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(table["episode"][row]) for _, row in tiles]
     once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, table, read_controls(folder, about), once, SIDE)
+    frames = replay(about, table, read_controls(folder), once, SIDE)
     frames = frames[[once.index(number) for number in numbers]]
     labels = []
     for kind, row in tiles:

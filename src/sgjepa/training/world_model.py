@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Continued, RunRecord
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import Continued, RunRecord
 from sgjepa.data.config import options
 from sgjepa.data.windows import Together
 from sgjepa.models.base import WorldModel
@@ -264,7 +264,7 @@ def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: di
     about = run_folder.about(folder)
     legs = (*about.continued, Continued(step, there.train.epochs, there.train.updates))
     lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
-    artifact.write_record(folder / run_folder.CONFIG, lengthened)
+    artifact.write_record(folder, lengthened)
 
 
 def _set_aside(folder: Path, place: Path) -> None:

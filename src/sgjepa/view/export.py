@@ -52,7 +52,7 @@ class Grid:
 
 def export(page: Page, folder: Path, grid: Grid) -> Path:
     """Write the page; returns it. Made again, it takes the place of the one before."""
-    artifact.check_output(folder, MADE_BY, (PAGE,))
+    artifact.require_free(folder, MADE_BY)
     steps = {name: {axis.name: grid.values(axis) for axis in one.axes} for name, one in page.choices.items()}
     laws = {name: _product(values) for name, values in steps.items()}
     sheets = sum(grid.seeds * _films(page, name, len(found)) for name, found in laws.items())

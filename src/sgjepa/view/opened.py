@@ -32,8 +32,8 @@ def _is_policy(folder: Path) -> bool:
     """Refuse what is neither."""
     if not folder.exists():
         raise InputError(f"{folder} does not exist; give a folder that `sgjepa train` or `sgjepa train-policy` made")
-    if (folder / files.RECORD).is_file():
+    if files.is_policy(folder):
         return True
-    if not (folder / run_folder.CONFIG).is_file():
-        raise InputError(f"{folder} is neither a run (no {run_folder.CONFIG}) nor a policy (no {files.RECORD})")
+    if not run_folder.is_run(folder):
+        raise InputError(f"{folder} is neither a run nor a policy")
     return False

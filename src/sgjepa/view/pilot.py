@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sgjepa import zoo
-from sgjepa.core import artifact
+from sgjepa.core import artifact, config
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
@@ -89,5 +89,5 @@ def _card(folder: Path, weights: str) -> zoo.PolicyCard | None:
     """What the zoo says of these weights."""
     if not (folder / zoo.CARD).is_file():
         return None
-    card = artifact.read_record(zoo.PolicyCard, folder / zoo.CARD, f"delete {folder} and take it from the zoo again")
+    card = config.from_dict(zoo.PolicyCard, artifact.read_json(folder / zoo.CARD))
     return card if card.files.get(WEIGHTS) == weights else None
