@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sgjepa.models.base import Config, PredictorConfig
     from sgjepa.planning.cem import Searches
     from sgjepa.policies.base import Policy
-    from sgjepa.policies.diffusion import DiffusionPolicy
+    from sgjepa.policies.learned import LearnedPolicy
     from sgjepa.training.config import Run
 
     Recipe: TypeAlias = Callable[[EnvSpec, str], Run]
@@ -54,7 +54,7 @@ __all__ = [
 # --- use what is there -------------------------------------------------------------------------------------------------
 
 
-def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
+def load(source: str | Path, device: str = "cpu") -> Model | LearnedPolicy:
     """Open a trained world model, or a trained policy.
 
     source: `zoo:NAME` for one that comes with the package (`sgjepa zoo` lists them), or the folder of a run or policy.
@@ -76,7 +76,7 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     from sgjepa.policies.files import is_policy
 
     if is_policy(folder):
-        from sgjepa.policies.diffusion import load_policy
+        from sgjepa.policies.learned import load_policy
 
         return load_policy(folder)
     from sgjepa.evaluation.model import load_model

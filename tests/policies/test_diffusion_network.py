@@ -13,6 +13,7 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
+from sgjepa.policies.diffusion import pace
 from sgjepa.policies.diffusion_model import (
     Diffusion,
     Mish,
@@ -25,7 +26,6 @@ from sgjepa.policies.diffusion_model import (
     sample,
     visited,
 )
-from sgjepa.policies.train_diffusion import pace
 
 torch.set_num_threads(1)
 

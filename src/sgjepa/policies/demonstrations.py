@@ -8,6 +8,7 @@ The last stored control drives nothing and is never asked for. Episodes that the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,11 +17,13 @@ from torch import Tensor
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import fit_minmax, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.policies.diffusion_model import PolicyConfig
 from sgjepa.policies.features import Features
 from sgjepa.policies.files import Counts, Scaling
 from sgjepa.policies.tasks import Task, ends, learned, task_of
 from sgjepa.training.data import order
+
+if TYPE_CHECKING:
+    from sgjepa.policies.learned import PolicyConfig
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,10 @@ def demonstrations(
 ) -> tuple[Scaling, Windows, Windows]:
     """How numbers are scaled, the windows to learn from, and those held out."""
     split, task = dataset.train, task_of(dataset.settings.world)
-    horizon, history = cfg.network.horizon, cfg.network.history
-    if horizon > split.frames - 1:
+    if cfg.horizon > split.frames - 1:
         raise InputError(
-            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {horizon} controls ahead: "
-            "set a shorter NetworkConfig.horizon"
+            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {cfg.horizon} controls ahead: "
+            "set a shorter horizon"
         )
     fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
     if not len(fitting):
@@ -92,18 +94,18 @@ def demonstrations(
     last = ends(task, split)
 
     def windows(part: np.ndarray, frames: np.ndarray) -> Windows:
-        row, start, urgent = _starts(last[part], split.frames - horizon, task)
-        law = scaling.law(split.law[part]) if cfg.law else np.zeros((len(part), 0), np.float32)
+        row, start, urgent = _starts(last[part], split.frames - cfg.horizon, task)
+        laws = scaling.law(split.law[part]) if cfg.law else np.zeros((len(part), 0), np.float32)
         return Windows(
             features=torch.from_numpy(scaling.features(frames)),
             control=torch.from_numpy(scaling.control(control[part])),
-            law=torch.from_numpy(law),
+            law=torch.from_numpy(laws),
             episode=part,
             row=row,
             start=start,
             urgent=urgent,
-            history=history,
-            horizon=horizon,
+            history=cfg.history,
+            horizon=cfg.horizon,
         )
 
     nothing = np.zeros((0, *seen["fit"].shape[1:]), np.float32)

@@ -9,9 +9,9 @@ from sgjepa import zoo
 from sgjepa.core import artifact, config
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import WEIGHTS, read_trial
+from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.recipes.datasets import dataset, usual
 from sgjepa.results.success import Opening, Success, opening_in, success_in
 from sgjepa.results.trials import own_trials, source_label
@@ -30,7 +30,7 @@ class Pilot:
     name: str
     label: str
     folder: Path
-    policy: DiffusionPolicy
+    policy: LearnedPolicy
     settings: DatasetConfig
     success: Success | None
     opening: Opening | None
@@ -80,7 +80,7 @@ def open_pilot(folder: Path, name: str) -> Pilot:
     )
 
 
-def _home(policy: DiffusionPolicy) -> dict[str, float]:
+def _home(policy: LearnedPolicy) -> dict[str, float]:
     """Of each law the mean over the training episodes."""
     return dict(zip(policy.record.settings.laws, policy.record.scaling.law.mean, strict=True))
 
