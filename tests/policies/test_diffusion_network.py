@@ -227,7 +227,7 @@ def test_changes_are_shown_beside_features_in_units_of_their_usual_size() -> Non
     changes = [torch.zeros(50, 5), *((shown[:, t] - shown[:, t - 1]) / with_changes.pace for t in range(1, 6))]
     both = torch.cat([shown, torch.stack(changes, dim=1)], dim=-1)
     law = torch.randn(50, 1)
-    torch.testing.assert_close(with_changes.seen(shown, law), plain.state_observation(both, law))
+    torch.testing.assert_close(with_changes.seen(shown, law), plain.seen(both, law))
 
 
 def test_the_pace_is_kept_with_the_weights_and_not_trained() -> None:
