@@ -2,7 +2,7 @@
 
     features of frames t - H + 1 .. t (before frame 0: frame 0's again), the law  ->  controls t .. t + A - 1
 
-The last stored control drives nothing and is never asked for. Episodes that the world model was validated on are held out.
+The last stored control drives nothing and is never used. Episodes that the world model was validated on are held out.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def _turn(seed: int, step: int, size: int, count: int, stream: int = 0) -> np.nd
     """Numbers step * size .. (step + 1) * size - 1 of an endless row of orders of 0 .. count - 1."""
     places = np.arange(step * size, (step + 1) * size)
     epoch, place = np.divmod(places, count)
-    found = np.empty(size, np.int64)
+    numbers = np.empty(size, np.int64)
     for number in np.unique(epoch).tolist():
-        found[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
-    return found
+        numbers[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
+    return numbers
 
 
 def demonstrations(
@@ -109,10 +109,10 @@ def demonstrations(
         )
 
     nothing = np.zeros((0, *seen["fit"].shape[1:]), np.float32)
-    found = windows(fitting, seen["fit"]), windows(held_out, seen.get("held", nothing))
-    if not len(found[0]):
+    cut = windows(fitting, seen["fit"]), windows(held_out, seen.get("held", nothing))
+    if not len(cut[0]):
         raise InputError(f"{split.folder.parent} has no window to learn from before {task.until}; make a larger dataset")
-    return scaling, *found
+    return scaling, *cut
 
 
 def _starts(last: np.ndarray, count: int, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

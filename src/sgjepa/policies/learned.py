@@ -208,8 +208,8 @@ class LearnedPolicy:
                 f"give one of that world"
             )
         if dataset.train.laws != own.laws:
-            told, has = ", ".join(own.laws) or "none", ", ".join(dataset.train.laws) or "none"
-            raise InputError(f"{name} has the laws {has}, and the policy was trained under {told}; give one with these")
+            trained, has = ", ".join(own.laws) or "none", ", ".join(dataset.train.laws) or "none"
+            raise InputError(f"{name} has the laws {has}, and the policy was trained under {trained}; give one with these")
         if own.data.get(name, digest) != digest:
             raise run_folder.swapped("the policy", name, own.data[name], digest)
         pixels = dataset.settings.image_size
@@ -257,10 +257,10 @@ class LearnedPolicy:
     def _plan(self, now: _Episodes, laws: np.ndarray, replan: int) -> np.ndarray:
         """(n, A, C) controls of those that are not over, by the chance of this planning."""
         rngs = [np.random.default_rng([now.seeds[row], replan]) for row in now.running]
-        scaling, told = self.record.scaling, np.zeros((len(rngs), 0), np.float32)
+        scaling, known = self.record.scaling, np.zeros((len(rngs), 0), np.float32)
         if self.config.law:
-            told = scaling.law(laws[now.running])
-        history, law = (torch.from_numpy(x).to(device()) for x in (now.history[now.running], told))
+            known = scaling.law(laws[now.running])
+        history, law = (torch.from_numpy(x).to(device()) for x in (now.history[now.running], known))
         learned = self._controller.plan(history, law, rngs).cpu().numpy()
         return executable(self._spec, scaling.control.undo(learned))
 
