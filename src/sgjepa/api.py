@@ -346,7 +346,7 @@ def _caller() -> str:
 def register_world(env: type[Env]) -> type[Env]:
     """Add a world, also as a decorator: then data, training, evaluation and Gymnasium know it.
 
-    env: a class derived from `sgjepa.envs.base.Env`; its `world` says the name and the Gymnasium id
+    env: a class derived from `sgjepa.envs.base.Env`; its `env_spec` has the name and the Gymnasium id
         ([Add an environment](add_an_environment.md)).
 
     The class comes back as it is.
@@ -373,7 +373,7 @@ def register_law(
     several: how text calls several values of it, such as "gravities".
     limit: a value whose absolute value is greater is refused.
     """
-    law = Law(name, unit, apply or _only_recorded, limit, symbol, several)
+    law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several)
     laws.LAWS.register(name, law, _caller())
     return law
 

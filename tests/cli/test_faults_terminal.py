@@ -168,7 +168,7 @@ def test_the_log_of_a_run_lies_in_the_run(
         if there:
             (run / "artifact.json").write_text("{}")
         monkeypatch.setattr(shared, "dataset_of", broken(MemoryError()))
-        assert cli.main(["probe", str(run)]) == errors.MACHINE
+        assert cli.main(["evaluate", str(run), "--probe-only"]) == errors.MACHINE
         assert (run / "sgjepa-error.log").exists() == there
         assert f"the whole story: {run / 'sgjepa-error.log' if there else 'sgjepa-error.log'}" in capsys.readouterr().err
 

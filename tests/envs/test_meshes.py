@@ -15,7 +15,7 @@ from sgjepa.cli import doctor
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect, key_of, schema_of
-from sgjepa.data.config import DatasetConfig, make_env, with_meshes
+from sgjepa.data.config import DatasetConfig, make_env, with_mesh_digest
 from sgjepa.envs.robots import MENAGERIE
 
 XML = """<mujoco><compiler meshdir="assets"/><asset><mesh name="stone" file="stone.obj"/></asset><worldbody>
@@ -48,20 +48,20 @@ def catcher() -> DatasetConfig:
 
 def test_only_meshes_that_are_shown_enter_the_settings(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = catcher()
-    assert with_meshes(plain) == plain, "without meshes a dataset's settings and bytes are what they always were"
+    assert with_mesh_digest(plain) == plain, "without meshes a dataset's settings and bytes are what they always were"
     monkeypatch.setenv(MENAGERIE, str(menagerie))
-    assert with_meshes(small("square")) == small("square"), "no robot there"
-    dressed = with_meshes(plain)
+    assert with_mesh_digest(small("square")) == small("square"), "no robot there"
+    dressed = with_mesh_digest(plain)
     assert list(dressed.env) == [MENAGERIE]
-    assert with_meshes(dressed) == dressed
+    assert with_mesh_digest(dressed) == dressed
     assert not schema_of(plain, "train").equals(schema_of(dressed, "train"), check_metadata=True), "chunks do not mix"
     write_mesh(menagerie / "unitree_z1" / "assets", 0.2)
     os.utime(menagerie / "unitree_z1" / "assets" / "stone.obj", (0, 0))  # MuJoCo keeps a mesh that is no newer by a second
-    assert with_meshes(plain).env != dressed.env, "another mesh is another look"
+    assert with_mesh_digest(plain).env != dressed.env, "another mesh is another look"
     monkeypatch.delenv(MENAGERIE)
     assert make_env(dressed).model.nmesh == 0, "the simulator alone needs no meshes"
     with pytest.raises(InputError, match="set SGJEPA_MENAGERIE to their folder"):
-        with_meshes(dressed)
+        with_mesh_digest(dressed)
 
 
 @pytest.mark.opengl
@@ -72,7 +72,7 @@ def test_a_dataset_does_not_go_on_in_another_look(menagerie: Path, tmp_path: Pat
         collect(catcher(), tmp_path / "catcher")
     assert "\n" not in str(caught.value)
     shutil.rmtree(tmp_path / "catcher")
-    begin(tmp_path / "catcher", with_meshes(catcher()))
+    begin(tmp_path / "catcher", with_mesh_digest(catcher()))
     monkeypatch.delenv(MENAGERIE)
     with pytest.raises(InputError, match="was begun with Menagerie's meshes; set SGJEPA_MENAGERIE to go on"):
         collect(catcher(), tmp_path / "catcher")

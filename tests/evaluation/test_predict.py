@@ -17,9 +17,9 @@ from PIL import Image
 from torch import Tensor
 
 from sgjepa import cli, laws
-from sgjepa.core import artifact
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL, about, require_free
+from sgjepa.core.run_folder import MODEL, about
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -32,6 +32,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
+from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
@@ -39,7 +40,7 @@ from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.datasets import dataset
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.validation import stack
@@ -164,7 +165,7 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     with torch.no_grad():
         next(model.parameters()).add_(1)
     checkpoint.finish(folder, about(folder), {MODEL: model})
-    with pytest.raises(InputError, match="was fitted to another model"):
+    with pytest.raises(InputError, match=r"holds one with settings.model = .*; move it away or delete it"):
         fit_probe(folder, data, PROBE)
 
 
@@ -389,16 +390,18 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
     assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), paper) == ""
     assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), mini) == "mlp2", "small pictures take more frames"
-    with pytest.raises(InputError, match=r"holds one with config.true = \[4.0\], not None; move it away"):
+    with pytest.raises(InputError, match=r"holds one with settings.config.true = \[4.0\], not None; move it away"):
         counterfactual(folder, data, CounterfactualConfig(forecast=other))
 
 
 def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
-    settings = artifact.read_json(evaluated / "artifact.json")["settings"]
-    require_free(evaluated / "artifact.json", settings | {"added since": 1}, "")
-    require_free(evaluated / "artifact.json", settings | {"meaning": 99, "data": "another"}, "")
-    with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
-        require_free(evaluated / "artifact.json", settings | {"data": "another"}, "move it away")
+    settings = artifact.read_record(EvaluationRecord, evaluated).settings
+    key = {"settings": config.to_dict(replace(settings, data="another"))}
+    with (
+        pytest.raises(InputError, match=r"square-test holds one with settings.data = .*, not another; move it away"),
+        artifact.artifact(evaluated, key, "sgjepa evaluate", inside=evaluated.parents[1]),
+    ):
+        pytest.fail("it worked first")
 
 
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:
@@ -406,7 +409,7 @@ def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder:
     inside = np.unique(found.law[found.region("in")])
     assert inside.tolist() == [3.0, 3.5, 4.0, 4.5, 5.0]
     grid = {"gravity": Grid((1.0, 2.0))}
-    assert laws.inside(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
+    assert laws.in_distribution(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
 
 
 def test_decoded_strips_show_true_frames_above(evaluated: Path, data: Dataset) -> None:
@@ -503,7 +506,7 @@ def test_bad_input_gets_one_clear_line(
     assert "has no finished model" in refuse(capsys, "evaluate", str(half), "--dataset", str(finished))
     assert "does not exist" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(tmp_path / "nothing"))
     assert "unknown kind of probe" in refuse(
-        capsys, "probe", str(run_folder), "--dataset", str(finished), "--probe", "cubic"
+        capsys, "evaluate", str(run_folder), "--probe-only", "--dataset", str(finished), "--probe", "cubic"
     )
     assert "do not fit" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(finished), "--context", "70")
     ball = collect(replace(small("approach_ball"), train=replace(small().train, episodes=8)), tmp_path / "ball", workers=1)
@@ -518,7 +521,10 @@ def test_bad_input_gets_one_clear_line(
     assert "house, and" in said
     assert "trained on square" in said
     assert "another dataset square" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(renamed))
-    assert cli.main(["probe", str(run_folder), "--dataset", str(house), "--probe", "linear", "--transfer"]) == 0
+    assert (
+        cli.main(["evaluate", str(run_folder), "--probe-only", "--dataset", str(house), "--probe", "linear", "--transfer"])
+        == 0
+    )
     capsys.readouterr()
     assert "pictures of 48 pixels" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(large))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
+import io
+import operator
 import re
 import shutil
 import subprocess
@@ -11,7 +14,6 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,19 +29,18 @@ from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probes import ProbeConfig
-from sgjepa.evaluation.records import LawRecord
+from sgjepa.evaluation.records import MADE_BY, LawRecord, read_evaluation
 from sgjepa.laws import ClippedNormal
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import forecast, words
 from sgjepa.report.blocks import Section, Table, Text
 from sgjepa.report.forecast import answers, forecast_page, report
 from sgjepa.report.page import POLICY, write_page
-from sgjepa.results.compare import Method, marks, verdict
+from sgjepa.results.claims import verdict
 from sgjepa.results.counterfactual import area, counterfactuals
-from sgjepa.results.gather import MAIN, gather
-from sgjepa.results.load import Evaluation, load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import Results
+from sgjepa.results.table import About, Results
 from sgjepa.results.training import cost
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
@@ -93,12 +94,17 @@ def _counterfactual(run: Path) -> None:
     nmse = np.tile(table["nmse"][chosen], 5) * columns.pop()
     names = ("episode", "law.true", "law.given", "horizon")
     place = run / "counterfactual" / "square-test"
-    place.mkdir(parents=True)
-    write_table(
-        place / "counterfactual.parquet", {**dict(zip(names, columns, strict=True)), "nmse": nmse, "position_l2": nmse}
-    )
-    settings = artifact.read_json(run / "predict" / "square-test" / "artifact.json")["settings"]
-    artifact.write_json(place / "artifact.json", {"settings": {key: settings[key] for key in ("model", "data")}})
+    rows = {"law": np.full(len(nmse), "gravity"), **dict(zip(names, columns, strict=True))}
+    settings = read_evaluation(run / "predict" / "square-test").settings
+    key = {"settings": {"model": settings.model, "data": settings.data, "config": {"forecast": settings.config}}}
+    with artifact.artifact(place, key, MADE_BY, replace=True, inside=run) as new:
+        write_table(new.path / "counterfactual.parquet", {**rows, "nmse": nmse, "position_l2": nmse})
+        new.about = {"laws": ["gravity"]}
+
+
+def digests_in(place: Path) -> dict[str, str]:
+    """The digests of an artefact's files after they were changed."""
+    return {name: digest for name, digest in artifact.digests(place).items() if name != "artifact.json"}
 
 
 def _strips(run: Path, data: Dataset) -> None:
@@ -107,7 +113,9 @@ def _strips(run: Path, data: Dataset) -> None:
     frames = data.test.pixels(episodes)[:, 19 + horizon]
     law = data.test.law[episodes, 0]
     arrays = {"truth": frames, "decoded": frames, "horizon": horizon, "law": law, "episode": episodes}
-    np.savez(run / "predict" / "square-test" / "strips.npz", **arrays, inside=np.array([False, False]))
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays, inside=np.array([False, False]))
+    artifact.add(run / "predict" / "square-test", "strips.npz", buffer.getvalue())
 
 
 @pytest.fixture(scope="session")
@@ -252,26 +260,28 @@ def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
 
 def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
     """Records, the table's columns, the folders' names: markup in every field arrives as the text it is."""
-    keep = {"settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
+    keep = {"made_by", "settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
     name = MARKUP.replace("/", "")
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
         about = artifact.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
         said = _spoil(artifact.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
-        said["files"] = {}  # the table is written anew
-        artifact.write_json(place / "artifact.json", said)
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
+        artifact.write_json(place / "artifact.json", said | {"files": digests_in(place)})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             told = copy / "counterfactual" / name / "artifact.json"
-            artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+            settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
+            table = read_table(told.with_name("counterfactual.parquet"))
+            write_table(told.with_name("counterfactual.parquet"), table | {"law": np.full(len(table["law"]), MARKUP)})
+            artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
     spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
@@ -372,30 +382,29 @@ def test_a_sentence_says_what_the_interval_says_and_no_end_reads_as_zero(differe
     assert few.endswith(said.partition(": ")[2])
 
 
-def synthetic(label: str, errors: list[np.ndarray]) -> Method:
-    """A method with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
-    seeds = []
-    for values in errors:
+def synthetic(arm: str, *errors: np.ndarray) -> Results:
+    """An arm with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
+    found = []
+    for seed, values in enumerate(errors):
         n = len(values)
-        table = {
+        columns = {
             "source": np.full(n, "predicted", object),
             "episode": np.arange(n),
             "horizon": np.ones(n, int),
             "law.gravity": np.full(n, 4.0),
             "position_l2": values,
         }
-        about = SimpleNamespace(laws={"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})
-        seeds.append(Evaluation(Path("run/predict/data-test"), about, table))
-    return Method(label, tuple(seeds))
+        found.append(Results.of(arm, seed, columns, About({"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})))
+    return functools.reduce(operator.add, found)
 
 
 def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
-    good, same = synthetic("good", [1 + noise[0]]), synthetic("same", [1.001 + noise[1]])
-    middle, bad = synthetic("middle", [2 + noise[2]]), synthetic("bad", [3 + noise[3]])
-    assert marks([bad, good, middle], "position_l2", 1) == ["", "best", "second"]
-    assert marks([same, bad, good, middle], "position_l2", 1) == ["best", "", "best", "second"]
-    assert marks([good], "position_l2", 1) == [""], "alone, nothing is best"
+    good, same = synthetic("good", 1 + noise[0]), synthetic("same", 1.001 + noise[1])
+    middle, bad = synthetic("middle", 2 + noise[2]), synthetic("bad", 3 + noise[3])
+    assert (bad + good + middle).marks(horizon=1) == {"bad": "", "good": "best", "middle": "second"}
+    assert list((same + bad + good + middle).marks(horizon=1).values()) == ["best", "", "best", "second"]
+    assert good.marks(horizon=1) == {"good": ""}, "alone, nothing is best"
 
 
 def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
@@ -433,7 +442,7 @@ def test_every_comparison_has_a_sentence_with_its_verdict(runs: list[Path], tmp_
     assert results.baseline == "LeWM"
     for arm in results.others:
         for region in ("out", "in"):
-            gap = results.gap(arm, "LeWM", MAIN, region=region)
+            gap = results.gap(arm, "LeWM", region=region)
             assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap)
             assert any(words.compare(arm, "LeWM", gap) in sentence for sentence in answers(results))
 
@@ -462,7 +471,8 @@ def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path
 
 
 def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
-    error = gather(runs).methods[0].at(MAIN, [44], region="out")[44]
+    results = Results.of_runs(runs)
+    error = results.mean(results.arms[0], horizons=[44], region="out")[44]
     said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
     assert (made / "answer.txt").read_text().startswith(said)
     heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
@@ -489,7 +499,7 @@ def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: 
         settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
         copies.append(copy)
-    labels = [method.label for method in gather(copies).methods]
+    labels = Results.of_runs(copies).arms
     assert len(set(labels)) == 2
     assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
     assert report(copies, tmp_path / "out").is_file()
@@ -505,7 +515,8 @@ def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path],
         settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    assert [len(method.seeds) for method in gather(copies).methods] == [2, 1]
+    results = Results.of_runs(copies)
+    assert [len(results.seeds(arm)) for arm in results.arms] == [2, 1]
 
 
 def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
@@ -522,19 +533,20 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
         settings = copy / "predict" / "square-test" / "artifact.json"
         artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
         copies.append(copy)
-    once, longer = gather(copies).methods
-    assert [len(method.seeds) for method in (once, longer)] == [1, 2]
-    assert longer.label == f"{once.label}, continued after 30 updates"
+    results = Results.of_runs(copies)
+    once, longer = results.arms
+    assert [len(results.seeds(arm)) for arm in (once, longer)] == [1, 2]
+    assert longer == f"{once}, continued after 30 updates"
 
 
 def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
-    assert len(counterfactuals(gather([copy]))) == 1
+    assert len(counterfactuals(Results.of_runs([copy]))) == 1
     place = copy / "counterfactual" / "square-test" / "artifact.json"
     about = artifact.read_json(place)
     about["settings"]["model"] = "0" * 64
     artifact.write_json(place, about)
-    assert counterfactuals(gather([copy])) == []
+    assert counterfactuals(Results.of_runs([copy])) == []
 
 
 def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
@@ -567,6 +579,11 @@ def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
 # --- which evaluation ----------------------------------------------------------------------------------------------
 
 
+def evaluated(results: Results) -> set[str]:
+    """Names of the evaluations that results come from."""
+    return {one.folder.name for arm in results.arms for one in results.evaluations(arm)}
+
+
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
@@ -581,16 +598,16 @@ def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
     for copy in copies:
         _another(copy, "linear4")
         _another(copy, "context30")
-    assert {one.folder.name for m in gather(copies).methods for one in m.seeds} == {"square-test"}
-    asked = gather(copies, data="square-test-linear4")
-    assert {one.folder.name for m in asked.methods for one in m.seeds} == {"square-test-linear4"}
-    assert counterfactuals(gather(copies))
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
+    asked = Results.of_runs(copies, data="square-test-linear4")
+    assert evaluated(asked) == {"square-test-linear4"}
+    assert counterfactuals(Results.of_runs(copies))
     assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
     shutil.rmtree(copies[0] / "predict" / "square-test")
     said = fails(capsys, *copies, "--out", tmp_path / "out")
     assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
     shutil.rmtree(copies[1] / "predict" / "square-test-context30")
-    assert gather(copies).baseline.first.folder.name == "square-test-linear4", "the only one that they share"
+    assert evaluated(Results.of_runs(copies)) == {"square-test-linear4"}, "the only one that they share"
 
 
 def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
@@ -598,11 +615,11 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
     for copy in copies:
         _another(copy, "linear4")
         (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
-    assert gather(copies).baseline.first.folder.name == "square-test"
+    assert evaluated(Results.of_runs(copies)) == {"square-test"}
     (copies[0] / "predict" / "square-test-linear4" / "artifact.json").write_text("lost")
-    assert gather(copies, data="square-test").baseline.first.folder.name == "square-test"
-    with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
-        gather(copies)  # whether it is the usual one cannot be known
+    assert evaluated(Results.of_runs(copies, data="square-test")) == {"square-test"}
+    with pytest.raises(InputError, match=r"square-test-linear4/artifact\.json"):
+        Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
 # --- what is there already -----------------------------------------------------------------------------------------
@@ -618,7 +635,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
-    assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
+    assert "was made by `sgjepa train`, not by `sgjepa report`" in fails(capsys, *runs, "--out", runs[0])
     assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
@@ -688,7 +705,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": {}})
+    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": digests_in(place)})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

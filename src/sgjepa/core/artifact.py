@@ -93,18 +93,18 @@ def artifact(
     resumable: what an interrupted block left in `path` is there again, if it was of the same key. Hidden files there, such
     as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose lock holds for it.
     """
-    if not replace and _is_finished(folder, key, made_by):
+    if not replace and _is_finished(folder, key, made_by, inside):
         yield New(folder, finished=True)
         return
     if inside is not None:
         _require_no_link(folder, inside)
     require_free(folder, made_by)
     with locked(inside or folder):
-        if not replace and _is_finished(folder, key, made_by):  # perhaps since we looked
+        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps since we looked
             yield New(folder, finished=True)
             return
         staged = folder / PARTIAL
-        _begin(staged, key, made_by, resumable)
+        _begin(staged, key, made_by, resumable, inside)
         new = New(staged, finished=False)
         try:
             yield new
@@ -149,13 +149,13 @@ def add(folder: Path, name: str, content: bytes) -> None:
         write_json(folder / RECORD, {**record, "files": {**listed, name: file_digest(folder / name)}})
 
 
-def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str) -> bool:
+def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Path | None) -> bool:
     """Whether the very artefact is there, whole. Other settings and damage are refused."""
     if not (folder / RECORD).is_file():
         return False
     record = read_json_record(folder)
     _require_maker(folder, record, made_by)
-    config.require_same({name: record.get(name) for name in key}, _as_json(key), f"{folder} holds one")
+    _require_key(record, key, f"{folder} holds one", inside)
     if not is_whole(folder):
         return False
     for name in record["files"]:
@@ -163,7 +163,7 @@ def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str) -> bool:
     return True
 
 
-def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool) -> None:
+def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, inside: Path | None) -> None:
     """Make the folder that is written to, or go on with the one that an interrupted command left."""
     sweep(staged.parent, mine=True)
     if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
@@ -173,12 +173,17 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool) 
         record = read_json_record(staged)
         _require_maker(staged, record, made_by)
         if resumable:
-            config.require_same({name: record.get(name) for name in key}, _as_json(key), f"{staged.parent} was begun")
+            _require_key(record, key, f"{staged.parent} was begun", inside)
             sweep(staged, mine=True)
             return
         _remove(staged)
     staged.mkdir(parents=True, exist_ok=True)
     write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, _OWN: ""})
+
+
+def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], place: str, inside: Path | None) -> None:
+    advice = "choose another --out or delete it" if inside is None else "move it away or delete it"
+    config.require_same({name: record.get(name) for name in key}, _as_json(key), place, advice)
 
 
 def _remove(staged: Path) -> None:
@@ -198,7 +203,8 @@ def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str,
         blocked += [folder / name] if _exists(folder / name) and name not in before else []
         if blocked:
             raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
-    whole = {"made_by": made_by, **_as_json(record), "files": made, _OWN: ""}
+    content = {name: value for name, value in _as_json(record).items() if name != "type"}
+    whole = {"made_by": made_by, **content, "files": made, _OWN: ""}
     whole.setdefault("provenance", provenance())
     write_json(folder / RECORD, {**whole, "files": dict.fromkeys([*before, *made])})
     stale = [name for name in before if name not in made]
@@ -329,10 +335,9 @@ def is_whole(folder: Path) -> bool:
     return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
 
 
-def artifacts_in(folder: Path, maker: str) -> list[Path]:
-    """The finished artefacts of a command directly below a folder, by name."""
-    places = (path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
-    return sorted(place for place in places if read_json_record(place)["made_by"] == maker and is_whole(place))
+def artifacts_in(folder: Path) -> list[Path]:
+    """The artefacts directly below a folder, by name; whether they are whole is seen when they are read."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
 
 
 def checked(folder: Path, name: str, record: Mapping[str, Any] | None = None) -> Path:

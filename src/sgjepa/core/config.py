@@ -51,12 +51,11 @@ def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | 
     return None if one == other else (place, one, other)
 
 
-def require_same(there: Any, asked: Any, place: str) -> None:
+def require_same(old: Any, new: Any, place: str, advice: str = "choose another --out or delete it") -> None:
     """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
-    if found := difference(there, asked):
-        key, old, new = found
-        differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
-        raise InputError(f"{place} with {differs}; choose another --out or delete it")
+    if differs := difference(old, new):
+        key, before, after = differs
+        raise InputError(f"{place} with {key} = {one_line(before, 60)}, not {one_line(after, 60)}; {advice}")
 
 
 def override(config: T, settings: Mapping[str, Any]) -> T:

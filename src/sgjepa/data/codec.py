@@ -1,4 +1,4 @@
-"""How one frame becomes bytes. `lz4` is lossless, smaller and faster on these frames; `jpeg` is the paper's format."""
+"""Codecs of frames. `lz4` is lossless, smaller and faster on these frames; `jpeg` is the paper's format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sgjepa.core.errors import InputError, one_line, unknown
 
 @dataclass(frozen=True)
 class Codec:
-    """A pixel format; `about` goes into the dataset's metadata, for whoever reads it with another tool."""
+    """A codec of frames. about: goes into the dataset's metadata, for readers with other tools"""
 
     name: str
     about: str
@@ -59,9 +59,9 @@ def find(name: str) -> Codec:
     return CODECS[name]
 
 
-def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], place: str) -> np.ndarray:
-    """Decode one frame; a broken one is an InputError that names its place."""
+def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], source: str) -> np.ndarray:
+    """Decode a frame. source: names it in the InputError of a corrupt one"""
     try:
         return codec.decode(packed, shape)
     except (ValueError, RuntimeError, lz4.block.LZ4BlockError) as error:
-        raise InputError(f"{place}: the {codec.name} picture is corrupt ({one_line(error, 120)})") from error
+        raise InputError(f"{source}: the {codec.name} picture is corrupt ({one_line(error, 120)})") from error

@@ -21,7 +21,7 @@ from sgjepa.core import processes as workers
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.progress import progress
 from sgjepa.data import codec, episode
-from sgjepa.data.config import DatasetConfig, Part, check, make_env, make_episode, with_meshes
+from sgjepa.data.config import DatasetConfig, Part, check, make_env, make_episode, with_mesh_digest
 from sgjepa.data.manifest import MADE_BY, LawSummary, PartSummary, part_digest
 from sgjepa.envs.base import Env
 from sgjepa.envs.robots import MENAGERIE
@@ -110,7 +110,7 @@ class _Chunk:
 
 def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> Path:
     """Make the dataset at `out`, or go on with it, or do nothing if it is finished. Returns `out`."""
-    settings = with_meshes(settings)
+    settings = with_mesh_digest(settings)
     check(settings)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")

@@ -229,7 +229,7 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The same; None if there is none."""
     targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
-    for place in artifact.artifacts_in(folder / run_folder.PROBES, MADE_BY):
+    for place in artifact.artifacts_in(folder / run_folder.PROBES):
         settings = artifact.read_record(ProbeRecord, place).settings
         usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
         if targets is not None and usual and settings["model"] == weights:

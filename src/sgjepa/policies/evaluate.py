@@ -15,7 +15,7 @@ from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, read_table, write_table
-from sgjepa.data.config import begin_episode, make_env, with_meshes
+from sgjepa.data.config import begin_episode, make_env, with_mesh_digest
 from sgjepa.data.store import Dataset, training_samplers, unseen
 from sgjepa.envs.robots import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
@@ -139,7 +139,7 @@ def trial(
     """Let a policy drive the episodes that begin so, all of the test split if None; returns the trial's folder."""
     task_of(dataset.settings.world)
     begun = begun or beginnings(dataset)
-    if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
+    if with_mesh_digest(dataset.settings) != dataset.settings:  # the other way round it is refused there
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
     count, cases, part = len(begun.starts), begun.cases, dataset.test if begun.split == SPLIT else dataset.train
     settings = TrialSettings(subject.driver, subject.how, part.digest, begun.split, count, sampling, _MEANING, cases)

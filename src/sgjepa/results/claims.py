@@ -296,6 +296,8 @@ def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
 
 def _read(path: Path) -> ClaimsRecord:
     try:
+        if artifact.made_by(path.parent):
+            artifact.checked(path.parent, path.name)
         return config.from_dict(ClaimsRecord, artifact.read_json(path))
     except InputError as error:
         raise InputError(f"{path} is no list of claims ({error}); run the study again, or delete it") from error

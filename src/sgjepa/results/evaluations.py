@@ -17,9 +17,8 @@ from sgjepa.core.methods import label_of
 from sgjepa.core.run_folder import EPISODES, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
 from sgjepa.data.probe_targets import Targets
-from sgjepa.evaluation.records import MADE_BY, EvaluationRecord, read_checked, read_evaluation
-from sgjepa.laws import Sampler
-from sgjepa.laws import inside as inside_of
+from sgjepa.evaluation.records import EvaluationRecord, read_checked, read_evaluation
+from sgjepa.laws import Sampler, in_distribution
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ class Evaluation:
 
     def region(self, name: str) -> np.ndarray:
         """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
-        inside = inside_of(self.samplers, self.law)
+        inside = in_distribution(self.samplers, self.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
     @cached_property
@@ -157,7 +156,7 @@ def evaluated(folder: Path) -> list[str]:
     """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
     if not run_folder.is_run(folder):
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
-    found = [place.name for place in artifact.artifacts_in(folder / EVALUATIONS, MADE_BY)]
+    found = [place.name for place in artifact.artifacts_in(folder / EVALUATIONS)]
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa evaluate {folder}")
     return found

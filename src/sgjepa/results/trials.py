@@ -22,7 +22,6 @@ from sgjepa.policies.files import (
     SECONDS,
     SIMULATOR,
     STATE,
-    TRIAL,
     TRIALS,
     ControlRecord,
     Driver,
@@ -203,7 +202,7 @@ def read_trials(folders: Sequence[Path]) -> dict[str, Driven]:
 def own_trials(folder: Path, weights: str) -> list[Path]:
     """Trials of a policy's present weights on whole episodes, as its task is usually done: those on most episodes."""
     groups: dict[tuple[int, str], list[Path]] = {}
-    for place in sorted(path.parent for path in (folder / TRIALS).glob(f"*/{TRIAL}")):
+    for place in artifact.artifacts_in(folder / TRIALS):
         about = artifact.read_record(ControlRecord, place)
         settings = about.settings
         as_usual = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
