@@ -50,7 +50,7 @@ def pupil(plain: bool) -> Pupil:
 
 
 def update(one: Pupil, batch: tuple[Tensor, Tensor, Tensor], step: int) -> None:
-    """As in `policies/train_diffusion.py`, timed."""
+    """As in `training/loop.py`, timed."""
     start = time.thread_time()
     loss = noise_loss(SIZES["mini"], one.learner.network, batch, step)
     one.optimiser.zero_grad()
