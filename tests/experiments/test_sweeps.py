@@ -354,7 +354,6 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
     horizon = np.arange(1, 45, dtype=np.int16)
     for one in evaluated:
         place = one.run / "counterfactual" / one.folder.name
-        place.mkdir(parents=True)
         parts = []
         for given in (2.0, 4.0, 6.0):
             size, episode = 2 * len(horizon), np.repeat([0, 1], len(horizon))
@@ -363,9 +362,10 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
             parts.append(
                 {"law": np.full(size, "gravity"), "episode": episode, **columns, "nmse": error, "position_l2": error}
             )
-        write_table(place / "counterfactual.parquet", join(parts))
         settings = {"model": "model", "data": "data", "config": {"forecast": {}}}
-        artifact.write_record(place, CounterfactualRecord(settings, ("gravity",), artifact.provenance()))
+        key = {"settings": settings, "laws": ["gravity"]}
+        with artifact.artifact(place, key, CounterfactualRecord.made_by) as new:
+            write_table(new.path / "counterfactual.parquet", join(parts))
     told = errors_by_given(evaluated, "gravity", 4.0, "position_l2")
     assert {given: by_horizon[20].mean for given, by_horizon in told.items()} == {2.0: 60.5, 4.0: 20.5, 6.0: 60.5}
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]
