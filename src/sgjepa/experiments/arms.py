@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sgjepa.evaluation.evaluate import ForecastConfig
     from sgjepa.evaluation.latent_errors import LatentErrors
     from sgjepa.planning.receding_horizon import PlannerConfig
-    from sgjepa.policies.diffusion_model import PolicyConfig
+    from sgjepa.policies.learned import PolicyConfig
 
 _DIGITS = 10  # of the digest, in a folder's name
 
