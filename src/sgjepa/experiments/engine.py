@@ -94,8 +94,8 @@ class Request:
     def notes(self) -> str:
         """What a reader of the page must know about the trainings."""
         changed = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
-        said = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
-        return " ".join(part for part in (self.note, said) if part)
+        changes = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
+        return " ".join(part for part in (self.note, changes) if part)
 
 
 def nothing(size: str) -> Sequence[Sequence[str]]:
@@ -410,8 +410,8 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
     pages, forecasts = {}, all(isinstance(arm, Training) for arm in evidence.arms)
     for world, results in evidence.by_world.items():
         beside = page.with_name(f"{page.name}-{world}")
-        shown = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
-        pages[world] = write_page(shown, beside, experiment.command, (REFERENCES,))
+        content = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
+        pages[world] = write_page(content, beside, experiment.command, (REFERENCES,))
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)
 
