@@ -98,11 +98,6 @@ class Request:
         return " ".join(part for part in (self.note, changes) if part)
 
 
-def nothing(size: str) -> Sequence[Sequence[str]]:
-    """The arms that an analysis needs which takes what it gets."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Experiment:
     """A question, the arms that are compared, and the analysis that answers it.
@@ -120,7 +115,7 @@ class Experiment:
     claim: str
     arms: Callable[[str], Sequence[Arm]]
     analyse: Callable[[Evidence], Answer] | None = None
-    needs: Callable[[str], Sequence[Sequence[str]]] = nothing
+    needs: Callable[[str], Sequence[Sequence[str]]] = lambda _: ()
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
     datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
     worlds: bool = False
