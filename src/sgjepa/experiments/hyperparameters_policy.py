@@ -17,9 +17,9 @@ from sgjepa.core.tables import to_csv
 from sgjepa.experiments.arms import Policy
 from sgjepa.experiments.control import policy_arm, worlds
 from sgjepa.experiments.engine import Experiment
-from sgjepa.policies.diffusion_model import PolicyConfig
+from sgjepa.policies.diffusion import DiffusionConfig
 from sgjepa.policies.files import STATE, read_policy
-from sgjepa.recipes.policies import policy
+from sgjepa.recipes.policies import diffusion
 from sgjepa.report.content import Finding
 from sgjepa.report.words import count, fixed, with_interval
 from sgjepa.results.control import Played, Player
@@ -29,9 +29,9 @@ TABLE = "tables/hyperparameters_policy.csv"
 TRIES = 2  # at each of the held-out episodes, which are few
 
 
-def grid(size: str, world: str) -> dict[str, PolicyConfig]:
+def grid(size: str, world: str) -> dict[str, DiffusionConfig]:
     """By name: the recipe, and what differs from it in one thing, if it does."""
-    usual = policy(size, world)
+    usual = diffusion(size, world)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
