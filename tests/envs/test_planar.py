@@ -30,7 +30,7 @@ def make(world: str, image_size: int = 8, **options: str) -> planar.Planar:
 
 
 def play(env: planar.Planar, seed: int, gravity: float, steps: int = 63) -> Iterator[planar.Planar]:
-    """The environment at frame 1, 2, ... under its demonstrator."""
+    """The environment at frame 1, 2, ... under its expert."""
     env.reset(seed=seed, options={"law": {"gravity": gravity}})
     for _ in range(steps):
         env.step(env.expert())
