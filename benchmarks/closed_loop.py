@@ -34,6 +34,7 @@ from sgjepa.envs import ENVS, find  # noqa: E402
 from sgjepa.policies import features  # noqa: E402
 from sgjepa.policies.closed_loop import WAVE, drive  # noqa: E402
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy  # noqa: E402
+from sgjepa.policies.goal_tasks import starts  # noqa: E402
 from sgjepa.policies.train_diffusion import train_policy  # noqa: E402
 from sgjepa.policies.vector_env import Fleet  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
@@ -71,12 +72,15 @@ def measure(
 ) -> dict[str, list[tuple[float, float]]]:
     """Steps per second and per CPU second of each way, in each round."""
     speeds: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-    with Fleet(settings, driver.sees, 1) as one, Fleet(settings, driver.sees, workers) as many:
+    with Fleet(settings, driver.observes, 1) as one, Fleet(settings, driver.observes, workers) as many:
 
         def run(fleet: Fleet, numbers: range, wave: int) -> tuple[float, float]:
+            begun = starts(settings, "test", numbers)
             began, spent, steps = time.perf_counter(), cpu_seconds(), 0
             for first in range(0, len(numbers), wave):
-                steps += int(drive(driver, fleet, settings, "test", numbers[first : first + wave], 0).rows["steps"].sum())
+                steps += int(
+                    drive(driver, fleet, settings.env_spec, "test", begun[first : first + wave], 0).rows["steps"].sum()
+                )
             return steps / (time.perf_counter() - began), steps / (cpu_seconds() - spent)
 
         def in_blocks_of_one(work: Callable[[], tuple[float, float]]) -> tuple[float, float]:

@@ -102,14 +102,14 @@ def our_way(model: WorldModel, history: int, world: Any, cfg: PlannerConfig, fra
     planner, law = Planner(model, history, world, Distance(model, goal), cfg), np.full((1, model.laws), 9.81, np.float32)
     planner.reset(law, [0])
     for _ in range(2 * cfg.horizon):  # two plans fill a history of ten
-        planner.act(frames[:, 0].numpy(), law)
+        planner.act({"frame": frames[:, 0].numpy()}, law)
 
     def plan() -> None:
-        planner.act(frames[:, 0].numpy(), law)
+        planner.act({"frame": frames[:, 0].numpy()}, law)
 
     def follow() -> None:
         for _ in range(cfg.execute - 1):
-            planner.act(frames[:, 0].numpy(), law)
+            planner.act({"frame": frames[:, 0].numpy()}, law)
 
     plan.follow = follow  # type: ignore[attr-defined]
     return plan

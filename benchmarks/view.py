@@ -1,4 +1,4 @@
-"""Dragging a law in the viewer: from the question to the last imagined frame, 64 frames, for each model of the zoo alone.
+"""Dragging a law in the viewer: from the question to the last lookahead frame, 64 frames, for each model of the zoo alone.
 
 ours    one thread, the decoder's weights in the order of pixels
 plain   a thread for every core, weights as they are stored

@@ -334,7 +334,7 @@ def test_a_strangers_module_is_evaluated_as_it_is(recorded: sgjepa.Dataset) -> N
 def test_in_memory_errors_are_those_of_the_command(tmp_path: Path) -> None:
     """`sgjepa.evaluate` and `sgjepa evaluate` measure the same numbers."""
     from sgjepa.evaluation.evaluate import evaluate, usual_forecast
-    from sgjepa.results.load import load_evaluation
+    from sgjepa.results.evaluations import load_evaluation
 
     dataset = open_dataset(collect(small(seed=3), tmp_path / "square-mini", workers=1))
     model = sgjepa.train("gru", dataset, out=tmp_path / "run", updates=2, settings={"train.batch": 2})

@@ -142,7 +142,7 @@ def simulate(
 def _driver(policy: Any, env: Env, seed: int) -> Act:
     """What drives an environment, as a function of a picture and its number."""
     from sgjepa.policies.scripted import simple
-    from sgjepa.policies.vector_env import view_of
+    from sgjepa.policies.vector_env import observe, stack
 
     drives = simple(policy, env.env_spec) if isinstance(policy, str) else policy
     if hasattr(drives, "act") and hasattr(drives, "reset"):
@@ -151,8 +151,8 @@ def _driver(policy: Any, env: Env, seed: int) -> Act:
             told = np.array([list(env.law.values())], np.float32)
             if t == 0:
                 drives.reset(told, [seed])
-            seen = view_of(env, drives.sees, frame)
-            return _control(drives.act(seen[None], told)[0], env)
+            observation = stack([observe(env, drives.observes, frame)])
+            return _control(drives.act(observation, told)[0], env)
 
         return act
     if callable(drives):
@@ -342,7 +342,7 @@ def _caller() -> str:
 def register_world(env: type[Env]) -> type[Env]:
     """Add a world, also as a decorator: then data, training, evaluation and Gymnasium know it.
 
-    env: a class derived from `sgjepa.envs.base.Env`; its `world` says the name and the Gymnasium id
+    env: a class derived from `sgjepa.envs.base.Env`; its `env_spec` has the name and the Gymnasium id
         ([Add an environment](add_an_environment.md)).
 
     The class comes back as it is.
@@ -369,7 +369,7 @@ def register_law(
     several: how text calls several values of it, such as "gravities".
     limit: a value whose absolute value is greater is refused.
     """
-    law = Law(name, unit, apply or _only_recorded, limit, symbol, several)
+    law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several)
     laws.LAWS.register(name, law, _caller())
     return law
 

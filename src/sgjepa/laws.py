@@ -24,23 +24,25 @@ from sgjepa.theory import coverage
 class Law:
     """One physical parameter: its name (also its dataset column), its unit, and how a value enters the model.
 
-    symbol, several: how text calls a value ("g = 4") and values ("25 gravities"); the name does where they are empty.
+    symbol, plural: for text about a value ("g = 4") and about values ("25 gravities"); made from the name where empty.
     """
 
     name: str
     unit: str
     apply: Callable[[Any, float], None]  # (mujoco.MjModel, value): sets it in the model, in place
-    limit: float = math.inf  # |value| beyond it is a slip of the finger
+    limit: float = math.inf  # a larger |value| is refused as a typing error
     symbol: str = ""
-    several: str = ""
+    plural: str = ""
 
     @property
-    def short(self) -> str:
+    def label(self) -> str:
+        """The symbol, or the name of a law without one."""
         return self.symbol or self.name
 
     @property
-    def many(self) -> str:
-        return self.several or f"values of {self.name}"
+    def plural_label(self) -> str:
+        """Several values of the law, in words."""
+        return self.plural or f"values of {self.name}"
 
 
 def _apply_gravity(model: Any, value: float) -> None:
@@ -56,14 +58,14 @@ def _apply_gravity_x(model: Any, value: float) -> None:
 LAWS: Registry[Law] = Registry(
     "law",
     {
-        "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", several="gravities"),
-        "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", several="horizontal gravities"),
+        "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", plural="gravities"),
+        "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", plural="horizontal gravities"),
     },
 )
 
 
 def find(name: str) -> Law:
-    """The law of that name; one that this process does not know still has a name, for text about a file that names it."""
+    """The law of that name. One that is not registered here still has its name, for text about a file that names it."""
     return LAWS.get(name) or Law(name, "", _apply_nothing)
 
 
@@ -72,22 +74,22 @@ def _apply_nothing(model: Any, value: float) -> None:
 
 
 def check(law: Mapping[str, Any]) -> dict[str, float]:
-    """A dict of laws from outside, with every name known and every value a finite number."""
+    """Check a dict of laws from a caller: every name must be known, every value a finite number."""
     if not isinstance(law, Mapping):
         raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {law!r}")
     checked = {}
     for name, value in law.items():
-        known, given = LAWS.find(name), number(value)
-        if not math.isfinite(given):
+        known, checked_value = LAWS.find(name), number(value)
+        if not math.isfinite(checked_value):
             raise InputError(f"law '{name}' must be a finite number in {known.unit}, got {one_line(repr(value), 60)}")
-        if abs(given) > known.limit:
+        if abs(checked_value) > known.limit:
             raise InputError(f"law '{name}' must lie within ±{known.limit:g} {known.unit}, got {value!r}")
-        checked[name] = given
+        checked[name] = checked_value
     return checked
 
 
 def number(value: Any) -> float:
-    """A number as a float; NaN for what is none: a text, a truth value, an integer too large for a float."""
+    """A number as a float; NaN for anything else: a string, a bool, an integer too large for a float."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, Real) or isinstance(value, bool):
@@ -107,11 +109,11 @@ class ClippedNormal:
     floor: float
     choices: ClassVar[int] = 1
 
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float:
         return max(float(rng.normal(self.mean, self.std)), self.floor)
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def parameters(self) -> tuple[float, ...]:
         return self.mean, self.std, self.floor
 
     @property
@@ -129,7 +131,7 @@ class ClippedNormal:
         return coverage.clipped_normal(0.0, 1.0, (self.floor - self.mean) / self.std, order).raw
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"= {self.mean:g} ± {self.std:g}"
 
 
@@ -143,11 +145,11 @@ class Grid:
     def choices(self) -> int:
         return len(self.values)
 
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
-        return self.values[place]
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float:
+        return self.values[index]
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def parameters(self) -> tuple[float, ...]:
         return self.values
 
     @property
@@ -171,14 +173,14 @@ class Grid:
         return None  # those of the episodes themselves are exact
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         low, high = self.bounds
         return f"from {low:g} to {high:g}"
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Values that somebody else drew, as far as they are known: of recorded episodes. They cannot be drawn again."""
+    """The range and moments of values in recorded episodes. They cannot be drawn again."""
 
     mean: float
     std: float
@@ -186,16 +188,16 @@ class Observed:
     high: float
     choices: ClassVar[int] = 1
 
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float:
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float:
         raise InputError("the laws of recorded episodes cannot be drawn again")
 
     @property
-    def numbers(self) -> tuple[float, ...]:
+    def parameters(self) -> tuple[float, ...]:
         return self.low, self.high
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From the lowest to the highest value that was seen."""
+        """From the lowest to the highest recorded value."""
         return self.low, self.high
 
     def density(self, values: np.ndarray) -> np.ndarray:
@@ -205,20 +207,20 @@ class Observed:
         return None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"from {self.low:g} to {self.high:g}"
 
 
-class Drawn(Protocol):
-    """What every sampler answers.
+class AnySampler(Protocol):
+    """The interface of samplers.
 
-    choices    how many values take turns with the episode number; 1 for what is drawn at random
-    sample     the value of an episode; `place` counts through the choices
-    numbers    that define it, to be checked like values of the law
-    bounds     lowest and highest value that count as in distribution
-    density    how densely its values lie, 1 where they lie most densely
-    words      what it draws, to stand behind the law's symbol: "= 4 ± 0.5", "from 3 to 5"
-    moments    E[((value - mean) / std)^k] for k = 0 .. order, in closed form; None if there is none
+    choices      number of values that take turns with the episode number; 1 for random draws
+    sample       the value of an episode; `index` counts through the choices
+    parameters   numbers that define it, checked like values of the law
+    bounds       lowest and highest value that count as in distribution
+    density      density of its values, 1 at the highest
+    description  what it draws, to follow the law's symbol: "= 4 ± 0.5", "from 3 to 5"
+    moments      E[((value - mean) / std)^k] for k = 0 .. order, in closed form; None if there is none
     """
 
     @property
@@ -227,18 +229,18 @@ class Drawn(Protocol):
     def std(self) -> float: ...
     @property
     def choices(self) -> int: ...
-    def sample(self, rng: np.random.Generator, place: int = 0) -> float: ...
+    def sample(self, rng: np.random.Generator, index: int = 0) -> float: ...
     @property
-    def numbers(self) -> tuple[float, ...]: ...
+    def parameters(self) -> tuple[float, ...]: ...
     @property
     def bounds(self) -> tuple[float, float]: ...
     def density(self, values: np.ndarray) -> np.ndarray: ...
     @property
-    def words(self) -> str: ...
+    def description(self) -> str: ...
     def moments(self, order: int) -> np.ndarray | None: ...
 
 
-Sampler = ClippedNormal | Grid | Observed  # a config names its samplers; one more joins here
+Sampler = ClippedNormal | Grid | Observed  # those that a config can name
 
 
 def evenly(start: float, stop: float, step: float) -> Grid:
@@ -247,19 +249,19 @@ def evenly(start: float, stop: float, step: float) -> Grid:
     return Grid(tuple(round(start + i * step, 10) for i in range(count)))
 
 
-def draw(samplers: Mapping[str, Drawn], rng: np.random.Generator, number: int) -> dict[str, float]:
+def draw(samplers: Mapping[str, AnySampler], rng: np.random.Generator, number: int) -> dict[str, float]:
     """The laws of episode `number`. Several grids make their full product, the first one running fastest."""
     law = {}
     for name, sampler in samplers.items():
-        number, place = divmod(number, sampler.choices)
-        law[name] = sampler.sample(rng, place)
+        number, index = divmod(number, sampler.choices)
+        law[name] = sampler.sample(rng, index)
     return law
 
 
-def inside(samplers: Mapping[str, Drawn], law: np.ndarray) -> np.ndarray:
-    """Which episodes lie in distribution, with every law: law (N, L) in the order of the samplers -> (N,) bool."""
-    found = np.ones(len(law), bool)
+def in_distribution(samplers: Mapping[str, AnySampler], law: np.ndarray) -> np.ndarray:
+    """Which episodes lie within the bounds of every sampler: law (N, L) in their order -> (N,) bool."""
+    within = np.ones(len(law), bool)
     for column, sampler in zip(law.T, samplers.values(), strict=True):
         low, high = sampler.bounds
-        found &= (column >= low - 1e-6) & (column <= high + 1e-6)
-    return found
+        within &= (column >= low - 1e-6) & (column <= high + 1e-6)
+    return within

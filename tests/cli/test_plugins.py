@@ -102,7 +102,7 @@ goal = model.net.encode(torch.from_numpy(frames[:, None]))[:, 0]
 cfg = PlannerConfig(search=Search("shots", candidates=7, elites=1))
 planner = Planner(model.net, model.history, model.env_spec, Distance(model.net, goal), cfg)
 planner.reset(np.zeros((2, 1), np.float32), [0, 1])
-assert 0 < np.abs(planner.act(frames, np.zeros((2, 1), np.float32))).max() <= 1
+assert 0 < np.abs(planner.act({"frame": frames}, np.zeros((2, 1), np.float32))).max() <= 1
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=outside, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

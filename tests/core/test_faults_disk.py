@@ -36,8 +36,8 @@ from sgjepa.evaluation.probes import ProbeConfig, fit_probe
 from sgjepa.evaluation.records import read_evaluation
 from sgjepa.models.dino import DinoConfig
 from sgjepa.results.counterfactual import counterfactuals
-from sgjepa.results.gather import gather
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
+from sgjepa.results.table import Results
 from sgjepa.training import checkpoint, losses
 from sgjepa.training.config import Run
 from sgjepa.training.world_model import train
@@ -284,7 +284,7 @@ def test_an_absurd_dataset_is_refused_before_any_work(tmp_path: Path) -> None:
         ("episodes.parquet", lambda run: load_evaluations(run)),
         ("states.parquet", lambda run: load_evaluations(run)[0].states()),
         ("strips.npz", lambda run: load_evaluations(run)[0].checked("strips.npz")),
-        ("counterfactual.parquet", lambda run: counterfactuals(gather([run]))),
+        ("counterfactual.parquet", lambda run: counterfactuals(Results.of_runs([run]))),
     ],
 )
 def test_a_report_believes_no_damaged_table(world: World, name: str, read: Callable[[Path], object]) -> None:

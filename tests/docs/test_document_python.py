@@ -29,7 +29,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.experiments.engine import Experiment
 from sgjepa.models.predictors.transformer import Transformer
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training.losses import OneStepLoss
 from sgjepa.training.world_model import train
 
@@ -88,7 +88,9 @@ def _evaluate(names: dict[str, Any], real: Real) -> None:
 
 def _control(names: dict[str, Any], real: Real) -> None:
     seen = np.zeros((2, 64, 64, 3), np.uint8)
-    controls = names["first_controls"](zoo.folder_of("arm_catcher_policy"), seen, np.full((2, 1), 9.8, np.float32))
+    controls = names["first_controls"](
+        zoo.folder_of("arm_catcher_policy"), {"frame": seen}, np.full((2, 1), 9.8, np.float32)
+    )
     assert controls.shape[0] == 2
     assert np.isfinite(controls).all()
 
@@ -139,7 +141,7 @@ CALLS: dict[str, Callable[[dict[str, Any], Real], None]] = {
 def test_the_python_of_a_document_runs_and_all_that_it_defines_is_called(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path, runs: tuple[Path, Path]
 ) -> None:
-    """Blocks of one document share their names, as in a reader's session, and inherit no `__future__` from here."""
+    """BenchmarkEnv of one document share their names, as in a reader's session, and inherit no `__future__` from here."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "square-mini").symlink_to(finished)

@@ -27,7 +27,7 @@ def test_the_ball_leaves_a_moving_blade_as_from_a_moving_wall(climb: float) -> N
         seed=3, options={"law": {"gravity": 0.0}, "state": {"x": x, "y": y, "z": z + TOUCH + drop, "vz": -fall, **still}}
     )
     seen: list[tuple[float, float]] = []
-    env._watch = lambda: seen.append((env.tool_velocity()[5], env.ball()[1][2]))  # type: ignore[method-assign]
+    env._after_substep = lambda: seen.append((env.tool_velocity()[5], env.ball()[1][2]))  # type: ignore[method-assign]
     for _ in range(3):
         env.step(np.array([0, 0, climb, 0, 0], np.float32))
     blade, ball = np.array(seen).T
@@ -145,6 +145,6 @@ def test_a_ball_that_is_put_up_has_not_flown_up() -> None:
             x, y, z = env.tool()[0]
             env.put({"x": x, "y": y, "z": z + (0.08 if t == 40 else 0.30), **still})
         env.step(np.zeros(5, np.float32))
-    touched, ball, paddle = np.array(env.attempt.history).T
+    touched, ball, paddle = np.array(env.events.history).T
     assert flights(touched > 0, ball, paddle), "read without the marks it would count"
     assert not env.success()

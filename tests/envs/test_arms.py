@@ -15,9 +15,9 @@ from gymnasium.utils.env_checker import check_env
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs import ENVS, arm_physics, arm_world
-from sgjepa.envs.arm_catcher import Hand
-from sgjepa.envs.arm_paddle import Juggler
-from sgjepa.envs.franka_basket_expert import Striker
+from sgjepa.envs.arm_catcher import CatcherExpert
+from sgjepa.envs.arm_paddle import PaddleExpert
+from sgjepa.envs.franka_basket_expert import BasketExpert
 
 mujoco = pytest.importorskip("mujoco")
 pytestmark = pytest.mark.opengl
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.opengl
 
 @pytest.mark.parametrize("world", ["arm_catcher_ball", "arm_paddle_ball"])
 def test_a_posture_is_searched_for_once_and_belongs_to_nobody(world: str) -> None:
-    arm_world._postures.clear()
+    arm_world._posture_cache.clear()
     first, second = make(world), make(world)
     found = first._rest.copy()  # type: ignore[attr-defined]
     first._rest += 1.0  # type: ignore[attr-defined]
-    assert len(arm_world._postures) == 1
+    assert len(arm_world._posture_cache) == 1
     assert np.array_equal(second._rest, found)  # type: ignore[attr-defined]
     assert np.array_equal(make(world)._rest, found)  # type: ignore[attr-defined]
 
@@ -230,10 +230,10 @@ def test_what_is_imagined_leaves_no_trace(world: str) -> None:
         each.reset(seed=2, options={"plan": env.env_spec.expert_plans[0]})
     for t in range(63):
         if t == 10:
-            with env.imagined() as play:
+            with env.lookahead() as play:
                 for _ in range(53):
                     play(env.action_space.sample().astype(float))
-            run = env.left_alone()
+            run = env.free_run()
             assert not np.array_equal(run(100)[0], run(100)[0]), "the copy goes on"
         if t > 10:
             control = env.expert()
@@ -248,7 +248,7 @@ def test_what_is_imagined_leaves_no_trace(world: str) -> None:
         assert np.array_equal(values, other.records()[name])
 
 
-@pytest.mark.parametrize("expert", [Hand, Juggler, Striker])
+@pytest.mark.parametrize("expert", [CatcherExpert, PaddleExpert, BasketExpert])
 def test_an_expert_asks_its_world_only_what_anybody_may(expert: type) -> None:
     private = [
         node.attr

@@ -21,19 +21,19 @@ from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, benchmarks
 from sgjepa.envs.base import Env
-from sgjepa.envs.benchmarks import BLOCK, Blocks
+from sgjepa.envs.benchmarks import BLOCK, BenchmarkEnv
 from sgjepa.envs.cube import Cube
 from sgjepa.envs.cube_scene import ACTION, ARM, HOME
-from sgjepa.envs.reacher import LINKS, Reacher, angles_at, jacobian, place
+from sgjepa.envs.reacher import LINKS, Reacher, angles_at, finger_position, jacobian
 from sgjepa.evaluation import baselines
 from sgjepa.recipes.training import recipe
 
-WORLDS = [name for name, env in ENVS.items() if issubclass(env, Blocks)]
+WORLDS = [name for name, env in ENVS.items() if issubclass(env, BenchmarkEnv)]
 
 
-def make(world: str, image_size: int = 8, **options: Any) -> Blocks:
+def make(world: str, image_size: int = 8, **options: Any) -> BenchmarkEnv:
     env = ENVS[world](image_size=image_size, **options)
-    assert isinstance(env, Blocks)
+    assert isinstance(env, BenchmarkEnv)
     return env
 
 
@@ -105,13 +105,13 @@ def test_the_hand_goes_where_an_action_sends_it() -> None:
     env = make("cube")
     assert isinstance(env, Cube)
     env.begin(1, {"state": dict(zip(ARM, HOME.tolist(), strict=True))})
-    before = env._hand.pose(env.data)
+    before = env._gripper.pose(env.data)
     env.advance(np.tile([0.2, -0.2, 0.3, 0.1, 0.0], BLOCK))
-    moved = env._hand.pose(env.data) - before
+    moved = env._gripper.pose(env.data) - before
     # an action is relative to where the hand is by then, so it comes less than half as far as five of them say
     assert moved[:4] == pytest.approx(np.array([0.02, -0.02, 0.016, 0.013]), abs=0.006)
     env.advance(np.tile([0.0, 0.0, 0.0, 0.0, 1.0], BLOCK))
-    assert env._hand.pose(env.data)[4] > 0.9
+    assert env._gripper.pose(env.data)[4] > 0.9
 
 
 def test_a_law_changes_the_cube_of_one_environment_alone() -> None:
@@ -177,7 +177,7 @@ def test_a_goal_that_is_met_between_two_frames_counts() -> None:
     start = {"shoulder": 0.0, "wrist": 0.0, "shoulder_rate": 20.0, "wrist_rate": 0.0}
     env.begin(0, {"state": start, "goal": {"x": 0.24 * math.cos(1.2), "y": 0.24 * math.sin(1.2)}})
     env.advance(np.zeros(10))
-    assert env._distance(env.data) > env._radius()
+    assert env._goal_distance(env.data) > env._success_distance()
     assert env.success()
     env.advance(np.zeros(10))
     assert not env.success(), "it has gone on"
@@ -283,7 +283,7 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
     assert data.test.laws == ()
     targets = require_targets(data.test)
     truth = targets.of(data.test.state.astype(np.float64))
-    found, moved = baselines.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
+    found, moved = baselines.simulate(data, data.test, np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
     assert moved == 0
     assert np.abs(found - truth[:, 10:13])[..., : len(targets.position)].max() < 5e-3
 
@@ -291,12 +291,12 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
 def test_two_links_go_where_their_angles_say() -> None:
     for seed in range(20):
         angles = np.random.default_rng(seed).uniform([-3, -2.7], [3, 2.7])
-        there = place(angles, LINKS)
+        there = finger_position(angles, LINKS)
         assert angles_at(there, LINKS, angles[1]) == pytest.approx(angles)
         other = angles_at(there, LINKS, -angles[1])
-        assert place(other, LINKS) == pytest.approx(there)
+        assert finger_position(other, LINKS) == pytest.approx(there)
         step = 1e-6 * np.array([0.3, -0.7])
-        assert place(angles + step, LINKS) - there == pytest.approx(jacobian(angles, LINKS) @ step, rel=1e-4)
+        assert finger_position(angles + step, LINKS) - there == pytest.approx(jacobian(angles, LINKS) @ step, rel=1e-4)
 
 
 # --- the extra ----------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_two_links_go_where_their_angles_say() -> None:
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmarks, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"needs (dm_control|ogbench): pip install 'sgjepa\[conventional\]'"):
-        benchmarks.folder(env.env_spec.name)
+        benchmarks.package_folder(env.env_spec.name)
     assert not benchmarks.installed(env.env_spec.name)
     assert benchmarks.installed("square")
 

@@ -126,7 +126,7 @@ def test_the_arm_follows_the_longest_throws_too(seed: int, gravity: float) -> No
 def test_a_ball_that_is_put_elsewhere_has_not_flown_there() -> None:
     env = make(WORLD)
     env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})
-    env.attempt.struck = True
+    env.events.struck = True
     still = {"x": -0.59, "y": 0.0, "vx": 0.0, "vy": 0.0, "vz": 0.0}
     env.put({**still, "z": 0.9})
     env.step(np.array([0, 0, 0, math.pi / 2, math.radians(25)], np.float32))

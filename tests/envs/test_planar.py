@@ -192,7 +192,7 @@ def test_energy_is_kept_also_while_a_vertex_is_in_the_wall() -> None:
     env.reset(seed=0, options={"law": {"gravity": 10.0}, "state": {"x": 0, "z": 1.6, "theta": 0.2, "vz": -9.0}})
     start, deepest = env.energy(), 0.0
     for _ in range(600):
-        advance(env.model, env.data, 1e-4, env.contact, env._free)
+        advance(env.model, env.data, 1e-4, env.contact, env._free_time)
         deepest = min(deepest, env.clearance())
         # an impedance of 0.01 makes the contact a spring to one or two parts in a hundred
         assert env.energy() == pytest.approx(start, rel=1.5e-2)

@@ -28,8 +28,8 @@ from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import ProbeConfig
 from sgjepa.laws import ClippedNormal, Grid
 from sgjepa.report.forecast import report
-from sgjepa.results.gather import gather
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
+from sgjepa.results.table import Results
 from sgjepa.theory import coverage as theory
 from sgjepa.training.world_model import train
 
@@ -129,8 +129,7 @@ def test_the_report_maps_the_error_over_the_plane_of_two_laws(run: Path, tmp_pat
         )
         assert float(row["mean"]) == pytest.approx(table["position_l2"][chosen].mean())
         assert float(row["L_law"]) >= 1
-    results = gather([run])
-    assert [axis.trained for axis in results.axes] == ["g = 4 ± 0.5 m/s²", "g_x = 0 ± 0.5 m/s²"]
+    assert [axis.trained for axis in Results.of_runs([run]).axes] == ["g = 4 ± 0.5 m/s²", "g_x = 0 ± 0.5 m/s²"]
 
 
 def test_two_laws_need_nothing_but_the_command_line(

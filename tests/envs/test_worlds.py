@@ -18,7 +18,7 @@ from sgjepa.data.episode import Episode, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.envs.base import Env
-from sgjepa.envs.benchmarks import Blocks
+from sgjepa.envs.benchmarks import BenchmarkEnv
 from sgjepa.laws import LAWS, Grid
 from sgjepa.recipes.datasets import SIZES
 
@@ -99,8 +99,8 @@ def test_a_world_declares_what_it_offers(world: str) -> None:
         assert (units[probed.angle], units[probed.rate]) == ("rad", "rad/s")
     assert set(declared.goal) <= units.keys()
     assert declared.has_task == (env.success is not Env.success)
-    assert declared.has_task == issubclass(env, ArmWorld | Blocks)
-    assert bool(declared.goal) == issubclass(env, Blocks)
+    assert declared.has_task == issubclass(env, ArmWorld | BenchmarkEnv)
+    assert bool(declared.goal) == issubclass(env, BenchmarkEnv)
     assert set(declared.laws) <= LAWS.keys()
     declared.check_laws(declared.nominal_law)
     assert usual is not None

@@ -39,7 +39,7 @@ from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.predictors.ssm import SSM
 from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.recipes.datasets import dataset
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.training import checkpoint
 from sgjepa.training.latent_cache import latents_of
 from sgjepa.training.validation import stack
@@ -406,7 +406,7 @@ def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder:
     inside = np.unique(found.law[found.region("in")])
     assert inside.tolist() == [3.0, 3.5, 4.0, 4.5, 5.0]
     grid = {"gravity": Grid((1.0, 2.0))}
-    assert laws.inside(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
+    assert laws.in_distribution(grid, np.array([[0.9], [1.0], [1.5], [2.1]])).tolist() == [False, True, True, False]
 
 
 def test_decoded_strips_show_true_frames_above(evaluated: Path, data: Dataset) -> None:

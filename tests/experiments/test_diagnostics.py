@@ -307,7 +307,7 @@ def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
 def test_post_training_brings_datasets_that_share_no_episode_with_the_source() -> None:
     found = post_training.datasets("paper")
     sparse, replay = found["square-sparse-paper"], found["square-replay-paper"]
-    assert (sparse.train.episodes, sparse.train.laws["gravity"].numbers) == (3200, (0.0, 2.0, 6.0, 8.0))
+    assert (sparse.train.episodes, sparse.train.laws["gravity"].parameters) == (3200, (0.0, 2.0, 6.0, 8.0))
     assert (replay.train.episodes, replay.train.laws) == (5000, dataset("square", "paper").train.laws)
     assert sparse.seed != replay.seed, "an episode's start is a function of the dataset's seed and its number"
     cells = {cell.run.name: cell for cell in post_training.arms("paper")}

@@ -69,7 +69,7 @@ def test_places_have_the_error_and_the_pose_has_none(dataset: Dataset) -> None:
     off = far[..., :3] - seen[..., :3]
     assert off.std() == pytest.approx(0.02, rel=0.1)
     np.testing.assert_allclose(twice.of_split(dataset.train, three)[..., :3] - seen[..., :3], 2 * off, atol=1e-6)
-    assert np.array_equal(blurred.of_seen(states[:, 7]), far[:, 7]), "in the loop as in training"
+    assert np.array_equal(blurred.of_observation({"state": states[:, 7]}), far[:, 7]), "in the loop as in training"
 
 
 def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
@@ -77,7 +77,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
     turned = states.copy()
     turned[:, 3 : len(WORLD.state)] += 1.0
     exact = open_features(None, WORLD, blur=0.0)
-    assert np.array_equal(exact.of_seen(states), exact.of_seen(turned))
+    assert np.array_equal(exact.of_observation({"state": states}), exact.of_observation({"state": turned}))
 
 
 @pytest.mark.parametrize("name", worlds("mini"))

@@ -32,8 +32,8 @@ from sgjepa.policies.evaluate import beginnings, trial, untrained
 from sgjepa.policies.files import SECONDS, read_controls, read_trial
 from sgjepa.policies.goal_tasks import Cases, cases_of, from_columns, goal_pictures, to_columns
 from sgjepa.report.closed_loop import by_plan
-from sgjepa.results.control import gather_trials
 from sgjepa.results.paper_numbers import PublishedPlans, published_plans
+from sgjepa.results.table import Results
 
 pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
@@ -197,13 +197,13 @@ def test_the_planner_in_the_true_simulator_reaches_what_random_controls_do_not(g
 def test_success_is_told_by_what_the_episodes_were_made_for(goals: Dataset, tmp_path: Path) -> None:
     begun = beginnings(goals, None, CASES)
     begun = replace(begun, starts=tuple(replace(s, plan=p) for s, p in zip(begun.starts, ("sweep", "wander"), strict=True)))
-    played = gather_trials([trial(untrained("random", goals, tmp_path), goals, 0, begun)])
-    assert {plan: chosen.tolist() for plan, chosen in played.plans.items()} == {
+    results = Results.of_trials([trial(untrained("random", goals, tmp_path), goals, 0, begun)])
+    assert {plan: chosen.tolist() for plan, chosen in results.plans.items()} == {
         "sweep": [True, False],
         "wander": [False, True],
     }
-    success = played.players[0].first.table["success"]
-    table = by_plan(played.as_table)
+    success = results.values("random controls", "success")[0, :, 0]
+    table = by_plan(results)
     assert table is not None
     assert [(row["plan"], row["mean"], row["count"]) for row in table.csv] == [
         ("sweep", success[0], 1),
@@ -211,7 +211,7 @@ def test_success_is_told_by_what_the_episodes_were_made_for(goals: Dataset, tmp_
     ]
     assert list(table.columns) == ["Policy", "sweep (1)", "wander (1)"]
     plain = trial(untrained("random", goals, tmp_path / "plain"), goals, 0, beginnings(goals, None, CASES))
-    assert by_plan(gather_trials([plain]).as_table) is None, "episodes of this world were made for nothing in particular"
+    assert by_plan(Results.of_trials([plain])) is None, "episodes of this world were made for nothing in particular"
 
 
 def test_the_papers_last_table_is_the_papers() -> None:

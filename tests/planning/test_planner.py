@@ -205,7 +205,7 @@ def drive(cfg: PlannerConfig, start: np.ndarray, goal: np.ndarray, wind: np.ndar
     planner, place = Planner(model, 4, POINT, price, cfg), start.copy()
     planner.reset(wind, seeds)
     for _ in range(25):
-        control = planner.act(frames_of(place), wind)
+        control = planner.act({"frame": frames_of(place)}, wind)
         assert (np.abs(control) <= 1).all()
         place = np.clip(place + STEP * (control - wind), -1, 1)
     return place
@@ -251,6 +251,6 @@ def test_worlds_may_limit_each_control_by_itself() -> None:
     cfg = PlannerConfig(search=Search(candidates=20, elites=4))
     planner = Planner(Point(), 4, narrow, Distance(Point(), torch.ones(1, 2)), cfg)
     planner.reset(WIND[:1], [0])
-    control = planner.act(frames_of(START[:1]), WIND[:1])
+    control = planner.act({"frame": frames_of(START[:1])}, WIND[:1])
     assert control[0, 1] == 0
     assert control[0, 0] > 0.9

@@ -13,11 +13,11 @@ from sgjepa.data.config import chance_seed, make_env
 from sgjepa.data.episode import reset_options, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.policies.base import Policy, View
+from sgjepa.policies.base import Observation, Part, Policy
 from sgjepa.policies.closed_loop import Driven, drive_in_waves
 from sgjepa.policies.goal_tasks import starts
 from sgjepa.policies.scripted import SIMPLE, HoldStill, Random, simple
-from sgjepa.policies.vector_env import Fleet
+from sgjepa.policies.vector_env import Fleet, observe, stack
 
 TASKS = [name for name, env in ENVS.items() if env.env_spec.has_task]
 CATCHER = "arm_catcher_ball"
@@ -26,13 +26,14 @@ CATCHER = "arm_catcher_ball"
 class Follower:
     """Moves towards what is red in the picture: its controls hang on every frame it is shown."""
 
-    sees: View = "frames"
+    observes: Sequence[Part] = ("frame",)
     by_chance = False
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         self._last = np.zeros((len(seeds), 3), np.float32)
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+        seen = observation["frame"]
         red = seen[..., 0].astype(np.float32) - seen[..., 2]
         side = np.linspace(-1, 1, seen.shape[1], dtype=np.float32)
         weight = np.maximum(red, 0).sum(axis=(1, 2)) + 1
@@ -80,9 +81,9 @@ def test_a_policy_is_shown_the_pictures_that_the_world_itself_would_draw() -> No
     settings, shown = small(CATCHER), []
 
     class Watcher(Follower):
-        def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-            shown.append(seen)
-            return super().act(seen, laws)
+        def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+            shown.append(observation["frame"])
+            return super().act(observation, laws)
 
     found = drive_in_waves(Watcher(), settings, "test", [4, 5], 0, 1)
     start = starts(settings, "test", [5])[0]
@@ -106,7 +107,7 @@ def test_what_is_decided_stays_as_it_is(world: str) -> None:
         policy.reset(np.zeros((1, 1)), [start.seed])
         known = None
         for _ in range(env.env_spec.frames - 1):
-            by_chance = policy.act(env.state_observation()[None], np.zeros((1, 1)))[0]
+            by_chance = policy.act({"state": env.state_observation()[None]}, np.zeros((1, 1)))[0]
             env.advance(by_chance if start.number % 2 else env.expert())
             now = env.measures(), env.labels()[env.env_spec.outcome_label]
             assert known is None or (env.decided() and str(now) == str(known))
@@ -135,7 +136,7 @@ def test_who_holds_still_does_not_move(world: str) -> None:
     env.begin(seed=1)
     before, facing = (part.copy() for part in env.tool())
     for _ in range(5):  # before the ball can be there
-        env.advance(policy.act(env.state_observation()[None], np.zeros((1, 1)))[0])
+        env.advance(policy.act({"state": env.state_observation()[None]}, np.zeros((1, 1)))[0])
     after, turned = env.tool()
     assert np.abs(after - before).max() < 2e-3
     assert np.abs(turned - facing).max() < 0.01
@@ -154,8 +155,7 @@ def test_controls_lie_within_the_limits(name: str) -> None:
         policy = simple(name, env.env_spec)
         policy.reset(np.zeros((2, 1)), [1, 2])
         env.begin(seed=0)
-        seen = env.expert() if policy.sees == "expert" else env.state_observation()
-        controls = policy.act(np.stack([seen, seen]), np.zeros((2, 1)))
+        controls = policy.act(stack([observe(env, policy.observes)] * 2), np.zeros((2, 1)))
         assert controls.dtype == np.float32
         assert (np.abs(controls) <= env.action_space.high).all()
 
@@ -165,9 +165,9 @@ def test_a_worker_that_is_killed_is_one_line() -> None:
     settings = small(CATCHER)
 
     def killed_between_two_steps() -> None:
-        with Fleet(settings, "state", 2) as fleet:
+        with Fleet(settings, ("state",), 2) as fleet:
             fleet.begin(starts(settings, "test", [0, 1, 2]))
-            for process in fleet._pools[1]._processes.values():
+            for process in fleet._pools[1]._pool._processes.values():
                 process.kill()
             fleet.step(np.zeros((3, 3), np.float32))
 
@@ -180,8 +180,8 @@ def test_a_world_without_a_task_and_a_policy_that_says_nothing_are_refused() -> 
         drive_in_waves(HoldStill(ENVS[CATCHER].env_spec), small(), "test", [0], 0)
 
     class Mute(HoldStill):
-        def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-            return np.full((len(seen), 3), np.nan)
+        def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+            return np.full((len(laws), 3), np.nan)
 
     with pytest.raises(InputError, match="not 1 x 3 finite numbers"):
         drive_in_waves(Mute(ENVS[CATCHER].env_spec), small(CATCHER), "test", [0], 0, 1)

@@ -35,8 +35,10 @@ from sgjepa.policies.scripted import HoldStill, Random
 from sgjepa.policies.train_diffusion import train_policy
 from sgjepa.report.closed_loop import closed_loop_page, difference_records, differences
 from sgjepa.report.page import write_page
-from sgjepa.results.control import BOOTSTRAP, WILSON, Played, Player, Trial, gather_trials, source_label
+from sgjepa.results.control import gather_trials
+from sgjepa.results.statistics import BOOTSTRAP, WILSON
 from sgjepa.results.table import Results
+from sgjepa.results.trials import Driven, Trial, source_label
 from sgjepa.training import checkpoint
 
 pytestmark = pytest.mark.opengl
@@ -169,7 +171,7 @@ def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
     text = (made / TRIAL).read_text()
     (made / TRIAL).write_text(text.replace('"success": 0.0', '"success": 1.0'))
     with pytest.raises(InputError, match="was edited"):
-        gather_trials([made])
+        Results.of_trials([made])
 
 
 def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> Non
     film = replay(about, rows, read_controls(made, about), [1], dataset.settings.image_size)
     driver, shown = load_policy(policy), []
     look = driver.act
-    driver.act = lambda seen, laws: shown.append(seen[0].copy()) or look(seen, laws)  # type: ignore[method-assign]
+    driver.act = lambda seen, laws: shown.append(seen["frame"][0].copy()) or look(seen, laws)  # type: ignore[method-assign]
     drive_in_waves(driver, dataset.settings, "test", [1], 0)
     assert film.shape[:2] == (1, WORLD.frames)
     np.testing.assert_array_equal(film[0, : len(shown)], np.stack(shown))
@@ -196,14 +198,20 @@ def made_up(still: Path, values: dict[str, list[float]], seed: int = 0, name: st
     return Trial(still, replace(about, settings=replace(about.settings, driver=driver)), rows)
 
 
+def tried(*trainings: Trial | tuple[Trial, ...], **others: tuple[Trial, ...]) -> Results:
+    """An arm "p" of these trainings, each of one try or several, and others of one try each."""
+    ours = Driven(tuple(one if isinstance(one, tuple) else (one,) for one in trainings))
+    return Results.of_driven({"p": ours, **{name: Driven(tuple((one,) for one in each)) for name, each in others.items()}})
+
+
 def test_tries_are_averaged_and_trainings_are_not(still: Path) -> None:
     one, two = made_up(still, {"success": [1, 0, 0, 1]}), made_up(still, {"success": [0, 0, 1, 1]})
-    player = Player("p", ((one, two), (made_up(still, {"success": [1, 1, 1, 1]}, seed=1),)))
-    assert player.stack("success").tolist() == [[0.5, 0, 0.5, 1], [1, 1, 1, 1]]
-    found = player.estimate(SUCCESS, np.ones(4, bool))
+    results = tried((one, two), made_up(still, {"success": [1, 1, 1, 1]}, seed=1))
+    assert results.values("p", "success")[..., 0].tolist() == [[0.5, 0, 0.5, 1], [1, 1, 1, 1]]
+    found = results.estimate("p", SUCCESS)
     assert (found.interval.mean, found.interval.count, found.how) == (0.75, 4, BOOTSTRAP)
     alike = [made_up(still, {"success": values}, seed) for seed, values in enumerate(([1, 0.5], [0.5, 1]))]
-    sure = Player("p", tuple((one,) for one in alike)).estimate(SUCCESS, np.ones(2, bool))
+    sure = tried(*alike).estimate("p", SUCCESS)
     assert sure.how == WILSON
     assert sure.interval.low < 0.4, "two episodes that two trainings agree on still are two"
 
@@ -212,7 +220,7 @@ def test_a_count_knows_that_trainings_differ(still: Path) -> None:
     count = Measure("bounces", "flights", unit="flights")
     few, many = ([0.2] * 30 + [0.3] * 30), ([2.0] * 30 + [2.1] * 30)
     trainings = [made_up(still, {"bounces": values}, seed) for seed, values in enumerate((few, many))]
-    found = Player("p", tuple((one,) for one in trainings)).estimate(count, np.ones(60, bool)).interval
+    found = tried(*trainings).estimate("p", count).interval
     assert found.mean == pytest.approx(1.15)
     assert found.high - found.low > 1.8
 
@@ -220,15 +228,15 @@ def test_a_count_knows_that_trainings_differ(still: Path) -> None:
 def test_no_count_is_below_zero(still: Path) -> None:
     """Three trainings of which one ever bounces a ball: by the spread of their means alone the interval would go below."""
     trainings = [made_up(still, {"bounces": [float(seed == 0)] * 2 + [0.0] * 58}, seed) for seed in range(3)]
-    found = Player("p", tuple((one,) for one in trainings)).estimate(Measure("bounces", "", unit="1"), np.ones(60, bool))
+    found = tried(*trainings).estimate("p", Measure("bounces", "", unit="1"))
     assert found.interval.low == 0 < found.interval.mean < found.interval.high
 
 
 def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) -> None:
     """As that of all episodes: of 240 with the event, one success in each of three trainings."""
     values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
-    player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
-    given = player.given(Measure("success", "", condition="missed"), np.ones(250, bool))
+    results = tried(*(made_up(still, one, seed) for seed, one in enumerate(values)))
+    given = results.estimate("p", Measure("success", "", condition="missed"), given=True)
     assert given.how == WILSON
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
@@ -236,8 +244,7 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
 def test_an_interval_that_ends_at_none_is_compared_with_wilsons_as_it_is_told(still: Path) -> None:
     """Two successes of one of three trainings: by bootstrap -2.6 to 3.9 %, of which 0 to 3.9 would be told."""
     values = [{"success": [float(seed == 0)] * 2 + [0.0] * 88} for seed in range(3)]
-    player = Player("p", tuple((made_up(still, one, seed),) for seed, one in enumerate(values)))
-    found = player.estimate(SUCCESS, np.ones(90, bool))
+    found = tried(*(made_up(still, one, seed) for seed, one in enumerate(values))).estimate("p", SUCCESS)
     assert found.how == WILSON
     assert (found.interval.low, found.interval.high) == pytest.approx(wilson(2 / 3, 90))
 
@@ -246,12 +253,11 @@ def test_trainings_are_paired_by_their_seeds_in_whatever_order_they_come(still: 
     rng = np.random.default_rng(0)
     values = [(rng.uniform(size=60) < share).astype(float).tolist() for share in (0.2, 0.5, 0.8)]
 
-    def player(seeds: Sequence[int], shift: int = 0) -> Player:
-        return Player("p", tuple((made_up(still, {"success": values[seed]}, seed + shift),) for seed in seeds))
+    def trainings(shift: int = 0) -> tuple[Trial, ...]:
+        return tuple(made_up(still, {"success": values[seed]}, seed + shift) for seed in range(3))
 
-    played, everything = gather_trials([still]), np.ones(60, bool)
-    same = played.difference(player((0, 1, 2)), player((0, 1, 2)), "success", everything)
-    other = played.difference(player((0, 1, 2)), player((0, 1, 2), shift=5), "success", everything)
+    results = tried(*trainings(), same=trainings(), other=trainings(shift=5))
+    same, other = (results.gap("p", name, "success") for name in ("same", "other"))
     assert same.high - same.low < 0.2
     assert other.high - other.low > 0.5, "trainings with other seeds are not pairs"
 
@@ -316,12 +322,12 @@ def test_a_dataset_of_a_world_that_has_changed_since_is_refused(dataset: Dataset
 
 def test_an_interval_says_how_it_was_found(still: Path) -> None:
     rng = np.random.default_rng(0)
-    many = Player("p", ((made_up(still, {"success": (rng.uniform(size=200) < 0.3).astype(float).tolist()}),),))
-    assert many.estimate(SUCCESS, np.ones(200, bool)).how == BOOTSTRAP
-    few = many.estimate(SUCCESS, np.arange(200) < 10)
+    many = tried(made_up(still, {"success": (rng.uniform(size=200) < 0.3).astype(float).tolist()}))
+    assert many.estimate("p", SUCCESS).how == BOOTSTRAP
+    few = many.estimate("p", SUCCESS, np.arange(200) < 10)
     assert few.how == WILSON
     assert 0 <= few.interval.low < few.interval.mean < few.interval.high <= 1
-    never = Player("p", ((made_up(still, {"success": [0.0] * 200}),),)).estimate(SUCCESS, np.ones(200, bool))
+    never = tried(made_up(still, {"success": [0.0] * 200})).estimate("p", SUCCESS)
     assert (never.how, never.interval.low) == (WILSON, 0)
     assert never.interval.high == pytest.approx(0.0188, abs=1e-3), "200 failures do not prove that it never succeeds"
 
@@ -329,67 +335,68 @@ def test_an_interval_says_how_it_was_found(still: Path) -> None:
 def test_an_interval_does_not_shrink_when_a_first_success_comes(still: Path) -> None:
     """A bootstrap of one success in 250 would say 0 to 1.2 %, where 250 failures allow 1.5 %."""
 
-    def successes(count: int, seed: int = 0) -> Player:
-        return Player("p", ((made_up(still, {"success": [1.0] * count + [0.0] * (250 - count)}, seed),),))
+    def successes(count: int) -> Trial:
+        return made_up(still, {"success": [1.0] * count + [0.0] * (250 - count)})
 
-    everything, played = np.ones(250, bool), gather_trials([still])
-    found = [successes(count).estimate(SUCCESS, everything) for count in range(12)]
+    found = [tried(successes(count)).estimate("p", SUCCESS) for count in range(12)]
     assert [one.how for one in found] == [WILSON] * 10 + [BOOTSTRAP] * 2
     ends = [(one.interval.low, one.interval.high) for one in found[:10]]
     assert ends == sorted(ends), "more successes never lower an end"
-    few, more = successes(2), successes(13)
-    apart = played.difference(few, more, "success", everything)
+    results = tried(successes(2), more=(successes(13),))
+    apart = results.gap("p", "more", "success")
     assert apart.mean == pytest.approx(-0.044)
-    (plain,) = bootstrap_difference(few.stack("success")[..., None], more.stack("success")[..., None])
+    (plain,) = bootstrap_difference(results.values("p", "success"), results.values("more", "success"))
     assert apart.low < plain.low < plain.high <= apart.high, "so few successes leave more open than their resamples"
-    assert played.difference(successes(100), successes(150), "success", everything).high < -0.1
+    assert tried(successes(100), more=(successes(150),)).gap("p", "more", "success").high < -0.1
 
 
 def test_policies_of_one_seed_on_runs_of_several_are_paired_by_the_run(still: Path) -> None:
-    def player(runs: Sequence[int]) -> Player:
-        return Player("p", tuple((made_up(still, {"success": [0.0] * 4}, run=run),) for run in runs))
+    def trainings(*runs: int) -> tuple[Trial, ...]:
+        return tuple(made_up(still, {"success": [0.0] * 4}, run=run) for run in runs)
 
-    assert player((0, 1, 2)).seeds == [(0, 0), (1, 0), (2, 0)]
-    assert player((0, 1, 2)).seeds != player((3, 4, 5)).seeds
+    results = tried(*trainings(0, 1, 2), others=trainings(3, 4, 5))
+    assert results.driven("p").pairs == ((0, 0), (1, 0), (2, 0))
+    assert results.driven("others").pairs != results.driven("p").pairs
+    assert (results.seeds("p"), results.seeds("others")) == ((0, 1, 2), (3, 4, 5))
 
 
 def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_another(still: Path) -> None:
     nan = float("nan")
     values = {"success": [1.0, 0, 1, 0], "missed": [1.0, 0, 1, 1], "time_to_capture": [2.0, nan, 3.0, nan]}
-    player = Player("p", ((made_up(still, values),),))
-    seconds = player.estimate(WORLD.measures[2], np.ones(4, bool)).interval
+    results = tried(made_up(still, values))
+    seconds = results.estimate("p", WORLD.measures[2]).interval
     assert (seconds.mean, seconds.count) == (2.5, 2)
-    assert player.estimate(WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
-    given = player.given(Measure("success", "", condition="missed"), np.ones(4, bool)).interval
+    assert results.estimate("p", WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
+    when_missed = Measure("success", "", condition="missed")
+    given = results.estimate("p", when_missed, given=True).interval
     assert (given.mean, given.count) == (2 / 3, 3)
     rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
-    several = Player("p", ((made_up(still, values),), (made_up(still, rare, seed=1),)))
-    found = several.given(Measure("success", "", condition="missed"), np.ones(4, bool))
+    several = tried(made_up(still, values), made_up(still, rare, seed=1))
+    found = several.estimate("p", when_missed, given=True)
     assert found.interval.mean == pytest.approx(2 / 4)
     assert 0 <= found.interval.low < found.interval.high <= 1
-    seldom = Player("p", ((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})),))
-    assert seldom.given(Measure("success", "", condition="missed"), np.ones(4, bool)).how == WILSON
+    seldom = tried((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})))
+    assert seldom.estimate("p", when_missed, given=True).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
-    played = gather_trials([still, chance])
-    assert [player.label for player in played.players] == ["holding still", "random controls"]
-    assert played.regions == ("all",), "four of 23 gravities, all below the training ones"
-    one, other = played.players
-    found = played.difference(one, other, "missed", played.region("all"))
-    assert found.mean == pytest.approx(float((one.stack("missed") - other.stack("missed")).mean()))
+    results = Results.of_trials([still, chance])
+    assert results.arms == ("holding still", "random controls")
+    assert results.regions == ("all",), "four of 23 gravities, all below the training ones"
+    found = results.gap(*results.arms, "missed")
+    one, other = (results.values(arm, "missed") for arm in results.arms)
+    assert found.mean == pytest.approx(float((one - other).mean()))
 
 
 def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: Path) -> None:
     trainings = [made_up(still, {"success": values}, seed) for seed, values in enumerate(([1.0, 1, 1, 0], [0.0] * 4))]
-    played = gather_trials([still])
-    player, everything = Player("p", tuple((one,) for one in trainings)), played.region("all")
-    share = player.estimate(SUCCESS, everything).interval
+    (real,) = Results.of_trials([still]).driven("holding still").all
+    results = tried(*trainings, still=(real,), once=(made_up(still, {"success": [1.0] * 4}),))
+    share = results.estimate("p", SUCCESS).interval
     assert (share.low, share.high) == (0, 1), "two trainings that disagree say next to nothing"
-    found = played.difference(player, played.players[0], "success", everything)
+    found = results.gap("p", "still", "success")
     assert (found.low, found.high) == (-1, 1)
-    once = Player("p", ((made_up(still, {"success": [1.0] * 4}),),))
-    sure = played.difference(once, played.players[0], "success", everything)
+    sure = results.gap("once", "still", "success")
     assert sure.mean == sure.high == 1
     assert sure.low < 0.1, "four of four episodes do not prove that it is always so"
 
@@ -397,17 +404,16 @@ def test_no_share_and_no_difference_of_shares_is_beyond_all_and_nothing(still: P
 def test_counts_are_compared_too_and_are_no_shares(still: Path) -> None:
     """One policy bounces the ball four times more than the other in every episode, with one more in some."""
 
-    def counted(bounces: list[float], name: str) -> Player:
+    def counted(bounces: list[float], name: str) -> Driven:
         trial = made_up(still, {"bounces": bounces}, name=name)
         measures = (*trial.about.measures, Measure("bounces", "flights", unit="1"))
-        return Player(name, ((replace(trial, about=replace(trial.about, measures=measures)),),))
+        return Driven(((replace(trial, about=replace(trial.about, measures=measures)),),))
 
-    played = Played((counted([5.0, 6, 5, 6], "many"), counted([1.0, 1, 1, 1], "few")))
-    assert [measure.name for measure in played.compared] == ["success", "bounces"], "a time is no count"
-    found = played.difference(*played.players, "bounces", played.region("all"))
+    results = Results.of_driven({"many": counted([5.0, 6, 5, 6], "many"), "few": counted([1.0, 1, 1, 1], "few")})
+    assert [measure.name for measure in results.compared] == ["success", "bounces"], "a time is no count"
+    found = results.gap("many", "few", "bounces")
     assert found.mean == 4.5
     assert 4 <= found.low < 4.5 < found.high <= 5
-    results = played.as_table
     rows = [row for row in difference_records(results) if row["measure"] == "bounces"]
     assert [(row["policy"], row["minus"], row["mean"]) for row in rows] == [("many", "few", 4.5)]
     html = "".join(block.html for block in differences(results))
@@ -418,7 +424,7 @@ def test_counts_are_compared_too_and_are_no_shares(still: Path) -> None:
 def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Path, tmp_path: Path) -> None:
     fewer = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, 2))
     with pytest.raises(InputError, match="different episodes"):
-        gather_trials([still, fewer])
+        Results.of_trials([still, fewer])
 
 
 # --- the page and the command --------------------------------------------------------------------------------------

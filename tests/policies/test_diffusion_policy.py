@@ -25,7 +25,7 @@ from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import DINOv2
 from sgjepa.models.weights import load_tensors
 from sgjepa.policies import diffusion, train_diffusion
-from sgjepa.policies.base import posed
+from sgjepa.policies.base import Observation
 from sgjepa.policies.demonstrations import demonstrations
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
@@ -283,7 +283,7 @@ def test_a_policy_learns_to_follow_its_demonstrations(caught: Dataset, state: St
     good = [number for number in fitting if split.success[number]]
     laws, seen = split.law[good], state_observations(split)[good]
     found.reset(laws, range(len(good)))
-    answered = np.stack([found.act(seen[:, t], laws) for t in range(50)], axis=1)
+    answered = np.stack([found.act({"state": seen[:, t]}, laws) for t in range(50)], axis=1)
     shown = split.control[good][:, :50]
     assert np.mean((answered - shown) ** 2) < 0.5 * np.mean((shown - shown.mean((0, 1))) ** 2)
 
@@ -291,9 +291,13 @@ def test_a_policy_learns_to_follow_its_demonstrations(caught: Dataset, state: St
 # --- at work -------------------------------------------------------------------------------------------------------
 
 
-def drive(policy: DiffusionPolicy, seen: np.ndarray, laws: np.ndarray, seeds: list[int], frames: int = 9) -> np.ndarray:
+def drive(
+    policy: DiffusionPolicy, shown: Observation | np.ndarray, laws: np.ndarray, seeds: list[int], frames: int = 9
+) -> np.ndarray:
+    """shown: what is observed in every frame, (N, T, ...) by part; an array is the policy's only part."""
+    parts = shown if isinstance(shown, dict) else {policy.observes[0]: shown}
     policy.reset(laws, seeds)
-    return np.stack([policy.act(seen[:, t], laws) for t in range(frames)], axis=1)
+    return np.stack([policy.act({part: parts[part][:, t] for part in parts}, laws) for t in range(frames)], axis=1)
 
 
 def test_an_episode_does_not_depend_on_those_beside_it(caught: Dataset, trained: Path) -> None:
@@ -314,7 +318,7 @@ def test_what_the_policy_sees_at_work_is_what_it_was_trained_on(
     seen, laws = state_observations(caught.train)[good], caught.train.law[good]
     found.reset(laws, range(len(good)))
     for t in range(8):
-        found.act(seen[:, t], laws)
+        found.act({"state": seen[:, t]}, laws)
         expected = windows.batch(np.flatnonzero(windows.start == t))[0]
         assert np.array_equal(found._episodes.history, expected.numpy())
 
@@ -335,18 +339,18 @@ def test_a_policy_drives_its_world(caught: Dataset, trained: Path) -> None:
     laws = np.array([[env.law["gravity"]]], np.float32)
     found.reset(laws, [0])
     for _ in range(10):
-        env.step(found.act(env.state_observation()[None], laws)[0])
+        env.step(found.act({"state": env.state_observation()[None]}, laws)[0])
     assert env.t == 10
-    assert found.sees == "state"
+    assert found.observes == ("state",)
 
 
 def test_frames_are_seen_through_the_run_as_in_training(caught: Dataset, run: Path, tmp_path: Path) -> None:
     features = open_features(run, find(CATCHER).env_spec)
     found = load_policy(train_policy(TINY, features, caught, tmp_path / "seeing"))
-    assert found.sees == "frames"
+    assert found.observes == ("frame",)
     frames = caught.train.pixels(np.arange(3))
     stored = features.of_split(caught.train, np.arange(3))
-    np.testing.assert_allclose(features.of_seen(frames[:, 5]), stored[:, 5], atol=1e-5)
+    np.testing.assert_allclose(features.of_observation({"frame": frames[:, 5]}), stored[:, 5], atol=1e-5)
     together = drive(found, frames, caught.train.law[:3], [0, 1, 2], frames=3)
     assert np.array_equal(drive(found, frames[[1]], caught.train.law[[1]], [1], frames=3)[0], together[1])
 
@@ -357,20 +361,18 @@ def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: P
     features, alone = (open_features(one, spec, pose=True) for one in (run, None))
     frames, states, laws = caught.train.pixels(three), state_observations(caught.train)[three], caught.train.law[:3]
     own = states[:, :, len(spec.state) :]
-    rows = [[posed(frames[i, t], own[i, t]) for t in range(3)] for i in three]
-    shown = np.array([np.stack(row) for row in rows])  # (3, T)
+    shown: Observation = {"frame": frames, "pose": own}
     stored = features.of_split(caught.train, three)
-    np.testing.assert_allclose(features.of_seen(shown[:, 2]), stored[:, 2], atol=1e-5)
+    np.testing.assert_allclose(
+        features.of_observation({part: values[:, 2] for part, values in shown.items()}), stored[:, 2], atol=1e-5
+    )
     assert np.array_equal(stored[..., -alone.width :], alone.of_split(caught.train, three))
-    assert np.array_equal(alone.of_seen(states[:, 2]), own[:, 2])
+    assert np.array_equal(alone.of_observation({"pose": own[:, 2]}), own[:, 2])
     found = load_policy(train_policy(TINY, features, caught, tmp_path / "posed"))
     blind = load_policy(train_policy(TINY, alone, caught, tmp_path / "alone"))
-    assert (found.sees, blind.sees) == ("posed", "state")
-    moved, fallen = shown.copy(), states.copy()
-    moved["own"] += 0.1
-    fallen[..., : len(spec.state)] += 1.0
+    assert (found.observes, blind.observes) == (("frame", "pose"), ("pose",))
+    moved: Observation = {"frame": frames, "pose": own + 0.1}
     assert not np.array_equal(drive(found, shown, laws, [0, 1, 2], 1), drive(found, moved, laws, [0, 1, 2], 1))
-    assert np.array_equal(drive(blind, states, laws, [0, 1, 2]), drive(blind, fallen, laws, [0, 1, 2]))
     with pytest.raises(InputError, match="square has no robot that could know its own pose"):
         open_features(None, find("square").env_spec, pose=True)
 
@@ -386,7 +388,7 @@ def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Datas
     model = foreign.build().eval()
     frames = caught.train.pixels(np.arange(3))[:, 5]
     patches = in_blocks(lambda some: model.encode(some[:, None])[:, 0], torch.from_numpy(frames))  # (3, P, C)
-    seen = ModelFeatures(run, checkpoint.load_run(run)[0], model).of_seen(frames)
+    seen = ModelFeatures(run, checkpoint.load_run(run)[0], model).of_observation({"frame": frames})
     assert np.array_equal(seen, patches.half().float().mean(dim=1).numpy())
     assert not np.array_equal(seen, patches.mean(dim=1).numpy())
 
@@ -409,7 +411,7 @@ def test_a_run_that_changed_or_is_gone_is_noticed(caught: Dataset, run: Path, tm
 
 def test_pictures_of_another_size_are_refused(run: Path) -> None:
     with pytest.raises(InputError, match="takes pictures of 32 pixels, got 64"):
-        ModelFeatures(run, *checkpoint.load_run(run)).of_seen(np.zeros((1, 64, 64, 3), np.uint8))
+        ModelFeatures(run, *checkpoint.load_run(run)).of_observation({"frame": np.zeros((1, 64, 64, 3), np.uint8)})
 
 
 @pytest.mark.parametrize(

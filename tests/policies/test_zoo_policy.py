@@ -79,7 +79,7 @@ def test_its_card_says_what_it_is_and_how_often_it_succeeds(driven: Driven) -> N
 
 def test_it_is_tied_to_the_rounded_weights_that_it_sees_through(driven: Driven, tmp_path: Path) -> None:
     copy = zoo.take(NAME, tmp_path)
-    assert load_policy(copy).sees == "frames"
+    assert load_policy(copy).observes == ("frame",)
     with pytest.raises(InputError, match="other weights"):
         load_policy(copy, run=driven.run)  # those in full precision are others
     model = copy / "run" / run_folder.MODEL

@@ -1,4 +1,4 @@
-"""Blocks of a page: cells show what their numbers say, files hold the numbers in full, and no text becomes a tag."""
+"""BenchmarkEnv of a page: cells show what their numbers say, files hold the numbers in full, and no text becomes a tag."""
 
 from __future__ import annotations
 

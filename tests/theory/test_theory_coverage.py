@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from sgjepa.laws import ClippedNormal
 from sgjepa.theory import coverage, linear
-from sgjepa.theory import coverage as limits
 from sgjepa.theory.coverage import T_ballistic, T_ballistic_power, ballistic_family
 from sgjepa.theory.linear import act, frobenius, norm, power
 
@@ -228,8 +227,8 @@ def test_one_training_law_says_nothing_about_another(home: float, away: float, s
     """Prop. no-coverage: σ = 0 leaves a direction of (1, g) unseen, and an error can hide in it."""
     assume(abs(home - away) > 0.1)
     Psi = coverage.affine(np.full(5, home))
-    (a,) = limits.missing_directions(coverage.M_psi(Psi))
-    E_k = limits.invisible_family(a, np.random.default_rng(seed).normal(size=(2, 2)))
+    (a,) = coverage.missing_directions(coverage.M_psi(Psi))
+    E_k = coverage.invisible_family(a, np.random.default_rng(seed).normal(size=(2, 2)))
     assert np.abs(coverage.family(Psi, E_k)).max() < 1e-9
     assert frobenius(coverage.family(coverage.affine(np.array(away)), E_k)) > 1e-4
     assert coverage.covered_directions(Psi) == 1
@@ -263,7 +262,7 @@ def test_conditioning_alone_does_not_guarantee_extrapolation(observed: list[int]
     def A_0(g: float) -> np.ndarray:
         return coverage.family(coverage.affine(np.array(float(g))), T_k)
 
-    A_1 = limits.another_predictor(A_0, Q, observed, g_star)
+    A_1 = coverage.another_predictor(A_0, Q, observed, g_star)
     for g in observed:
         assert (A_1(g) == A_0(g)).all()
     close(A_1(g_star), A_0(g_star) + Q)
@@ -281,7 +280,7 @@ def test_approximate_basis_bound_is_never_violated(s: LawSystem, seed: int) -> N
     rho = np.sin(s.g_star)[:, None, None] * rho_0
     E = coverage.family(s.star, s.E_k) + rho
     eps_basis = np.sqrt(coverage.mean_square(s.E_k, s.M))
-    holds(frobenius(E), limits.approximate_basis_bound(coverage.L_law(s.star, s.M), eps_basis, frobenius(rho)))
+    holds(frobenius(E), coverage.approximate_basis_bound(coverage.L_law(s.star, s.M), eps_basis, frobenius(rho)))
 
 
 @given(law_systems(), seeds)
@@ -296,7 +295,7 @@ def test_local_bound_with_remainders_is_never_violated(s: LawSystem, seed: int) 
     local = coverage.local_bound(coverage.L_law(s.star, s.M), B_z, eps[0], B_phi, eps[1])
     rho_op, rho_cl = frobenius(linear.A_W(s.W, extra)), frobenius(linear.C_W(s.W, extra))
     delta = linear.delta(s.W, T, A_hat, phi)
-    holds(norm(delta), limits.approximate_local_bound(local, B_z, rho_op, B_phi, rho_cl))
+    holds(norm(delta), coverage.approximate_local_bound(local, B_z, rho_op, B_phi, rho_cl))
 
 
 def test_local_bound_without_its_remainders_is_false() -> None:
@@ -307,7 +306,7 @@ def test_local_bound_without_its_remainders_is_false() -> None:
         extra[0, -1] = 0.5
         delta = linear.delta(W, extra, np.zeros((1, 1)), phi)
         rho = [frobenius(linear.A_W(W, extra)), frobenius(linear.C_W(W, extra))]
-        assert norm(delta) == limits.approximate_local_bound(zero, one, rho[0], one, rho[1]) == 0.5 > zero
+        assert norm(delta) == coverage.approximate_local_bound(zero, one, rho[0], one, rho[1]) == 0.5 > zero
 
 
 def test_observed_error_may_hide_the_basis_part() -> None:
@@ -323,4 +322,4 @@ def test_observed_error_may_hide_the_basis_part() -> None:
     M, star = coverage.M_psi(coverage.affine(laws)), coverage.affine(np.array(g_star))
     L, eps_basis = coverage.L_law(star, M), np.sqrt(coverage.mean_square(E_k, M))
     assert frobenius(coverage.family(star, E_k)) == 12 > np.sqrt(L) * 0.0  # the bound with the observed error is false
-    holds(np.array(12.0), limits.approximate_basis_bound(L, eps_basis, np.array(0.0)))
+    holds(np.array(12.0), coverage.approximate_basis_bound(L, eps_basis, np.array(0.0)))

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sgjepa.theory import horizon, linear
-from sgjepa.theory import horizon as reversal
 from sgjepa.theory.linear import act, vec
 from sgjepa.training import losses
 
@@ -125,58 +124,58 @@ def test_a_training_profile_that_ignores_a_defect_cannot_be_whitened() -> None:
 
 # The reversal. P keeps modes 2/5 and 4/5, F keeps 3/20 and 3/5.
 
-P, F = reversal.P, reversal.F
-A_P, A_F = reversal.best_one_step(P), reversal.best_one_step(F)
+P, F = horizon.P, horizon.F
+A_P, A_F = horizon.best_one_step(P), horizon.best_one_step(F)
 
 
 def test_one_step_profiling_prefers_P_exactly() -> None:
-    assert reversal.best_one_step(P) == Fraction(3, 5)
-    assert reversal.best_one_step(F) == Fraction(3, 8)
-    assert reversal.cost(P, A_P, 1) == Fraction(1, 25) == reversal.relaxed_costs(P)[0]
-    assert reversal.cost(F, A_F, 1) == Fraction(81, 1600) == reversal.relaxed_costs(F)[0]
+    assert horizon.best_one_step(P) == Fraction(3, 5)
+    assert horizon.best_one_step(F) == Fraction(3, 8)
+    assert horizon.cost(P, A_P, 1) == Fraction(1, 25) == horizon.relaxed_costs(P)[0]
+    assert horizon.cost(F, A_F, 1) == Fraction(81, 1600) == horizon.relaxed_costs(F)[0]
     assert Fraction(1, 25) < Fraction(81, 1600)
 
 
 def test_two_steps_with_those_predictors_prefer_F_exactly() -> None:
-    assert reversal.cost(P, A_P, 2) == Fraction(37, 625)
-    assert reversal.cost(F, A_F, 2) == Fraction(79461, 2560000)
+    assert horizon.cost(P, A_P, 2) == Fraction(37, 625)
+    assert horizon.cost(F, A_F, 2) == Fraction(79461, 2560000)
     assert Fraction(79461, 2560000) < Fraction(37, 625)
 
 
 def test_full_profiling_prefers_F_above_the_papers_gamma_exactly() -> None:
-    assert reversal.relaxed_costs(P) == (Fraction(1, 25), Fraction(36, 625))
-    assert reversal.cost(F, Fraction(2, 5), 1) == Fraction(41, 800)
-    assert reversal.cost(F, Fraction(2, 5), 2) == Fraction(377, 12800)
-    assert reversal.sufficient_gamma() == Fraction(3600, 9007)
+    assert horizon.relaxed_costs(P) == (Fraction(1, 25), Fraction(36, 625))
+    assert horizon.cost(F, Fraction(2, 5), 1) == Fraction(41, 800)
+    assert horizon.cost(F, Fraction(2, 5), 2) == Fraction(377, 12800)
+    assert horizon.sufficient_gamma() == Fraction(3600, 9007)
 
 
 @given(st.fractions(Fraction(3601, 9007), Fraction(5)), st.fractions(Fraction(-2), Fraction(2)))
 def test_above_it_no_predictor_saves_P(gamma: Fraction, a: Fraction) -> None:
-    assert reversal.objective(F, Fraction(2, 5), gamma) < reversal.objective(P, a, gamma)
+    assert horizon.objective(F, Fraction(2, 5), gamma) < horizon.objective(P, a, gamma)
 
 
 @given(st.fractions(Fraction(0), Fraction(1, 3)), st.fractions(Fraction(-2), Fraction(2)))
 def test_well_below_it_no_predictor_saves_F(gamma: Fraction, a: Fraction) -> None:
     """The conclusion needs γ: with γ ≤ 1/3, P with a = 31/50 beats every F, in exact fractions."""
-    assert reversal.objective(P, Fraction(31, 50), gamma) < reversal.objective(F, a, gamma)
+    assert horizon.objective(P, Fraction(31, 50), gamma) < horizon.objective(F, a, gamma)
 
 
 def test_the_change_of_mind_lies_below_the_sufficient_condition() -> None:
-    gamma = reversal.crossing()
+    gamma = horizon.crossing()
     assert 0.3787 < gamma < 0.3788 < 3600 / 9007
     for step, preferred, other in [(-1e-6, P, F), (1e-6, F, P)]:
-        assert reversal.profiled(preferred, gamma + step)[0] < reversal.profiled(other, gamma + step)[0]
-    assert reversal.profiled(F, 0.95)[0] < 0.84 * reversal.profiled(P, 0.95)[0]
+        assert horizon.profiled(preferred, gamma + step)[0] < horizon.profiled(other, gamma + step)[0]
+    assert horizon.profiled(F, 0.95)[0] < 0.84 * horizon.profiled(P, 0.95)[0]
 
 
 @given(st.floats(0, 5), st.sampled_from([P, F]))
-def test_profiled_minimum_is_below_every_predictor_on_a_grid(gamma: float, modes: reversal.Modes) -> None:
+def test_profiled_minimum_is_below_every_predictor_on_a_grid(gamma: float, modes: horizon.Modes) -> None:
     low, high = (float(mode) for mode in modes)
     a = np.linspace(-1.5, 1.5, 2001)
     grid = sum(w * ((low**h - a**h) ** 2 + (high**h - a**h) ** 2) / 2 for h, w in [(1, 1.0), (2, gamma)]) / (1 + gamma)
-    value, best = reversal.profiled(modes, gamma)
+    value, best = horizon.profiled(modes, gamma)
     assert value <= grid.min() + 1e-12
-    assert value == pytest.approx(float(reversal.objective(modes, Fraction(best), Fraction(gamma))), rel=1e-9)
+    assert value == pytest.approx(float(horizon.objective(modes, Fraction(best), Fraction(gamma))), rel=1e-9)
 
 
 def test_fractions_agree_with_the_matrices_of_the_theorem() -> None:
@@ -188,4 +187,4 @@ def test_fractions_agree_with_the_matrices_of_the_theorem() -> None:
         assert linear.A_W(unit, T) == pytest.approx(float(a))
         for h in (1, 2):
             D_h = horizon.D(unit, T, np.array([[float(a)]]), h)
-            assert np.sum(D_h**2) == pytest.approx(float(reversal.cost(modes, a, h)), rel=1e-12)
+            assert np.sum(D_h**2) == pytest.approx(float(horizon.cost(modes, a, h)), rel=1e-12)

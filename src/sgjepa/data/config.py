@@ -183,7 +183,7 @@ def _check_part(part: Part, split: str) -> None:
     if part.episodes < 1:
         raise InputError(f"a dataset needs at least one {split} episode, got {part.episodes}")
     for name, sampler in part.laws.items():
-        if not sampler.numbers:
+        if not sampler.parameters:
             raise InputError(f"the {split} grid of law '{name}' is empty")
-        for value in sampler.numbers:
+        for value in sampler.parameters:
             laws.check({name: value})

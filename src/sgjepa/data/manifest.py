@@ -61,7 +61,7 @@ def _refuse(path: Path, key: str, here: object, there: object) -> None:
 def _possible(sampler: Sampler, values: np.ndarray) -> bool:
     """Whether a sampler can have drawn the values. The very draws are not repeated: NumPy may change its normal numbers."""
     if sampler.choices > 1:
-        return bool(np.isclose(values[:, None], np.array(sampler.numbers)[None], rtol=1e-6, atol=1e-6).any(axis=1).all())
+        return bool(np.isclose(values[:, None], np.array(sampler.parameters)[None], rtol=1e-6, atol=1e-6).any(axis=1).all())
     if isinstance(sampler, Observed):
         return bool(((values >= sampler.low - 1e-6) & (values <= sampler.high + 1e-6)).all())
     reach = _FAR * sampler.std + 1e-6 * max(1.0, abs(sampler.mean))

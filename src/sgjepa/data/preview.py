@@ -78,7 +78,7 @@ def spread(split: Split, rows: int) -> np.ndarray:
 
 def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
     """The laws of an episode, a line each; nothing where there are none."""
-    return "\n".join(f"{find(n).short} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
+    return "\n".join(f"{find(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

@@ -1,4 +1,4 @@
-"""The worlds, by their command-line names. A world is imported when it is first asked for."""
+"""The worlds, by their command-line names. A world is imported at its first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORLDS = {
     "reacher": ("sgjepa.envs.reacher:Reacher", "sgjepa/Reacher-v0"),
     "cube": ("sgjepa.envs.cube:Cube", "sgjepa/Cube-v0"),
 }
-_STEPS = 63  # of an episode of ours, for wrappers that know the time; the environment ends there itself
+_STEPS = 63  # of an episode of each of these, for wrappers that know the time; the environment ends by itself
 
 ENVS: Registry[type[Env]] = Registry("world", {name: where for name, (where, _) in _WORLDS.items()})
 
@@ -33,13 +33,13 @@ def find(name: str) -> type[Env]:
 
 
 def register_ids() -> None:
-    """Tell Gymnasium the ids of our worlds; none is imported."""
+    """Register the ids of our worlds with Gymnasium; no world is imported."""
     for where, gym_id in _WORLDS.values():
         _register_id(gym_id, where, _STEPS)
 
 
 def register(env: type[Env], module: str) -> None:
-    """Add a world of somebody else's, under its own name and id. module: the one that registers it."""
+    """Add a world from outside the package, under its own name and id. module: registers it when it is imported"""
     ENVS.register(env.env_spec.name, env, module)
     _register_id(env.env_spec.gym_id, env, env.env_spec.frames - 1)
 

@@ -29,7 +29,7 @@ from sgjepa.envs.spec import (
 )
 from sgjepa.envs.world3d import Arena, Look, Spatial
 
-RADIUS = 0.06
+RADIUS = 0.06  # m
 ARENA = Arena(centre=(0.0, 0.0), half=(0.93333, 1.2), height=0.46667, thickness=0.03333, grid=0.13333)
 LOOK = Look(location=(0.0, -1.03, 0.78), target=(0.0, 0.03, 0.105), fovy=54.0)
 HIGHEST = 0.46  # m; no flight rises above it: just under the top of the walls
@@ -52,7 +52,7 @@ _SIZES = {
 
 
 class ApproachBall(Spatial):
-    """`contact` is "elastic" or "reference", the authors' 320 Hz steps (envs/planar_contact.py)."""
+    """The world of this module. contact: "elastic" or "reference", the authors' 320 Hz steps (planar_contact.py)."""
 
     arena = ARENA
     radius = RADIUS
@@ -70,21 +70,14 @@ class ApproachBall(Spatial):
         options={"contact": tuple(BALL_CONTACTS)},
     )
 
-    def __init__(
-        self,
-        image_size: int | None = None,
-        contact: str | Contact = "elastic",
-        render_mode: str | None = None,
-        terminate_on_success: bool = False,
-        law: Mapping[str, float] | None = None,
-    ):
+    def __init__(self, image_size: int | None = None, contact: str | Contact = "elastic", **named: Any):
         if isinstance(contact, str) and contact not in BALL_CONTACTS:
             raise unknown("contact", contact, BALL_CONTACTS)
         self.contact = BALL_CONTACTS[contact] if isinstance(contact, str) else contact
-        super().__init__(image_size, render_mode, terminate_on_success, law)
+        super().__init__(image_size, **named)
 
     def _build(self) -> None:
-        self.model = _model(self.contact)
+        self.model = _build_model(self.contact)
         self.data = mujoco.MjData(self.model)
         self._mass = 1.0
 
@@ -114,9 +107,7 @@ class ApproachBall(Spatial):
         mujoco.mj_setConst(self.model, self.data)  # contact springs scale with the inverse weight
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        for name, value in _FIXED.items():
-            if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
-                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
+        self._check_fixed(state, _FIXED)
         values = {**dict(zip(_MOVING, self.state()[:6].tolist(), strict=True)), **state}
         before = self.data.qpos.copy()
         self.data.qpos[:] = [values[name] for name in _MOVING[:3]]
@@ -127,15 +118,15 @@ class ApproachBall(Spatial):
         mujoco.mj_forward(self.model, self.data)
 
     def _advance(self, control: np.ndarray) -> None:
-        advance(self.model, self.data, self.env_spec.frame_dt, self.contact, self._free)
+        advance(self.model, self.data, self.env_spec.frame_dt, self.contact, self._free_time)
 
     def clearance(self) -> float:
         """Metres between the ball and the nearest of floor and walls; negative inside. The camera's side is open."""
         x, y, z = self.data.qpos.tolist()
         return float(min(z, _HALF_X - abs(x), _HALF_Y - y) - RADIUS)
 
-    def _free(self) -> float:
-        """Seconds until the ball touches the floor or a wall: flight is a parabola, so this is exact."""
+    def _free_time(self) -> float:
+        """Seconds until the ball touches the floor or a wall; exact, as flight is a parabola."""
         x, y, z = self.data.qpos.tolist()
         vx, vy, vz = self.data.qvel.tolist()
         ax, ay, az = self.model.opt.gravity.tolist()
@@ -154,12 +145,12 @@ class ApproachBall(Spatial):
         return np.array([self.law["gravity"], self._mass, RADIUS, RADIUS, RADIUS, SHAPE_ID, *box])
 
     def expert(self) -> np.ndarray:
-        """Nothing to do."""
+        """An empty control: there is nothing to do."""
         return np.zeros(0, np.float32)
 
 
 def _first_zero(gap: float, speed: float, pull: float) -> float:
-    """The first t >= 0 at which gap + speed t + pull t^2 / 2 falls to zero; 0 if it is there already."""
+    """The first t >= 0 at which gap + speed t + pull t^2 / 2 falls to zero; 0 if it has fallen already."""
     if gap <= 0:
         return 0.0
     under = speed * speed - 2 * pull * gap
@@ -171,7 +162,7 @@ def _first_zero(gap: float, speed: float, pull: float) -> float:
     return min((t for t in roots if t > 0), default=math.inf)
 
 
-def _model(contact: Contact) -> Any:
+def _build_model(contact: Contact) -> Any:
     """The compiled model (mujoco.MjModel) with unit mass and no gravity: mass and laws come at reset."""
     spec = mujoco.MjSpec()
     spec.option.timestep = contact.timestep
@@ -188,8 +179,8 @@ def _model(contact: Contact) -> Any:
     for name, inward in planes.items():
         quat = np.zeros(4)
         mujoco.mju_quatZ2Vec(quat, np.array(inward, float))
-        place = [-inward[0] * _HALF_X, -inward[1] * _HALF_Y, 0]
+        position = [-inward[0] * _HALF_X, -inward[1] * _HALF_Y, 0]
         kind = {"type": mujoco.mjtGeom.mjGEOM_PLANE, "size": [0, 0, 1], "group": world3d.HIDDEN}
-        spec.worldbody.add_geom(name=name, pos=place, quat=quat, **kind, **off)
+        spec.worldbody.add_geom(name=name, pos=position, quat=quat, **kind, **off)
         spec.add_pair(geomname1="ball", geomname2=name, condim=1, **contact.softness)
     return spec.compile()

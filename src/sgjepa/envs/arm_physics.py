@@ -1,9 +1,9 @@
-"""How balls bounce in the arm worlds: a damped spring whose restitution is the one that was asked for.
+"""The physics of the arm worlds: contacts with a wanted restitution, flights of a ball, commands that an arm can follow.
 
 MuJoCo's direct contact parameters (-stiffness, -damping) make the gap x between two bodies obey x'' = -stiffness x - damping
 x' whatever their masses, so the relative speed after a touch is e times the one before, also when a ball meets a moving arm.
 The contact pushes but never pulls: it ends where the force vanishes, before the spring is back at rest, which the textbook
-formula damping = -2 ln(e) sqrt(stiffness) / sqrt(pi^2 + ln(e)^2) overlooks (asked for 0.72, it gives 0.735).
+formula damping = -2 ln(e) sqrt(stiffness) / sqrt(pi^2 + ln(e)^2) overlooks (for 0.72 it gives 0.735).
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from sgjepa.envs.robots.kinematics import Arm, rotation_of, rotation_vector
 STIFFNESS = 6e4  # 1/s^2: a touch lasts 13 ms, and 1 m/s sinks 4 mm in
 TIMESTEP = 1 / 1024  # s; restitution is then right to half a percent (tests/envs/test_robots.py), 0.25 and less to 0.03
 GRIP = 0.01  # s in which friction stops slip
+DWELL = math.pi / math.sqrt(STIFFNESS)  # s on the floor
+CLOSE = (0.002, math.radians(1.0))  # m, rad: a command whose pose the arm misses by more is shortened
 _IMPEDANCE = 0.95
+_HALVINGS = 7  # of the way to a pose that is too far: to within 1 part in 128
+Heights = float | np.ndarray
+
+
+# --- contacts ---------------------------------------------------------------------------------------------------------
 
 
 def restitution(zeta: float) -> float:
@@ -56,12 +63,14 @@ def friction(slide: float, spin: float = 0.0, roll: float = 0.0) -> dict[str, An
     return {"condim": condim, "friction": [slide, slide, spin, roll, roll], "solreffriction": [GRIP, 1.0]}
 
 
-DWELL = math.pi / math.sqrt(STIFFNESS)  # s on the floor
-Heights = float | np.ndarray
+# --- flight -----------------------------------------------------------------------------------------------------------
 
 
 class Flight:
-    """Height and climb now, (N,) or scalars; gravity downward positive; `radius` is the height of a ball on the floor."""
+    """The vertical motion of a ball over a floor, in closed form.
+
+    height, climb: at time 0, (N,) or scalars. gravity: downward positive. radius: height of a ball on the floor.
+    """
 
     def __init__(self, height: Heights, climb: Heights, gravity: float, radius: float):
         self._h, self._v = np.asarray(height, float) - radius, np.asarray(climb, float) - gravity * TIMESTEP / 2
@@ -98,17 +107,16 @@ class Flight:
         return np.maximum(self._h, self.at(seconds)[0] - self._radius) + self._radius
 
     def pick(self, i: int) -> Flight:
-        """One of N flights."""
+        """Flight i of N."""
         return Flight(float(self._h[i]) + self._radius, float(self._v[i]) + self._g * TIMESTEP / 2, self._g, self._radius)
 
 
-CLOSE = (0.002, math.radians(1.0))  # m, rad: a commanded pose that the arm can take no better is cut short
-_HALVINGS = 7  # of the way to a pose that is too far: to within 1 part in 128
+# --- joint commands ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Command:
-    """What the arm was last told: the tool's pose at the end of the interval, and the joints' angles and speeds there."""
+    """The last command to the arm: pose of the tool at the end of the interval, and angles and speeds of the joints then."""
 
     position: np.ndarray  # (3,) m
     rotation: np.ndarray  # (3, 3)
@@ -117,18 +125,18 @@ class Command:
 
 
 def reach(arm: Arm, data: Any, last: Command, position: np.ndarray, rotation: np.ndarray, seconds: float) -> Command:
-    """The command that brings the tool to a pose in so many seconds, or as far on the way as the arm can go in that time.
+    """The command that brings the tool to a pose in `seconds`, or as far on the way as the arm can go in that time.
 
-    data: mujoco.MjData, which says where the joints are now. last: what the arm was told before.
+    data: mujoco.MjData, with the present angles of the joints. last: the command before.
     """
 
-    def attempt(position: np.ndarray, rotation: np.ndarray, near: np.ndarray) -> Command | None:
-        found = arm.solve(position, rotation, near)
-        speeds = _arriving(found.joints, data.qpos[arm.qpos], last.speeds, seconds)
-        possible = found.within(*CLOSE) and bool((np.abs(speeds) <= arm.fastest).all())
-        return Command(position, rotation, found.joints, speeds) if possible else None
+    def command_to(position: np.ndarray, rotation: np.ndarray, near: np.ndarray) -> Command | None:
+        solution = arm.solve(position, rotation, near)
+        speeds = _arriving(solution.joints, data.qpos[arm.qpos], last.speeds, seconds)
+        possible = solution.within(*CLOSE) and bool((np.abs(speeds) <= arm.fastest).all())
+        return Command(position, rotation, solution.joints, speeds) if possible else None
 
-    if whole := attempt(position, rotation, last.joints):
+    if whole := command_to(position, rotation, last.joints):
         return whole
     share, width = 0.0, 1.0
     stay = _arriving(last.joints, data.qpos[arm.qpos], last.speeds, seconds)
@@ -136,18 +144,18 @@ def reach(arm: Arm, data: Any, last: Command, position: np.ndarray, rotation: np
     turn = rotation_vector(rotation @ last.rotation.T)
     for _ in range(_HALVINGS):
         width /= 2
-        there = last.position + (share + width) * (position - last.position)
+        target = last.position + (share + width) * (position - last.position)
         turned = rotation_of((share + width) * turn) @ last.rotation
-        if farther := attempt(there, turned, best.joints):
+        if farther := command_to(target, turned, best.joints):
             share, best = share + width, farther
     return best
 
 
 def _arriving(goal: np.ndarray, angles: np.ndarray, speeds: np.ndarray, seconds: float) -> np.ndarray:
-    """The speeds with which joints arrive at `goal` at the end of the interval, the fastest they are asked for. (J,) each
+    """The speeds with which joints arrive at `goal` at the end of the interval, the highest of the interval. (J,) each
 
-    From where the joints are and as fast as they were told to be: in the first half of the interval the speed changes
-    evenly to this one, so a lag or a push is made good at once and nothing jerks.
+    They start from the present angles and the speeds last commanded: in the first half of the interval the speed changes
+    evenly to this one, so a lag or a push is corrected at once and nothing jerks.
     """
     early = seconds / 4  # half of the ramp
     return (goal - angles - speeds * early) / (seconds - early)

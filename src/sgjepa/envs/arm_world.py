@@ -1,4 +1,8 @@
-"""Names and units of what the arm worlds take and record: shifts and tilts of a tool, its pose, joints, contact flags."""
+"""What the worlds with a robot arm share: names and units of their records, parts of their scenes, and `ArmWorld`.
+
+A control moves the target of the tool; inverse kinematics and the servos bring the arm there (arm_physics.py). The ball is
+a free body that touches only what the world names, with the restitution and friction that it names.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,9 @@ from sgjepa.core.errors import InputError
 from sgjepa.envs import arm_physics, world3d
 from sgjepa.envs.arm_physics import Command, reach
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.robots.kinematics import Arm, rotation_vector, turned
+from sgjepa.envs.robots.kinematics import Arm, rotate, rotation_vector, unit_quaternion
 from sgjepa.envs.robots.robot import Robot
+from sgjepa.envs.robots.z1 import Z1
 from sgjepa.envs.spec import Quantity
 from sgjepa.envs.world3d import Arena, Look, Spatial
 
@@ -39,7 +44,7 @@ def vector(name: str, units: str, *suffixes: str) -> tuple[Quantity, ...]:
 
 
 def tool_record(name: str) -> tuple[Quantity, ...]:
-    """Nine numbers: where the tool is, how it moves, where it was told to be."""
+    """Nine numbers: position and velocity of the tool, and its commanded position."""
     return (
         *vector(name, "m", "x", "y", "z"),
         *vector(name, "m/s", "vx", "vy", "vz"),
@@ -84,7 +89,7 @@ def add_ball(spec: Any, radius: float, **look: Any) -> None:
 
 
 def add_solids(spec: Any, arena: Arena) -> dict[str, str]:
-    """What the ball bounces off in an arena, and its kind: a plane and thick boxes that are not drawn."""
+    """Add a plane and thick boxes, not drawn, for the ball to bounce off; returns the kind of each."""
     (cx, cy), (hx, hy), top, thick = arena.centre, arena.half, arena.height, 0.25
     hidden = {"group": world3d.HIDDEN, **OFF}
     spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **hidden)
@@ -103,35 +108,40 @@ def yaw(angle: float) -> tuple[float, float, float, float]:
     return math.cos(angle / 2), 0.0, 0.0, math.sin(angle / 2)
 
 
-_postures: dict[tuple[object, ...], np.ndarray] = {}  # found in this process, by world and pose
+_posture_cache: dict[tuple[object, ...], np.ndarray] = {}  # by world and pose
 _MOVING = ("x", "y", "z", "vx", "vy", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz")
 
 
-class Demonstrator(Protocol):
-    """What drives an arm in demonstrations."""
+class Expert(Protocol):
+    """The scripted expert of an arm world."""
 
     def forget(self) -> None:
-        """Drop what was thought of a ball that is no longer there."""
+        """Drop what was planned for a ball that has since been moved."""
 
 
 class ArmWorld(Spatial):
-    """A world in which a robot meets a ball. A world builds a spec (scene.py), then calls `_adopt`."""
+    """A world in which a robot meets a ball. Its `_build` makes a model and calls `_compile`."""
 
-    robot: ClassVar[Robot]
+    robot: ClassVar[Robot] = Z1
     look: ClassVar[Look]
-    anchor: ClassVar[tuple[float, float, float]]  # the point recorded with the ball's state
-    limb: ClassVar[float] = 0.03  # m, of the arm's shadow
+    limb_radius: ClassVar[float] = 0.03  # m, of the arm's shadow
     tool_shadow: ClassVar[float]  # m
-    touches: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
+    contact_kinds: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     stride: ClassVar[np.ndarray]  # (3,) m per frame that a control of 1 moves the tool's target
     workspace: ClassVar[np.ndarray]  # (2, 3) m, lowest and highest corner of what the target may be
     substeps: ClassVar[int] = round(1 / 16 / arm_physics.TIMESTEP)
     command: Command
-    attempt: Any  # the events of the episode so far, in a dataclass of the world's own
-    _expert: Demonstrator
+    events: Any  # the events of the episode so far, in a dataclass of the world's own
+    _expert: Expert
+    _mass: float  # kg, of the ball
 
-    def _adopt(self, spec: Any, kinds: Mapping[str, str], surfaces: Surfaces) -> None:
-        """Compile the spec. `kinds` says for every geom that the ball can touch which of `touches` it is."""
+    @property
+    def anchor(self) -> tuple[float, float, float]:
+        """The point that is recorded with the ball's state."""
+        return self.look.target
+
+    def _compile(self, spec: Any, kinds: Mapping[str, str], surfaces: Surfaces) -> None:
+        """Compile the spec. `kinds` says for every geom that the ball can touch which of `contact_kinds` it is."""
         for geom, kind in kinds.items():
             e, rub = surfaces[kind]
             spec.add_pair(geomname1="ball", geomname2=geom, **arm_physics.friction(*rub), **arm_physics.softness(e))
@@ -140,24 +150,24 @@ class ArmWorld(Spatial):
         self.arm = Arm(self.model, self.robot, TOOL)
         self._kind = np.full(self.model.ngeom, -1)
         for geom, kind in kinds.items():
-            self._kind[self.model.geom(geom).id] = self.touches.index(kind)
+            self._kind[self.model.geom(geom).id] = self.contact_kinds.index(kind)
         ball = self.model.joint("ball")
         self._ball, self._ball_v = slice(*(ball.qposadr[0] + [0, 7])), slice(*(ball.dofadr[0] + [0, 6]))
         self._limbs = np.array([self.model.body(f"{self.robot.name}_{link.name}").id for link in self.robot.links[1:]])
-        self._rows = _between([math.hypot(*link.pos) for link in self.robot.links[2:]], self.limb)
+        self._rows = _between([math.hypot(*link.pos) for link in self.robot.links[2:]], self.limb_radius)
         self._site = self.model.site(TOOL).id
-        self.touched = np.zeros(len(self.touches), bool)  # in the interval that ended at this frame
+        self.touched = np.zeros(len(self.contact_kinds), bool)  # in the interval that ended at this frame
         self.command = Command(np.zeros(3), np.eye(3), self.arm.home, np.zeros_like(self.arm.home))
 
-    def _posture(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-        """The best joints for a pose, to begin from. Searched for once in a process: worlds of a kind have the same arm."""
-        asked = type(self), position.tobytes(), rotation.tobytes()
-        if asked not in _postures:
-            _postures[asked] = self.arm.search(position, rotation).joints
-        return _postures[asked].copy()
+    def _start_posture(self, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+        """The best joints for a pose, to start from; searched once per process, as a class has one arm."""
+        key = type(self), position.tobytes(), rotation.tobytes()
+        if key not in _posture_cache:
+            _posture_cache[key] = self.arm.search(position, rotation).joints
+        return _posture_cache[key].copy()
 
-    def _place(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
-        """Put the ball there, at rest orientation, and clear what the last episode left."""
+    def _set_ball(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
+        """Place the ball, unturned, and clear what the last episode left."""
         body = self.model.body("ball").id
         self.model.body_mass[body] = mass
         self.model.body_inertia[body] = 0.4 * mass * self.radius**2
@@ -168,42 +178,37 @@ class ArmWorld(Spatial):
         self.data.qvel[self._ball_v] = *velocity, *spin
         self.touched[:] = False
 
-    def _pose(self, position: np.ndarray, rotation: np.ndarray, joints: np.ndarray) -> None:
-        """Put the arm there, at rest, with the servos holding it."""
+    def _set_arm(self, position: np.ndarray, rotation: np.ndarray, joints: np.ndarray) -> None:
+        """Place the arm, at rest, with the servos holding it."""
         self.command = Command(position, rotation, joints, np.zeros_like(joints))
         self.data.qpos[self.arm.qpos] = joints
         mujoco.mj_forward(self.model, self.data)
         self.arm.follow(self.data, joints, np.zeros_like(joints))
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        for name, value in zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True):
-            if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
-                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
+        self._check_fixed(state, dict(zip(("anchor_x", "anchor_y", "anchor_z"), self.anchor, strict=True)))
         values = {**dict(zip(_MOVING, self.state().tolist(), strict=False)), **state}
         x, y, z, vx, vy, vz, *turn, wx, wy, wz = (values[name] for name in _MOVING)
         if z < self.radius - 0.02:
             raise InputError(f"state puts the ball {self.radius - z:.3g} m into the floor; its radius is {self.radius:g}")
-        there = self.data.qpos[self._ball]  # a ball that flew out over a wall may stay as far out as it is
-        outside, already = (
-            float((np.abs(np.subtract(place, self.arena.centre)) - self.arena.half).max()) + self.radius
-            for place in ((x, y), there[:2])
+        # a ball that flew out over a wall may stay as far out as it is
+        outside, outside_now = (
+            float((np.abs(np.subtract(position, self.arena.centre)) - self.arena.half).max()) + self.radius
+            for position in ((x, y), self.data.qpos[self._ball][:2])
         )
-        if outside > max(already, 0.0) + 0.02:
+        if outside > max(outside_now, 0.0) + 0.02:
             raise InputError(f"state puts the ball {outside:.3g} m into a wall or beyond the floor's edge; move x or y")
-        size = float(np.linalg.norm(turn))
-        if not 0.9 < size < 1.1:
-            raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {size:.3g}")
-        quat = np.array([turn[3], *turn[:3]]) / size
+        quat = unit_quaternion(turn)
         self.data.qpos[self._ball] = x, y, z, *quat
-        self.data.qvel[self._ball_v] = vx, vy, vz, *turned(quat, (wx, wy, wz), back=True)
+        self.data.qvel[self._ball_v] = vx, vy, vz, *rotate(quat, (wx, wy, wz), inverse=True)
         mujoco.mj_forward(self.model, self.data)
         self._expert.forget()
 
-    def _shift(self, control: np.ndarray, rotation: np.ndarray) -> None:
+    def _advance_target(self, control: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the target moves by dx, dy, dz of a control (3,), within the workspace, and turns."""
-        self._move(np.clip(self.command.position + control * self.stride, *self.workspace), rotation)
+        self._advance_to(np.clip(self.command.position + control * self.stride, *self.workspace), rotation)
 
-    def _move(self, position: np.ndarray, rotation: np.ndarray) -> None:
+    def _advance_to(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """One frame interval in which the tool goes to a pose, or as far towards it as the arm can."""
         arm, data, before, ramp = self.arm, self.data, self.command.speeds, self.env_spec.frame_dt / 2
         self.command = reach(arm, data, self.command, position, rotation, self.env_spec.frame_dt)
@@ -211,42 +216,42 @@ class ArmWorld(Spatial):
         gain = (after - before) / ramp
         t = arm_physics.TIMESTEP * np.arange(1, self.substeps + 1)[:, None]  # (S, 1) s
         rises = t <= ramp  # half the time the speeds change
-        # (S, J) where the joints are told to be after each substep, and how fast
+        # (S, J) commanded angles after each substep, and speeds
         joints = np.where(rises, start + before * t + gain * (t * t / 2), start + (before - after) * (ramp / 2) + after * t)
         speeds = np.where(rises, before + gain * t, after)
         self.touched[:] = False
-        for place, speed, rising in zip(joints, speeds, rises[:, 0].tolist(), strict=True):
-            arm.follow(data, place, speed, gain if rising else None)
+        for angles, rates, rising in zip(joints, speeds, rises[:, 0].tolist(), strict=True):
+            arm.follow(data, angles, rates, gain if rising else None)
             mujoco.mj_step(self.model, data)
             if data.ncon:
                 kinds = self._kind[data.contact.geom].max(axis=1)
                 self.touched[kinds[kinds >= 0]] = True
-            self._watch()
+            self._after_substep()
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
     @abstractmethod
-    def _watch(self) -> None:
-        """Look at the world after every substep: events must not fall between two frames."""
+    def _after_substep(self) -> None:
+        """Note the events after every substep: they must not fall between two frames."""
 
-    # --- what a demonstrator may ask ----------------------------------------------------------------------------
+    # --- what an expert may use ---------------------------------------------------------------------------------
 
     @contextmanager
-    def imagined(self) -> Iterator[Callable[[np.ndarray], None]]:
-        """Play ahead: inside, the world is a copy, and what is yielded plays a control in it. Afterwards all is as before.
+    def lookahead(self) -> Iterator[Callable[[np.ndarray], None]]:
+        """Simulate ahead on a copy: yields a function that applies a control in it. Afterwards all is as before.
 
-        The frame number stands still, as nothing that is played here counts.
+        The frame number stands still, as nothing that is simulated here counts.
         """
-        kept = self.data, self.command, self.touched, self.attempt
-        self.data, self.touched, self.attempt = copy.copy(self.data), self.touched.copy(), copy.deepcopy(self.attempt)
+        present = self.data, self.command, self.touched, self.events
+        self.data, self.touched, self.events = copy.copy(self.data), self.touched.copy(), copy.deepcopy(self.events)
         try:
             yield self._advance
         finally:
-            self.data, self.command, self.touched, self.attempt = kept
+            self.data, self.command, self.touched, self.events = present
 
-    def left_alone(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-        """A function that runs a copy of the world some time steps on, with no new command to the arm.
+    def free_run(self) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+        """A function that advances a copy of the world by some time steps, with no new command to the arm.
 
-        It answers position and velocity of the ball, (3,) each; asked again, it goes on from there.
+        It returns position and velocity of the ball, (3,) each; called again, it continues.
         """
         twin = copy.copy(self.data)
 
@@ -276,7 +281,7 @@ class ArmWorld(Spatial):
         return velocity
 
     def tracking_error(self) -> tuple[float, float]:
-        """How far the tool is from where it was told to be at this frame: metres and radians."""
+        """The distance of the tool from its commanded pose at this frame: metres and radians."""
         position, rotation = self.tool()
         turn = rotation_vector(rotation @ self.command.rotation.T)
         return float(np.linalg.norm(position - self.command.position)), float(np.linalg.norm(turn))
@@ -284,7 +289,7 @@ class ArmWorld(Spatial):
     def state(self) -> np.ndarray:
         pose, motion = self.data.qpos[self._ball], self.data.qvel[self._ball_v]
         # MuJoCo keeps w x y z, and spins of a free body in the body's own axes
-        spin = turned(pose[3:], motion[3:])
+        spin = rotate(pose[3:], motion[3:])
         return np.array([*pose[:3], *motion[:3], *pose[4:], pose[3], *spin, *self.anchor])
 
     def _tool_record(self) -> np.ndarray:
@@ -293,9 +298,13 @@ class ArmWorld(Spatial):
     def _arm_record(self) -> np.ndarray:
         return np.concatenate([self.data.qpos[self.arm.qpos], self.data.qvel[self.arm.dofs], self.command.joints])
 
+    def phys(self) -> np.ndarray:
+        arena = (*self.arena.half, self.arena.height, self.arena.thickness)
+        return np.array([self.law["gravity"], self._mass, self.radius, self.radius, self.radius, 0, *arena])
+
     def _casters(self) -> np.ndarray:
         arm = self._rows @ self.data.xpos[self._limbs]
-        spheres = np.concatenate([arm, np.full((len(arm), 1), self.limb)], axis=1)
+        spheres = np.concatenate([arm, np.full((len(arm), 1), self.limb_radius)], axis=1)
         ball = [*self.data.qpos[self._ball][:3], self.radius]
         return np.concatenate([[ball, [*self.tool()[0], self.tool_shadow]], spheres])
 

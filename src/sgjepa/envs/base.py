@@ -1,4 +1,4 @@
-"""The seam every world shares: one Gymnasium environment for data and for control. What it declares is in spec.py.
+"""The base class of every world: one Gymnasium environment for data and for control.
 
 frame 0 --control[0]--> frame 1 --control[1]--> frame 2 ... frame 63
 control[t] acts between frame t and frame t + 1; the law holds for the whole episode.
@@ -10,7 +10,7 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -19,12 +19,6 @@ from sgjepa import laws
 from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.envs.render.opengl import load_mujoco
 from sgjepa.envs.spec import EnvSpec
-
-
-class Closes(Protocol):
-    """What holds something that must be given back."""
-
-    def close(self) -> None: ...
 
 
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -39,7 +33,9 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
     env_spec: ClassVar[EnvSpec]
     model: Any  # mujoco.MjModel: what a law is applied to
-    _painter: Closes | None  # draws the model with OpenGL, from the first frame on; worlds that draw without leave it None
+    _painter: (
+        Any  # draws the model with OpenGL and has a close(), from the first frame on; None in worlds that need no OpenGL
+    )
 
     def __init__(
         self,
@@ -77,11 +73,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @abstractmethod
     def _build(self) -> None:
-        """Make `self.model` and all that hangs on it, with no law applied."""
+        """Make `self.model` and all that depends on it, with no law applied."""
 
     @abstractmethod
     def _launch(self, rng: np.random.Generator) -> None:
-        """Draw the episode's initial condition, under the law already in `self.model`."""
+        """Draw the initial condition of an episode, under the law already in `self.model`."""
 
     @abstractmethod
     def _set_state(self, state: Mapping[str, float]) -> None:
@@ -105,26 +101,26 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @abstractmethod
     def expert(self) -> np.ndarray:
-        """The scripted demonstrator's control for this step, (A,) float32."""
+        """The scripted expert's control for this step, (A,) float32."""
 
     def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
-        """A goal for the episode that was just launched, by the names of `env_spec.goal`; empty where there is none."""
+        """A goal for an episode just launched, by the names of `env_spec.goal`; empty where there is none."""
         return {}
 
     def success(self) -> bool:
-        """Whether the task is achieved so far, in worlds with a goal by the present state; those without a task say no."""
+        """Whether the task is achieved so far, in worlds with a goal by the present state; False without a task."""
         return False
 
     def measures(self) -> dict[str, float]:
-        """What `env_spec.measures` names, of the episode so far."""
+        """The values of `env_spec.measures` for the episode so far."""
         return {}
 
     def decided(self) -> bool:
-        """Whether nothing that may still happen changes the measures or the outcome."""
+        """Whether measures and outcome can no longer change."""
         return False
 
     def records(self) -> dict[str, np.ndarray]:
-        """The vectors that `env_spec.records` names, as of the present frame, (R,) float64 each."""
+        """The vectors of `env_spec.records` at the present frame, (R,) float64 each."""
         return {}
 
     def state_observation(self) -> np.ndarray:
@@ -133,13 +129,13 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return np.concatenate([self.state(), *(records[name] for name in self.env_spec.observed_records)]).astype(np.float32)
 
     def labels(self) -> dict[str, str]:
-        """The words that `env_spec.labels` names for the episode so far; datasets keep those of the last frame."""
+        """The words of `env_spec.labels` for the episode so far; datasets keep those of the last frame."""
         return {}
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """Where the object is seen in states that somebody claims: named arrays (...) -> closed curves (..., K, 2).
+        """The outline of the object in the picture, for states by name, (...) each -> closed curves (..., K, 2).
 
-        In picture widths from the top left corner; NaN for what the camera cannot see, None from a world that cannot tell.
+        In picture widths from the top left corner; NaN for what the camera cannot see, None from a world without outlines.
         """
         return None
 
@@ -152,15 +148,15 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}, a value for each name of `env_spec.goal`. Else the seed decides.
 
         A reset with a seed begins anew: the episode is a function of the seed and the options, and without a law among them
-        `default_law` holds. A reset without a seed goes on, as with the random numbers so with the law: the one given last
-        holds until another is given, also through the automatic resets of vector environments. A law that is given fills
-        up from `default_law`, so {"law": {}} goes back to it. State, plan and goal are for one episode.
+        `default_law` holds. A reset without a seed continues the random numbers and keeps the law: the last one set holds
+        until another is set, also through the automatic resets of vector environments. A law is completed from
+        `default_law`, so {"law": {}} goes back to it. State, plan and goal are for one episode.
         """
         self.begin(seed, options)
         return self._frame(), self._info()
 
     def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """`reset` without a picture: for those who do not look."""
+        """Reset without rendering."""
         options = options or {}
         known = [
             "law",
@@ -179,31 +175,30 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         state = self._check_state(options.get("state", {}))
         goal = self._check_goal(options["goal"]) if "goal" in options else None
         super().reset(seed=seed)
-        if self.law and law.keys() != self.law.keys():  # a law that is no longer given must leave no trace
+        if self.law and law.keys() != self.law.keys():  # a law that no longer holds must leave no trace
             self.close()
             self._build()
-        self._obey(law)
+        self._apply_law(law)
         self.law, self.t, self._rewarded = law, -1, False
         if self.env_spec.expert_plans:
-            drawn = self.env_spec.expert_plans[
-                self.np_random.integers(len(self.env_spec.expert_plans))
-            ]  # also when not used: a seed is a launch
+            plans = self.env_spec.expert_plans
+            drawn = plans[self.np_random.integers(len(plans))]  # also when not used: a seed is a launch
             self.plan = options.get("plan", drawn)
         self._launch(self.np_random)
-        chance = self._draw_goal(self.np_random)  # also when not used: a seed is a launch
-        self.goal = chance if goal is None else goal
+        drawn_goal = self._draw_goal(self.np_random)  # also when not used
+        self.goal = drawn_goal if goal is None else goal
         if state:
             self._set_state(state)
         self.t = 0
 
-    def _obey(self, law: Mapping[str, float]) -> None:
-        """Put the law into the model."""
+    def _apply_law(self, law: Mapping[str, float]) -> None:
+        """Set the law in the model."""
         for name, value in law.items():
             laws.LAWS[name].apply(self.model, value)
 
     def put(self, state: Mapping[str, float]) -> None:
         """Overwrite the named quantities of the present state; the frame number stays."""
-        self._begun("put")
+        self._require_reset("put")
         self._set_state(self._check_state(state))
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -212,8 +207,8 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._frame(), reward, terminated, truncated, self._info()
 
     def advance(self, action: np.ndarray) -> tuple[float, bool, bool]:
-        """`step` without a picture: reward, terminated, truncated."""
-        self._begun("step")
+        """Step without rendering: reward, terminated, truncated."""
+        self._require_reset("step")
         if self.t >= self.env_spec.frames - 1 or (self.terminate_on_success and self._rewarded):
             raise InputError(f"{self.env_spec.name}: the episode ended at frame {self.t}; call reset to start another")
         self._advance(self._check_control(action))
@@ -225,11 +220,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def picture_of(self, other: Env) -> np.ndarray:
         """The present frame of another environment of this world and size, (H, W, 3) uint8.
 
-        Worlds that draw with OpenGL do it with this one's painter: many episodes side by side, one context.
+        Worlds that draw with OpenGL use the painter of this environment: many episodes side by side share one context.
         """
         return other._frame()
 
-    def _begun(self, call: str) -> None:
+    def _require_reset(self, call: str) -> None:
         if self.t < 0:
             raise InputError(f"{self.env_spec.name}: call reset before {call}")
 
@@ -260,41 +255,47 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def _check_control(self, control: np.ndarray) -> np.ndarray:
         names = ", ".join(q.name for q in self.env_spec.control) or "no channels"
         try:
-            given = np.asarray(control)
+            array = np.asarray(control)
         except (TypeError, ValueError):  # rows of different lengths
-            given = np.array(None)
-        if given.dtype.kind not in "iuf":
+            array = np.array(None)
+        if array.dtype.kind not in "iuf":
             raise InputError(f"control must be numbers ({names}), got {one_line(repr(control), 60)}")
-        array = given.astype(np.float64)
+        array = array.astype(np.float64)
         if array.shape != self.action_space.shape:
             raise InputError(f"control must have the shape {self.action_space.shape} ({names}), got {array.shape}")
         if not np.isfinite(array).all():
             raise InputError(f"control ({names}) must be finite, got {array.tolist()}")
         if (np.abs(array) > self._limit * (1 + 1e-6)).any():  # float32 rounding of the limit itself is no error
-            one = np.ndim(self.env_spec.control_limit) == 0
-            limits = ", ".join(f"{limit:g}" for limit in (self._limit[:1] if one else self._limit))
+            shared = np.ndim(self.env_spec.control_limit) == 0
+            limits = ", ".join(f"{limit:g}" for limit in (self._limit[:1] if shared else self._limit))
             raise InputError(f"control ({names}) must lie within ±{limits}, got {array.tolist()}")
         return array
+
+    def _check_fixed(self, state: Mapping[str, float], fixed: Mapping[str, float]) -> None:
+        """Refuse a state in which a constant of the world has another value."""
+        for name, value in fixed.items():
+            if not math.isclose(state.get(name, value), value, abs_tol=1e-6):
+                raise InputError(f"state '{name}' is fixed at {value:g} in {self.env_spec.name}, got {state[name]:g}")
 
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, float]:
         return _named_numbers("state", state, [q.name for q in self.env_spec.state])
 
     def _check_goal(self, goal: Mapping[str, Any]) -> dict[str, float]:
-        given = _named_numbers("goal", goal, self.env_spec.goal)
-        if missing := [name for name in self.env_spec.goal if name not in given]:
+        values = _named_numbers("goal", goal, self.env_spec.goal)
+        if missing := [name for name in self.env_spec.goal if name not in values]:
             raise InputError(
                 f"a goal of {self.env_spec.name} needs {', '.join(self.env_spec.goal)}; {', '.join(missing)} missing"
             )
-        return {name: given[name] for name in self.env_spec.goal}
+        return {name: values[name] for name in self.env_spec.goal}
 
 
-def _named_numbers(kind: str, given: Any, names: Sequence[str]) -> dict[str, float]:
-    """Finite numbers by the names that they may have. kind: for the errors"""
-    if not isinstance(given, Mapping):
-        raise InputError(f"{kind} must be a dict of named quantities ({', '.join(names)}), got {one_line(repr(given), 60)}")
-    for name, value in given.items():
+def _named_numbers(kind: str, values: Any, names: Sequence[str]) -> dict[str, float]:
+    """Finite numbers, checked to have known names. kind: what the errors call them"""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{kind} must be a dict of named quantities ({', '.join(names)}), got {one_line(repr(values), 60)}")
+    for name, value in values.items():
         if name not in names:
             raise unknown(f"{kind} quantity", name, names)
         if not math.isfinite(laws.number(value)):
             raise InputError(f"{kind} '{name}' must be a finite number, got {value!r}")
-    return {name: float(value) for name, value in given.items()}
+    return {name: float(value) for name, value in values.items()}

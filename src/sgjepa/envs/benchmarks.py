@@ -1,4 +1,7 @@
-"""Where the benchmarks' own model files lie. Only the files are used: nothing of those packages is imported."""
+"""What the conventional benchmarks share: their packages' model files, and environments with several actions per frame.
+
+Only files of those packages are used, nothing of them is imported.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +20,34 @@ from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spec import Measure, Quantity
 
 PACKAGES = {"reacher": "dm_control", "cube": "ogbench"}  # by world
+BLOCK = 5  # control steps of a benchmark in a frame
 
 
 def installed(world: str) -> bool:
-    """Whether what a world is made from is there; worlds that need nothing more say yes."""
+    """Whether the package that a world needs is installed; True for worlds that need none."""
     return world not in PACKAGES or find_spec(PACKAGES[world]) is not None
 
 
-def folder(world: str) -> Path:
+def package_folder(world: str) -> Path:
     """The folder of the package that a world's model comes from."""
-    found = find_spec(PACKAGES[world])
-    if found is None or found.origin is None:
+    package = find_spec(PACKAGES[world])
+    if package is None or package.origin is None:
         raise MachineError(f"{world} needs {PACKAGES[world]}: pip install 'sgjepa[conventional]'")
-    return Path(found.origin).parent
+    return Path(package.origin).parent
 
 
-BLOCK = 5
-
-
-def in_blocks(action: Sequence[Quantity]) -> tuple[Quantity, ...]:
-    """The control that holds so many actions: shoulder_1, wrist_1, shoulder_2, ..."""
+def action_block(action: Sequence[Quantity]) -> tuple[Quantity, ...]:
+    """The control of a frame, BLOCK actions in a row: shoulder_1, wrist_1, shoulder_2, ..."""
     return tuple(Quantity(f"{q.name}_{step}", q.unit) for step in range(1, BLOCK + 1) for q in action)
 
 
 def goal_record(names: Sequence[str]) -> tuple[Quantity, ...]:
-    """The goal as a record of every frame, for policies that see states. names: of `EnvSpec.goal`, in m"""
+    """The goal as a record of every frame, for policies that observe states. names: of `EnvSpec.goal`, in m"""
     return tuple(Quantity(f"goal_{name}", "m") for name in names)
 
 
-def reaching(about: str) -> tuple[Measure, ...]:
-    """What is counted of an episode that has a goal. about: when it is reached"""
+def reaching_measures(about: str) -> tuple[Measure, ...]:
+    """The measures of a world with a goal. about: when it is reached"""
     return (
         Measure("success", about),
         Measure("missed_by", "how much nearer to the goal it should have come", unit="m", better=-1),
@@ -54,81 +55,81 @@ def reaching(about: str) -> tuple[Measure, ...]:
 
 
 @dataclass
-class _Foreseen:
-    """The demonstrator's block at a frame; where it leads to is in `Blocks._ahead`."""
+class _ExpertBlock:
+    """The expert's control at a frame, already simulated: the state after it is in `BenchmarkEnv._ahead`."""
 
     frame: int
     control: np.ndarray  # (5 A,) float32
-    distance: float  # m: how near to the goal its actions come
+    distance: float  # m: the smallest from the goal after one of its actions
 
 
-class Blocks(Env):
-    """A world with a goal whose frames are five control steps of a benchmark. It builds a model, then calls `_adopt`."""
+class BenchmarkEnv(Env):
+    """A world with a goal whose frames are five control steps of a benchmark. It builds a model, then calls `_use_model`."""
 
     data: Any  # mujoco.MjData
     _ahead: Any  # mujoco.MjData
-    _foreseen: _Foreseen | None = None
-    _on_the_way: float = np.inf  # m: how near to the goal the actions came that led to this frame
-    _nearest: float = np.inf  # m, of the frames so far
+    _prepared: _ExpertBlock | None = None
+    _frame_distance: float = np.inf  # m: the smallest from the goal after one of the actions that led to this frame
+    _nearest: float = np.inf  # m: the smallest so far
 
     @abstractmethod
-    def _act(self, data: Any, action: np.ndarray) -> None:
-        """One control step of the benchmark, (A,) float64; afterwards what derives from the state is brought forward."""
+    def _control_step(self, data: Any, action: np.ndarray) -> None:
+        """One control step of the benchmark, (A,) float64; derived quantities follow the state."""
 
     @abstractmethod
-    def _demonstrate(self, data: Any, step: int) -> np.ndarray:
-        """The demonstrator's action, (A,), at a control step of the episode, from 0. It depends on nothing else."""
+    def _expert_action(self, data: Any, step: int) -> np.ndarray:
+        """The expert's action, (A,), at a control step of the episode, from 0; a function of `data` and the step."""
 
     @abstractmethod
-    def _distance(self, data: Any) -> float:
+    def _goal_distance(self, data: Any) -> float:
         """Metres from the goal."""
 
     @abstractmethod
-    def _radius(self) -> float:
+    def _success_distance(self) -> float:
         """Metres from the goal that count as reached."""
 
-    def _adopt(self, model: Any) -> None:
+    def _use_model(self, model: Any) -> None:
         self.model, self.data, self._ahead = model, mujoco.MjData(model), mujoco.MjData(model)
 
-    def _begin_anew(self) -> None:
-        """Forget what was foreseen and how near the goal was: for a launch, and for a state that is put."""
-        self._foreseen, self._on_the_way, self._nearest = None, np.inf, np.inf
+    def _forget_episode(self) -> None:
+        """Clear what belongs to the episode so far: for a launch, and for a state set by the caller."""
+        self._prepared, self._frame_distance, self._nearest = None, np.inf, np.inf
 
     def _advance(self, control: np.ndarray) -> None:
-        seen = self._foreseen
-        if seen is not None and seen.frame == self.t and np.array_equal(seen.control, control):
-            self.data, self._ahead = self._ahead, self.data  # simulated already, on a copy that began here
-            self._on_the_way = seen.distance
+        prepared = self._prepared
+        if prepared is not None and prepared.frame == self.t and np.array_equal(prepared.control, control):
+            self.data, self._ahead = self._ahead, self.data  # simulated already, on a copy of the present state
+            self._frame_distance = prepared.distance
         else:
-            self._on_the_way = self._carry_out(self.data, control.reshape(BLOCK, -1))
-        self._foreseen = None
-        self._nearest = min(self._nearest, self._on_the_way)
+            self._frame_distance = self._run_actions(self.data, control.reshape(BLOCK, -1))
+        self._prepared = None
+        self._nearest = min(self._nearest, self._frame_distance)
 
-    def _carry_out(self, data: Any, actions: np.ndarray) -> float:
-        """Five actions, (5, A); how near to the goal they came."""
+    def _run_actions(self, data: Any, actions: np.ndarray) -> float:
+        """Apply five actions, (5, A); returns the smallest distance from the goal after one of them."""
         near = np.inf
         for action in actions:
-            self._act(data, action)
-            near = min(near, self._distance(data))
+            self._control_step(data, action)
+            near = min(near, self._goal_distance(data))
         return near
 
     def expert(self) -> np.ndarray:
-        """The demonstrator sees every control step, so it goes ahead on a copy; `_advance` does not simulate that again."""
-        if self._foreseen is None or self._foreseen.frame != self.t:
+        """The expert sees every control step, so it simulates ahead on a copy; `_advance` does not simulate that again."""
+        if self._prepared is None or self._prepared.frame != self.t:
             mujoco.mj_copyData(self._ahead, self.model, self.data)
             actions, near, limit = [], np.inf, self._limit[: len(self._limit) // BLOCK]
             for step in range(BLOCK * self.t, BLOCK * (self.t + 1)):
-                action = np.clip(self._demonstrate(self._ahead, step), -limit, limit).astype(np.float32)
+                action = np.clip(self._expert_action(self._ahead, step), -limit, limit).astype(np.float32)
                 actions.append(action)
-                near = min(near, self._carry_out(self._ahead, action[None].astype(np.float64)))
-            self._foreseen = _Foreseen(self.t, np.concatenate(actions), near)
-        return self._foreseen.control.copy()
+                near = min(near, self._run_actions(self._ahead, action[None].astype(np.float64)))
+            self._prepared = _ExpertBlock(self.t, np.concatenate(actions), near)
+        return self._prepared.control.copy()
 
     def success(self) -> bool:
-        return min(self._on_the_way, self._distance(self.data)) <= self._radius()
+        return min(self._frame_distance, self._goal_distance(self.data)) <= self._success_distance()
 
     def measures(self) -> dict[str, float]:
-        missed = max(min(self._nearest, self._distance(self.data)) - self._radius(), 0.0)
+        missed = max(min(self._nearest, self._goal_distance(self.data)) - self._success_distance(), 0.0)
         return {"success": float(missed == 0), "missed_by": missed}
 
     def decided(self) -> bool:

@@ -1,7 +1,9 @@
-"""The scripted behaviour of OGBench's play data: pick the cube, carry it over, put it down, and so on.
+"""Cube: OGBench's UR5e brings a cube to a goal.
 
-A script goes through key poses, some 0.4 s from one to the next, with smooth noise; the hand follows it as it can. Plan
-"play" picks new places all the time; plan "place" brings the cube to the goal, and from then on moves the hand alone.
+The scene is OGBench's files (cube_scene.py); a control holds five of its actions. The goal is not drawn: a policy knows it
+from the `goal` record. The expert follows the scripts of OGBench's play data: pick the cube, carry it over, put it down,
+through key poses some 0.4 s apart, with smooth noise. Plan "play" picks new targets all the time; plan "place" brings the
+cube to the goal, and from then on moves the gripper alone.
 """
 
 from __future__ import annotations
@@ -18,114 +20,24 @@ import numpy as np
 from sgjepa.core.errors import InputError
 from sgjepa.envs import world3d
 from sgjepa.envs.base import Env
-from sgjepa.envs.benchmarks import BLOCK, Blocks, goal_record, in_blocks, reaching
-from sgjepa.envs.cube_scene import ACTION, ARM, CAMERA, FINGERS, FLOOR, HALF, HOME, SUBSTEPS, Hand, build
+from sgjepa.envs.benchmarks import BLOCK, BenchmarkEnv, action_block, goal_record, reaching_measures
+from sgjepa.envs.cube_scene import ACTION, ARM, CAMERA, FINGERS, FLOOR, HALF, HOME, SUBSTEPS, Gripper, build_model
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.reacher import wrapped
 from sgjepa.envs.render.layered_renderer import LayeredPainter, View
 from sgjepa.envs.render.shadows import Floor, Lamp
-from sgjepa.envs.robots.kinematics import turned
+from sgjepa.envs.robots.kinematics import rotate, unit_quaternion, wrap_angle
 from sgjepa.envs.spec import BENCHMARK_SIZES, DatasetDefaults, EnvSpec, Quantity
 
-SEGMENT = 0.4  # s from one key pose to the next, and a fifth more or less
-CONTROL_DT = 0.05  # s
-NOISE = 0.1  # of the largest action
-ABOVE = (0.1, 0.2)  # m over the cube before and after it is held
-HANDS = np.array([[0.25, -0.35, 0.20], [0.6, 0.35, 0.35]])  # m: where the hand starts and ends
-CUBES = np.array([[0.3, -0.3], [0.55, 0.3]])  # m: where cubes and goals lie
-_SMOOTH = np.array([0.1, 0.8, 0.1])  # a Gaussian of half a control step
-
-
-@dataclass
-class Script:
-    """Where the hand should be at every control step from `start` on: (N, 5) as x, y, z, yaw, closed."""
-
-    start: int
-    poses: np.ndarray
-
-    def at(self, step: int) -> np.ndarray:
-        pose: np.ndarray = self.poses[step - self.start]
-        return pose
-
-    def covers(self, step: int) -> bool:
-        return self.start <= step < self.start + len(self.poses)
-
-
-@dataclass
-class Player:
-    """Follows scripts, one after the other. chance: what they are drawn from; goal: (3,), or None to play."""
-
-    hand: Hand
-    chance: int
-    goal: np.ndarray | None
-    _script: Script | None = None
-    _last: int = -1
-
-    def act(self, data: Any, cube: np.ndarray, yaw: float, step: int) -> np.ndarray:
-        """The action, (5,), at a control step of the episode. cube: (3,) and its yaw"""
-        if self._script is None or not self._script.covers(step) or step != self._last + 1:
-            rng = np.random.default_rng((self.chance, step))
-            self._script = Script(step, self._write(self.hand.pose(data), cube, yaw, rng))
-        self._last = step
-        off = self._script.at(step) - self.hand.pose(data)
-        off[3] = wrapped(off[3])
-        return off / ACTION
-
-    def _write(self, hand: np.ndarray, cube: np.ndarray, yaw: float, rng: np.random.Generator) -> np.ndarray:
-        """The poses of one placement, or of a walk of the hand once the goal is met."""
-        if self.goal is not None and math.dist(cube, self.goal) < HALF:
-            return _path([(0.0, *hand), (2.0, *rng.uniform(*HANDS), hand[3] + _angle(rng), 0.0)], rng)
-        goal = np.array([*rng.uniform(*CUBES), HALF]) if self.goal is None else self.goal
-        turn = _nearest_quarter(hand[3], yaw)
-        turned = _nearest_quarter(turn, _angle(rng))
-        up, over = np.eye(3)[2] * rng.uniform(*ABOVE, (2, 1))
-        between = (cube[:2] + goal[:2]) / 2 + rng.uniform(-0.1, 0.1, 2)
-        keys = [
-            (0.0, *hand[:4], 0.0),
-            (1.0, *(cube + up), turn, 0.0),
-            (1.5, *cube, turn, 0.0),
-            (1.0, *cube, turn, 1.0),
-            (1.0, *(cube + up), turn, 1.0),
-            (1.0, *between, hand[2] + rng.uniform(0, 0.2), (turn + turned) / 2, 1.0),
-            (1.0, *(goal + over), turned, 1.0),
-            (1.5, *goal, turned, 1.0),
-            (1.0, *goal, turned, 0.0),
-            (1.0, *(goal + over), turned, 0.0),
-            (1.0, *rng.uniform(*HANDS), turned + _angle(rng), 0.0),
-        ]
-        return _path(keys, rng)
-
-
-def _path(keys: list[tuple[float, ...]], rng: np.random.Generator) -> np.ndarray:
-    """Key poses, each with the segments that lead to it, as a pose for every control step, with noise: (N, 5)."""
-    rows = np.array(keys)
-    times = np.cumsum(rows[:, 0]) * SEGMENT
-    times[1:] += rng.uniform(-0.2, 0.2, len(rows) - 1) * SEGMENT
-    steps = np.arange(0, times[-1], CONTROL_DT)
-    path = np.column_stack([np.interp(steps, times, column) for column in rows[:, 1:].T])
-    noise = rng.normal(0, NOISE, path.shape) * ACTION
-    for i in range(path.shape[1]):
-        path[:, i] += np.convolve(noise[:, i], _SMOOTH, mode="same")
-    return path
-
-
-def _angle(rng: np.random.Generator) -> float:
-    return float(rng.uniform(-math.pi, math.pi))
-
-
-def _nearest_quarter(near: float, yaw: float) -> float:
-    """The yaw nearest to another at which a cube looks the same."""
-    quarter = math.pi / 2
-    return yaw + quarter * round((near - yaw) / quarter)
-
-
+# the task
 REACHED = 0.04  # m
-WALLS = np.array([[0.223, -0.377], [0.627, 0.377]])  # m: inner faces of those that hold the cube, which nobody sees
+WALLS = np.array([[0.223, -0.377], [0.627, 0.377]])  # m: inner faces of invisible walls around the cube
+GRIPPERS = np.array([[0.25, -0.35, 0.20], [0.6, 0.35, 0.35]])  # m: the gripper's positions at start and end
+CUBES = np.array([[0.3, -0.3], [0.55, 0.3]])  # m: positions of cubes and goals
 _LOOSE = 0.1  # rad that joints, whose ends are soft, may be beyond their range
 _CUBE = world3d.BALL[:13]  # position, velocity, orientation and spin
 _JOINTS = (*ARM, *FINGERS)
 _LAMP, _FLOOR = Lamp((0.3, 0.3, 2.0), 0.15, darkness=0.42), Floor(*FLOOR)
-# bodies that cast a shadow, as spheres of so many m
+# radius in m of the spheres that cast the shadows of bodies
 _CASTERS = {
     "cube/object_0": 0.024,
     "ur5e/robotiq/base": 0.04,
@@ -133,9 +45,19 @@ _CASTERS = {
     "ur5e/robotiq/left_pad": 0.012,
 }
 
+# the expert's scripts
+SEGMENT = 0.4  # s from one key pose to the next, and a fifth more or less
+CONTROL_DT = 0.05  # s
+NOISE = 0.1  # of the largest action
+ABOVE = (0.1, 0.2)  # m over the cube before and after it is held
+_SMOOTH = np.array([0.1, 0.8, 0.1])  # a Gaussian of half a control step
 
-class Cube(Blocks):
-    """See the module. `plan` at reset: "place", the demonstrator brings the cube to the goal; "play", here and there."""
+
+# --- the environment --------------------------------------------------------------------------------------------------
+
+
+class Cube(BenchmarkEnv):
+    """The world of this module. `plan` at reset: "place" or "play"."""
 
     _painter: LayeredPainter | None
     env_spec: ClassVar[EnvSpec] = EnvSpec(
@@ -146,7 +68,7 @@ class Cube(Blocks):
             *(Quantity(name, "rad") for name in _JOINTS),
             *(Quantity(f"{name}_rate", "rad/s") for name in _JOINTS),
         ),
-        control=in_blocks(
+        control=action_block(
             [*(Quantity(name, "0.05 m") for name in ("dx", "dy", "dz")), Quantity("dyaw", "0.3 rad"), Quantity("grip", "1")]
         ),
         control_limit=1.0,
@@ -154,7 +76,7 @@ class Cube(Blocks):
         nominal_law={},
         actions_per_frame=BLOCK,
         has_task=True,
-        measures=reaching("the cube came within 4 cm of the goal"),
+        measures=reaching_measures("the cube came within 4 cm of the goal"),
         goal=("x", "y", "z"),
         probed=world3d.FLYING,
         defaults=DatasetDefaults({}, {}, BENCHMARK_SIZES),
@@ -176,21 +98,21 @@ class Cube(Blocks):
     )
 
     def _build(self) -> None:
-        self._adopt(_model())
-        self._hand = _hand()
+        self._use_model(_model())
+        self._gripper = _gripper()
 
-    def _obey(self, law: Mapping[str, float]) -> None:
+    def _apply_law(self, law: Mapping[str, float]) -> None:
         if law and self.model is _model():
-            self._adopt(copy.copy(_model()))  # a law changes it; 64 environments without one share its 32 MB
-        super()._obey(law)
+            self._use_model(copy.copy(_model()))  # a law changes it; 64 environments without one share its 32 MB
+        super()._apply_law(law)
 
     def _launch(self, rng: np.random.Generator) -> None:
-        self._begin_anew()
+        self._forget_episode()
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[: len(ARM)] = self._hand.joints(rng.uniform(*HANDS), rng.uniform(-math.pi, math.pi), HOME)
+        self.data.qpos[: len(ARM)] = self._gripper.joints(rng.uniform(*GRIPPERS), rng.uniform(-math.pi, math.pi), HOME)
         yaw = rng.uniform(0, 2 * math.pi)
         self._cube[:] = *rng.uniform(*CUBES), HALF, math.cos(yaw / 2), 0, 0, math.sin(yaw / 2)
-        self._chance = int(rng.integers(2**63))
+        self._expert_seed = int(rng.integers(2**63))
         mujoco.mj_forward(self.model, self.data)
 
     def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
@@ -200,12 +122,12 @@ class Cube(Blocks):
     @property
     def _cube(self) -> np.ndarray:
         """Position and quaternion w x y z, (7,), to write to."""
-        found: np.ndarray = self.data.qpos[len(_JOINTS) :]
-        return found
+        view: np.ndarray = self.data.qpos[len(_JOINTS) :]
+        return view
 
-    def _begin_anew(self) -> None:
-        super()._begin_anew()
-        self._player: Player | None = None
+    def _forget_episode(self) -> None:
+        super()._forget_episode()
+        self._expert: CubeExpert | None = None
 
     def _set_state(self, state: Mapping[str, float]) -> None:
         now = {**dict(zip((q.name for q in self.env_spec.state), self.state().tolist(), strict=True)), **state}
@@ -213,37 +135,35 @@ class Cube(Blocks):
         deep = max(float(np.max([WALLS[0] - (x, y), (x, y) - WALLS[1]])), -z) + HALF
         if deep > HALF and state.keys() & {"x", "y", "z"}:  # the cube leans on walls with an edge
             raise InputError(f"state puts the cube {deep:.3g} m into a wall or the floor; move x, y or z")
-        if not 0.9 < (size := float(np.linalg.norm(turn))) < 1.1:
-            raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {size:.3g}")
+        quat = unit_quaternion(turn)
         angles = np.array([now[name] for name in _JOINTS])
         low, high = self.model.jnt_range[: len(_JOINTS)].T
         for name, off in zip(_JOINTS, np.maximum(low - angles, angles - high), strict=True):
             if off > _LOOSE:
                 raise InputError(f"state '{name}' is {off:.3g} rad beyond its joint's range")
-        self._begin_anew()
-        quat = np.array([turn[3], *turn[:3]]) / size
+        self._forget_episode()
         self.data.qpos[:] = *angles, x, y, z, *quat
-        self.data.qvel[:] = *(now[f"{name}_rate"] for name in _JOINTS), vx, vy, vz, *turned(quat, (wx, wy, wz), back=True)
+        self.data.qvel[:] = *(now[f"{name}_rate"] for name in _JOINTS), vx, vy, vz, *rotate(quat, (wx, wy, wz), inverse=True)
         self.data.qacc_warmstart[:] = 0  # what follows depends on the state alone
         mujoco.mj_forward(self.model, self.data)
 
-    def _act(self, data: Any, action: np.ndarray) -> None:
-        self._hand.command(data, action)
+    def _control_step(self, data: Any, action: np.ndarray) -> None:
+        self._gripper.command(data, action)
         mujoco.mj_step(self.model, data, SUBSTEPS)
         mujoco.mj_forward(self.model, data)  # mj_step leaves derived quantities one step behind the state
 
-    def _demonstrate(self, data: Any, step: int) -> np.ndarray:
-        if self._player is None:
+    def _expert_action(self, data: Any, step: int) -> np.ndarray:
+        if self._expert is None:
             goal = np.array(list(self.goal.values())) if self.plan == "place" else None
-            self._player = Player(self._hand, self._chance, goal)
+            self._expert = CubeExpert(self._gripper, self._expert_seed, goal)
         x, y, z, w, i, j, k = data.qpos[len(_JOINTS) :]
         yaw = math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
-        return self._player.act(data, np.array([x, y, z]), yaw, step)
+        return self._expert.act(data, np.array([x, y, z]), yaw, step)
 
-    def _distance(self, data: Any) -> float:
+    def _goal_distance(self, data: Any) -> float:
         return math.dist(data.qpos[len(_JOINTS) :][:3], self.goal.values())
 
-    def _radius(self) -> float:
+    def _success_distance(self) -> float:
         return REACHED
 
     def _frame(self) -> np.ndarray:
@@ -257,17 +177,17 @@ class Cube(Blocks):
         return self._painter.draw(other.data, np.column_stack([bodies, list(_CASTERS.values())]))
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """A ring around the cube: a probe reads where it is, not how it is turned."""
-        place = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
-        return View(self.model, self.data, CAMERA, 1).rim(place, math.sqrt(2) * HALF)
+        """A ring around the cube: a probe reads its position, not its orientation."""
+        position = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
+        return View(self.model, self.data, CAMERA, 1).rim(position, math.sqrt(2) * HALF)
 
     def state(self) -> np.ndarray:
         *joints, x, y, z, w, i, j, k = self.data.qpos
         rates, (vx, vy, vz), spin = np.split(self.data.qvel, [len(_JOINTS), len(_JOINTS) + 3])
-        return np.array([x, y, z, vx, vy, vz, i, j, k, w, *turned((w, i, j, k), spin), *joints, *rates])
+        return np.array([x, y, z, vx, vy, vz, i, j, k, w, *rotate((w, i, j, k), spin), *joints, *rates])
 
     def records(self) -> dict[str, np.ndarray]:
-        return {"hand": self._hand.pose(self.data), **super().records()}
+        return {"hand": self._gripper.pose(self.data), **super().records()}
 
     def phys(self) -> np.ndarray:
         return np.array([-self.model.opt.gravity[2], self.model.body("cube/object_0").mass[0], HALF])
@@ -275,10 +195,96 @@ class Cube(Blocks):
 
 @cache
 def _model() -> Any:
-    """Composed once in a process, in two thirds of a second."""
-    return build()
+    """The compiled model, composed once per process, in two thirds of a second."""
+    return build_model()
 
 
 @cache
-def _hand() -> Hand:
-    return Hand(_model())
+def _gripper() -> Gripper:
+    return Gripper(_model())
+
+
+# --- the expert -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Script:
+    """The gripper's wanted pose at every control step from `start` on: (N, 5) as x, y, z, yaw, closed."""
+
+    start: int
+    poses: np.ndarray
+
+    def at(self, step: int) -> np.ndarray:
+        pose: np.ndarray = self.poses[step - self.start]
+        return pose
+
+    def covers(self, step: int) -> bool:
+        return self.start <= step < self.start + len(self.poses)
+
+
+@dataclass
+class CubeExpert:
+    """Follows scripts, one after the other. seed: of their random numbers. goal: (3,), or None to play."""
+
+    gripper: Gripper
+    seed: int
+    goal: np.ndarray | None
+    _script: Script | None = None
+    _last: int = -1
+
+    def act(self, data: Any, cube: np.ndarray, yaw: float, step: int) -> np.ndarray:
+        """The action, (5,), at a control step of the episode. cube: (3,) and its yaw"""
+        if self._script is None or not self._script.covers(step) or step != self._last + 1:
+            rng = np.random.default_rng((self.seed, step))
+            self._script = Script(step, self._write(self.gripper.pose(data), cube, yaw, rng))
+        self._last = step
+        off = self._script.at(step) - self.gripper.pose(data)
+        off[3] = wrap_angle(off[3])
+        return off / ACTION
+
+    def _write(self, pose: np.ndarray, cube: np.ndarray, yaw: float, rng: np.random.Generator) -> np.ndarray:
+        """The poses of one placement, or of a random walk of the gripper once the goal is reached."""
+        if self.goal is not None and math.dist(cube, self.goal) < HALF:
+            return _path([(0.0, *pose), (2.0, *rng.uniform(*GRIPPERS), pose[3] + _angle(rng), 0.0)], rng)
+        goal = np.array([*rng.uniform(*CUBES), HALF]) if self.goal is None else self.goal
+        turn = _nearest_quarter(pose[3], yaw)
+        turned = _nearest_quarter(turn, _angle(rng))
+        up, over = np.eye(3)[2] * rng.uniform(*ABOVE, (2, 1))
+        between = (cube[:2] + goal[:2]) / 2 + rng.uniform(-0.1, 0.1, 2)
+        keys = [
+            (0.0, *pose[:4], 0.0),
+            (1.0, *(cube + up), turn, 0.0),
+            (1.5, *cube, turn, 0.0),
+            (1.0, *cube, turn, 1.0),
+            (1.0, *(cube + up), turn, 1.0),
+            (1.0, *between, pose[2] + rng.uniform(0, 0.2), (turn + turned) / 2, 1.0),
+            (1.0, *(goal + over), turned, 1.0),
+            (1.5, *goal, turned, 1.0),
+            (1.0, *goal, turned, 0.0),
+            (1.0, *(goal + over), turned, 0.0),
+            (1.0, *rng.uniform(*GRIPPERS), turned + _angle(rng), 0.0),
+        ]
+        return _path(keys, rng)
+
+
+def _path(keys: list[tuple[float, ...]], rng: np.random.Generator) -> np.ndarray:
+    """Interpolate key poses, each with the segments that lead to it, at every control step, with noise: (N, 5)."""
+    rows = np.array(keys)
+    times = np.cumsum(rows[:, 0]) * SEGMENT
+    times[1:] += rng.uniform(-0.2, 0.2, len(rows) - 1) * SEGMENT
+    steps = np.arange(0, times[-1], CONTROL_DT)
+    path = np.column_stack([np.interp(steps, times, column) for column in rows[:, 1:].T])
+    noise = rng.normal(0, NOISE, path.shape) * ACTION
+    for i in range(path.shape[1]):
+        path[:, i] += np.convolve(noise[:, i], _SMOOTH, mode="same")
+    return path
+
+
+def _angle(rng: np.random.Generator) -> float:
+    return float(rng.uniform(-math.pi, math.pi))
+
+
+def _nearest_quarter(near: float, yaw: float) -> float:
+    """The yaw nearest to `near` at which a cube looks the same."""
+    quarter = math.pi / 2
+    return yaw + quarter * round((near - yaw) / quarter)

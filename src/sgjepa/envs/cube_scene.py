@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.envs.benchmarks import folder
+from sgjepa.envs.benchmarks import package_folder
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.render.layered_renderer import BACKDROP
 from sgjepa.envs.robots.kinematics import rotation_vector
 from sgjepa.envs.world3d import HIDDEN, LINE, PAPER, RED
 
+# sizes and gains
 ARM = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
 FINGERS = tuple(f"{side}_{part}" for side in ("right", "left") for part in ("driver", "coupler", "spring_link", "follower"))
 HALF = 0.02  # m, of the cube's side
@@ -26,17 +27,33 @@ TIMESTEP = 0.002  # s
 # OGBench's gains in place of those in its robot's file
 STIFFNESS = (4500.0, 4500.0, 4500.0, 2000.0, 2000.0, 500.0)
 DAMPING = (450.0, 450.0, 450.0, 200.0, 200.0, 50.0)
+
+# the action
+ACTION = np.array([0.05, 0.05, 0.05, 0.3, 1.0])  # m, m, m, rad, share of the gripper's way
+WORKSPACE = np.array([[0.25, -0.35, 0.02], [0.6, 0.35, 0.35]])  # m, lowest and highest corner
+HOME = np.array([-0.5, -0.5, 0.5, -0.5, -0.5, 0.0]) * math.pi
+SUBSTEPS = 25  # of physics in a control step of 0.05 s
+_CLOSED = 0.8  # rad, the driver's angle
+_CLOSE = 1e-4  # m, rad
+_FARTHEST = math.radians(45)  # a joint may turn in one iteration
+_ITERATIONS = 20
+_DOWN = np.diag([1.0, -1.0, -1.0])
+
+# the picture
 FLOOR = ((-0.4, 0.0), (1.3, 1.6))  # m, centre and half sides: all that is seen
+CAMERA = "front"
+_CAMERA = {"pos": (1.053, -0.014, 0.639), "xyaxes": (0.0, 1.0, 0.0, -0.628, 0.001, 0.778)}  # OGBench's `front_pixels`
 _GRID = 0.1  # m between two of its lines
 _PURPLE, _DARK = (0.61, 0.28, 0.82, 1.0), (0.35, 0.16, 0.50, 1.0)
-_CAMERA = {"pos": (1.053, -0.014, 0.639), "xyaxes": (0.0, 1.0, 0.0, -0.628, 0.001, 0.778)}  # OGBench's `front_pixels`
-CAMERA = "front"
 _POINTS = 80  # directions in which a hull's points are the outermost
 
 
-def build() -> Any:
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def build_model() -> Any:
     """The compiled model (mujoco.MjModel)."""
-    files = folder("cube") / "manipspace" / "descriptions"
+    files = package_folder("cube") / "manipspace" / "descriptions"
     arm = mujoco.MjSpec.from_file(str(files / "universal_robots_ur5e" / "ur5e.xml"))
     hand = mujoco.MjSpec.from_file(str(files / "robotiq_2f85" / "2f85.xml"))
     cube = mujoco.MjSpec.from_file(str(files / "cube.xml"))
@@ -52,7 +69,7 @@ def build() -> Any:
     _set_looks(arm, hand, files)
     arm.attach(hand, site=arm.site("attachment_site"), prefix="robotiq/")
     scene.attach(arm, frame=scene.worldbody.add_frame(), prefix="ur5e/")
-    cube.delete(cube.body("object_target_0"))  # the goal is not drawn: see environment.py
+    cube.delete(cube.body("object_target_0"))  # the goal is not drawn
     cube.geom("object_0").group, cube.geom("object_0").rgba = 0, RED
     scene.attach(cube, frame=scene.worldbody.add_frame(), prefix="cube/")
     scene.option.timestep = TIMESTEP
@@ -68,15 +85,16 @@ def _set_gains(arm: Any) -> None:
 
 
 def arm_alone() -> Any:
-    """The robot without its hand and without a look, compiled: what inverse kinematics needs."""
-    arm = mujoco.MjSpec.from_file(str(folder("cube") / "manipspace" / "descriptions" / "universal_robots_ur5e" / "ur5e.xml"))
+    """The robot without gripper and meshes, compiled: what inverse kinematics needs."""
+    arm = mujoco.MjSpec.from_file(
+        str(package_folder("cube") / "manipspace" / "descriptions" / "universal_robots_ur5e" / "ur5e.xml")
+    )
     _strip(arm)
     return arm.compile()
 
 
-def _strip(spec: Any) -> list[Any]:
-    """Take away the meshes that are only seen. Those that a body's mass comes from are hidden; returns them."""
-    kept = []
+def _strip(spec: Any) -> None:
+    """Delete the meshes that are only seen. Those that a body's mass comes from are hidden."""
     for geom in spec.geoms:
         if geom.classname.name != "visual":
             continue
@@ -84,24 +102,22 @@ def _strip(spec: Any) -> list[Any]:
             spec.delete(geom)
         else:
             geom.group = HIDDEN
-            kept.append(geom)
     used = {geom.meshname for geom in spec.geoms}
     for mesh in spec.meshes:
         if mesh.name not in used:
             spec.delete(mesh)
-    return kept
 
 
 def _set_looks(arm: Any, hand: Any, files: Path) -> None:
     """Hulls in place of the gripper's meshes; the arm is not seen."""
-    seen = [(geom.parent, geom.meshname, geom.material) for geom in hand.geoms if geom.classname.name == "visual"]
+    visual = [(geom.parent, geom.meshname, geom.material) for geom in hand.geoms if geom.classname.name == "visual"]
     _strip(arm)
     _strip(hand)
-    for mesh in dict.fromkeys(name for _, name, _ in seen):
+    for mesh in dict.fromkeys(name for _, name, _ in visual):
         points = _vertices(files / "robotiq_2f85" / "assets" / f"{mesh}.stl") / 1000
         hand.add_mesh(name=f"{mesh}_hull", uservert=_outermost(points).ravel())
     off: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0, "group": 0}
-    for body, mesh, material in seen:
+    for body, mesh, material in visual:
         colour = _DARK if material in ("gray", "pad_gray") else _PURPLE
         body.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname=f"{mesh}_hull", rgba=colour, **off)
 
@@ -147,19 +163,11 @@ def _board(scene: Any, centre: tuple[float, ...], half: tuple[float, ...], colou
     scene.worldbody.add_site(type=mujoco.mjtGeom.mjGEOM_BOX, pos=centre, size=half, rgba=colour, group=BACKDROP)
 
 
-ACTION = np.array([0.05, 0.05, 0.05, 0.3, 1.0])  # m, m, m, rad, share of the gripper's way
-WORKSPACE = np.array([[0.25, -0.35, 0.02], [0.6, 0.35, 0.35]])  # m, lowest and highest corner
-HOME = np.array([-0.5, -0.5, 0.5, -0.5, -0.5, 0.0]) * math.pi
-SUBSTEPS = 25  # of physics in a control step of 0.05 s
-_CLOSED = 0.8  # rad, the driver's angle
-_CLOSE = 1e-4  # m, rad
-_FARTHEST = math.radians(45)  # a joint may turn in one iteration
-_ITERATIONS = 20
-_DOWN = np.diag([1.0, -1.0, -1.0])
+# --- the robot --------------------------------------------------------------------------------------------------------
 
 
-class Hand:
-    """The robot of a compiled scene, which it does not hold: data comes with every call."""
+class Gripper:
+    """The robot of a compiled scene. It keeps no state of it: data comes with every call."""
 
     def __init__(self, model: Any):
         self._pinch = model.site("ur5e/robotiq/pinch").id
@@ -176,16 +184,16 @@ class Hand:
         self._turn = axes.T @ flange.xmat.reshape(3, 3)
 
     def pose(self, data: Any) -> np.ndarray:
-        """x, y, z in m, yaw in rad, and how far it is closed, 0 to 1: (5,)."""
+        """x, y, z in m, yaw in rad, and the closed share, 0 to 1: (5,)."""
         axes = data.site_xmat[self._pinch]
         closed = min(max(data.qpos[self._driver] / _CLOSED, 0.0), 1.0)
         return np.array([*data.site_xpos[self._pinch], math.atan2(axes[3], axes[0]), closed])
 
-    def joints(self, place: np.ndarray, yaw: float, start: np.ndarray) -> np.ndarray:
-        """The arm's angles, (6,), that bring the hand to a place (3,), looking down, turned by yaw."""
+    def joints(self, target: np.ndarray, yaw: float, start: np.ndarray) -> np.ndarray:
+        """The arm's angles, (6,), that bring the gripper to a position (3,), looking down, turned by yaw."""
         c, s = math.cos(yaw), math.sin(yaw)
         axes = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ _DOWN
-        position, rotation = place + axes @ self._offset, axes @ self._turn
+        position, rotation = target + axes @ self._offset, axes @ self._turn
         arm, data, jacobian = self._alone, self._scratch, np.empty((6, 6))
         data.qpos[:] = start
         for _ in range(_ITERATIONS):
@@ -198,12 +206,12 @@ class Hand:
             mujoco.mj_jacSite(arm, data, jacobian[:3], jacobian[3:], self._site)
             step = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + 1e-12 * np.eye(6), [*off, *tilt])
             data.qpos += step * min(1.0, _FARTHEST / max(float(np.abs(step).max()), 1e-12))
-        found: np.ndarray = data.qpos.copy()
-        return found
+        angles: np.ndarray = data.qpos.copy()
+        return angles
 
     def command(self, data: Any, action: np.ndarray) -> None:
         """Set the motors for one control step. action: (5,) within 1"""
         x, y, z, yaw, closed = self.pose(data) + ACTION * action
-        place = np.clip((x, y, z), *WORKSPACE)
-        data.ctrl[: len(ARM)] = self.joints(place, yaw, data.qpos[: len(ARM)])
+        target = np.clip((x, y, z), *WORKSPACE)
+        data.ctrl[: len(ARM)] = self.joints(target, yaw, data.qpos[: len(ARM)])
         data.ctrl[len(ARM)] = 255 * min(max(closed, 0.0), 1.0)

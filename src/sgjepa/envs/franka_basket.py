@@ -25,7 +25,7 @@ import numpy as np
 
 from sgjepa.envs import world3d
 from sgjepa.envs.arm_world import TILT, ArmWorld, arm_record, blade_limits, flags, shifts, tool_record, vector
-from sgjepa.envs.franka_basket_expert import Striker
+from sgjepa.envs.franka_basket_expert import BasketExpert
 from sgjepa.envs.franka_basket_scene import (
     ANCHOR,
     BASKET,
@@ -41,8 +41,8 @@ from sgjepa.envs.franka_basket_scene import (
     STRIKE,
     SURFACES,
     TUBE,
-    Attempt,
-    build,
+    Events,
+    build_spec,
     facing,
     tilt_of,
 )
@@ -65,19 +65,18 @@ USUAL = DatasetDefaults(
 
 
 class FrankaPaddleToBasket(ArmWorld):
-    """See the module. `plan` at reset: "success" or one of six failures."""
+    """The world of this module. `plan` at reset: "success" or one of six failures."""
 
     robot = PANDA
     arena = FLOOR
     look = LOOK
-    anchor = ANCHOR
     radius = RADIUS
-    limb = 0.06
+    limb_radius = 0.06
     tool_shadow = 0.15
     stride, workspace = STEP, WORKSPACE
-    attempt: Attempt
-    _expert: Striker
-    touches = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
+    events: Events
+    _expert: BasketExpert
+    contact_kinds = ("blade", "floor", "wall", "rim", "bottom", "robot", "net", "stand")
     env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="franka_basket",
         gym_id="sgjepa/FrankaPaddleToBasket-v0",
@@ -86,7 +85,7 @@ class FrankaPaddleToBasket(ArmWorld):
         control_limit=blade_limits(FASTEST, math.pi / 2),
         phys=world3d.phys("ground"),
         nominal_law={"gravity": 9.8},
-        laws=("gravity",),  # the demonstrator reckons with a vertical pull
+        laws=("gravity",),  # the expert assumes a vertical pull
         has_task=True,
         measures=(
             Measure("success", "the blade strikes the ball first, then it comes down inside the rim", condition="blade"),
@@ -113,13 +112,17 @@ class FrankaPaddleToBasket(ArmWorld):
         outcome_label="failure",
     )
 
+    @property
+    def anchor(self) -> tuple[float, float, float]:
+        return ANCHOR
+
     def _build(self) -> None:
-        self._adopt(*build(), SURFACES)
+        self._compile(*build_spec(), SURFACES)
         # of the arm's postures, the one in which it strikes best; it waits in the same
         self.arm.home = np.array(POSTURE)
         self.arm.home = self.arm.solve(MEETING, facing(math.pi / 2, STEEP), self.arm.home, iterations=200).joints
         self._rest = self.arm.solve(REST, facing(math.pi / 2, LIFTED), self.arm.home, iterations=200).joints
-        self.attempt = Attempt()
+        self.events = Events()
 
     def _launch(self, rng: np.random.Generator) -> None:
         g = max(self.law["gravity"], 0.05)
@@ -137,64 +140,64 @@ class FrankaPaddleToBasket(ArmWorld):
         after = when + 0.11 * math.sqrt(9.8 / max(g, 0.3))  # s; when it is struck, a little past the top
         # the first bounce makes the ball roll: it keeps 5/7 of its speed along the floor
         across = far / after if not bounces else far / (landing + 5 / 7 * (after - landing))
-        self._place(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
-        self._pose(REST, facing(math.pi / 2, LIFTED), self._rest)
-        self.attempt = Attempt(before=self.ball())
-        self._expert = Striker(np.random.default_rng(rng.integers(2**63)), self.plan)
+        self._set_ball(MASS, np.array([x, y, z]), np.array([across, 0.0, climb]), np.zeros(3))
+        self._set_arm(REST, facing(math.pi / 2, LIFTED), self._rest)
+        self.events = Events(before=self.ball())
+        self._expert = BasketExpert(np.random.default_rng(rng.integers(2**63)), self.plan)
 
     def _set_state(self, state: Mapping[str, float]) -> None:
         super()._set_state(state)
-        self.attempt.before = self.ball()
+        self.events.before = self.ball()
 
     def _advance(self, control: np.ndarray) -> None:
-        self._shift(control[:3], facing(*control[3:]))
+        self._advance_target(control[:3], facing(*control[3:]))
 
-    def _watch(self) -> None:
-        attempt, time, (place, speed) = self.attempt, self.data.time, self.ball()
-        attempt.rim |= bool(self.touched[3])
-        if not (attempt.struck or attempt.spoiled):
+    def _after_substep(self) -> None:
+        events, time, (position, velocity) = self.events, self.data.time, self.ball()
+        events.rim |= bool(self.touched[3])
+        if not (events.struck or events.spoiled):
             if self.touched[5]:
-                attempt.spoiled = True
+                events.spoiled = True
             elif self.touched[0]:
-                attempt.begin(time, place, self.tool()[1][:, 0], self.tool_velocity())
-        if attempt.struck:
-            attempt.follow(time, place, speed)
-            attempt.relaxed |= attempt.entered or bool(self.touched[[3, 4, 6]].any())
-        attempt.before = place, speed
+                events.begin(time, position, self.tool()[1][:, 0], self.tool_velocity())
+        if events.struck:
+            events.follow(time, position, velocity)
+            events.relaxed |= events.entered or bool(self.touched[[3, 4, 6]].any())
+        events.before = position, velocity
 
     def success(self) -> bool:
-        return self.attempt.struck and self.attempt.entered
+        return self.events.struck and self.events.entered
 
     def measures(self) -> dict[str, float]:
-        attempt = self.attempt
-        return {"success": float(self.success()), "relaxed": float(attempt.relaxed), "blade": float(attempt.struck)}
+        events = self.events
+        return {"success": float(self.success()), "relaxed": float(events.relaxed), "blade": float(events.struck)}
 
     def decided(self) -> bool:
-        return self.attempt.spoiled or self.success()
+        return self.events.spoiled or self.success()
 
     def records(self) -> dict[str, np.ndarray]:
-        attempt, plan, touched = self.attempt, self._expert.summary(), self.touched.astype(float)
-        strike = attempt.strike.copy()
-        if attempt.struck:
+        events, plan, touched = self.events, self._expert.summary(), self.touched.astype(float)
+        strike = events.strike.copy()
+        if events.struck:
             strike[:3], strike[12:18] = plan[:3], plan[3:]
-        events = [attempt.struck or attempt.spoiled, attempt.struck, self.success(), attempt.rim, attempt.relaxed]
+        flagged = [events.struck or events.spoiled, events.struck, self.success(), events.rim, events.relaxed]
         return {
             "paddle": self._tool_record(),
             "tilt": np.array(tilt_of(self.command.rotation[:, 0])),
             "arm": self._arm_record(),
             "basket": np.array([*BASKET, OPENING, BASKET_DEPTH, TUBE]),
             "contact": touched[:6],
-            "event": np.array(events, float),
+            "event": np.array(flagged, float),
             "strike": strike,
         }
 
     def labels(self) -> dict[str, str]:
-        return {"plan": self.plan, "failure": self.attempt.failure()}
+        return {"plan": self.plan, "failure": self.events.failure()}
 
     def phys(self) -> np.ndarray:
         return np.array([self.law["gravity"], MASS, RADIUS, RADIUS, RADIUS, 0, 4.0, 4.0, FLOOR.height, FLOOR.thickness])
 
     def expert(self) -> np.ndarray:
-        """Strike as planned: see `demonstrator.Striker`."""
-        self._begun("expert")
+        """Strike as planned (`BasketExpert`)."""
+        self._require_reset("expert")
         return self._expert.act(self)

@@ -1,4 +1,4 @@
-"""The shape of a stroke: where the blade is and looks while it waits, draws back, swings through the ball and slows down."""
+"""The expert of Franka Paddle-to-Basket: plans one stroke by simulating several, and plays the best."""
 
 from __future__ import annotations
 
@@ -15,75 +15,21 @@ if TYPE_CHECKING:
     from sgjepa.envs.franka_basket import FrankaPaddleToBasket
 
 
-SLOWING = 0.25  # s after the strike
-
-
-@dataclass(frozen=True)
-class Style:
-    """How to swing. The arm turns its blade as it swings it, which is less work for its wrist."""
-
-    late: float  # s after the ball's top, on Earth; a falling ball asks for a slower blade
-    turn: tuple[float, float, float] = (0.0, 1.0, -1.0)  # rad/m
-    swing: float = 0.25  # m of way before the strike
-
-    @staticmethod
-    def draw(rng: np.random.Generator) -> Style:
-        """Any style that may do."""
-        return Style(rng.uniform(0.12, 0.22), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.34))
-
-
-@dataclass(frozen=True)
-class Swing:
-    """Wait, draw back, swing along the normal, slow down."""
-
-    touch: np.ndarray  # m; where the blade's middle is when it strikes
-    normal: np.ndarray
-    pace: float  # m/s, at the strike
-    hit: float  # s
-    style: Style
-    start: tuple[np.ndarray, np.ndarray]  # where the blade waits and looks
-
-    def pose(self, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """Where the blade is and looks at a time."""
-        pace, hit = self.pace, self.hit
-        swing = min(2 * self.style.swing / pace, 0.55 * hit)  # s
-        t -= hit
-        if t < -swing:  # from rest to the point where the swing begins, in good time
-            share = smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
-            (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
-            look = look + share * (turned - look)
-            return place + share * (back - place), look / np.linalg.norm(look)
-        if t <= 0:
-            return self._along(pace * ((t + swing) ** 2 / (2 * swing) - swing / 2))
-        s = min(t, SLOWING)
-        return self._along(pace * (s - s * s / (2 * SLOWING)))
-
-    def _along(self, far: float) -> tuple[np.ndarray, np.ndarray]:
-        """`far` metres before (negative) or behind the strike."""
-        look = self.normal + far * np.cross(self.style.turn, self.normal)
-        return self.touch + self.normal * far, look / np.linalg.norm(look)
-
-
-def smooth(share: float) -> float:
-    """From 0 to 1 without a jerk at either end, as the share runs from 0 to 1."""
-    s = min(max(share, 0.0), 1.0)
-    return s * s * (3 - 2 * s)
-
-
 NEAR = 0.15  # m, x; a ball that has its top here or nearer to the arm is struck after it
 FLIGHT = 0.42  # s on Earth from strike to rim
+SLOWING = 0.25  # s after the strike
 BOUNCE = SURFACES["blade"][0]
 LOSS = np.array([1.09, 1.0, 0.98])  # friction and a blade that gives way take some of the speed towards the basket
 TRIES = 8
 STRAY = 0.004  # m; a blade farther from its way cannot follow it
 DRAWS = 12  # other strokes that are compared when the arm cannot follow one
 BEHIND = (0.15, 0.20, 0.25, 0.30)  # m; how far behind the blade a ball may come down on the handle or the hand
-Way = tuple[np.ndarray, np.ndarray]  # by frame: where the blade is (T, 3) and looks (T, 3)
+Way = tuple[np.ndarray, np.ndarray]  # by frame: positions (T, 3) and normals (T, 3) of the blade
 AIMS = {"success": (0.0, 0.0), "undershoot": (0.42, 0.0), "overshoot": (-0.42, 0.0), "rim_hit": (0.23, 0.0)}
 
 
-class Striker:
-    """One stroke for one plan, planned when it is first asked for. All times are seconds from then."""
+class BasketExpert:
+    """One stroke for one plan, planned at the first call of `act`. All times are seconds from then."""
 
     def __init__(self, rng: np.random.Generator, plan: str):
         self._rng, self._plan, self._when = rng, plan, 0.0  # when the ball is at its top
@@ -102,12 +48,12 @@ class Striker:
         """The control of the present frame."""
         if self._way is None:
             self._way = self._plan_from(env)
-        places, normals = self._way
-        t = min(env.t + 1, len(places) - 1)
-        return _control(places[t], normals[t], env.command.position)
+        positions, normals = self._way
+        t = min(env.t + 1, len(positions) - 1)
+        return _control(positions[t], normals[t], env.command.position)
 
     def forget(self) -> None:
-        """The ball was put elsewhere: plan again."""
+        """Plan again, after the ball was moved."""
         self._way = None
 
     def _plan_from(self, env: FrankaPaddleToBasket) -> Way:
@@ -125,28 +71,28 @@ class Striker:
         hopeless = self._hit(env, style) <= self._when  # the ball cannot come down in the time that is left
         for attempt in range(1 if hopeless else TRIES):
             way = self._stroke(env, style, boost)
-            seen = _play(env, way)
-            error = self._goal - seen.crossing if seen.crossing is not None else np.ones(2)
+            result = _play(env, way)
+            error = self._goal - result.crossing if result.crossing is not None else np.ones(2)
             miss = float(np.linalg.norm(error)) if self._plan == "success" else 0.0
-            score = miss + seen.fault(wanted)
+            score = miss + result.fault(wanted)
             if best is None or score < best[0]:
                 best = score, way, self._summary
             if score < 0.08:
                 break
-            if seen.strayed > STRAY:
+            if result.strayed > STRAY:
                 style, boost = self._easier(env), np.zeros(3)
-            elif seen.outcome == "rim_hit" and self._plan != "success":  # meant to miss it altogether: farther out
+            elif result.outcome == "rim_hit" and self._plan != "success":  # it should miss the rim: farther out
                 boost[:2] += 0.15 * self._goal / flight
-            elif seen.crossing is not None and attempt > 0 and seen.outcome != "rim_hit":  # the rim turns a ball away
+            elif result.crossing is not None and attempt > 0 and result.outcome != "rim_hit":  # the rim turns a ball away
                 boost[:2] += 0.8 * error / flight
-            elif seen.gone is not None:
-                boost += 0.8 * (self._summary[3:6] - seen.gone)
+            elif result.outgoing is not None:
+                boost += 0.8 * (self._summary[3:6] - result.outgoing)
         assert best is not None
         self._summary = best[2]
         return best[1]
 
     def _easier(self, env: FrankaPaddleToBasket) -> Style:
-        """Of several styles, the one that asks the least of the joints."""
+        """The style, of several that are drawn, with the lowest effort of the joints."""
         best, least = self._style, math.inf
         for style in [Style.draw(self._rng) for _ in range(DRAWS)]:
             effort = _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style), least)
@@ -155,12 +101,12 @@ class Striker:
         return best
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
-        """When to strike: some time after the ball's top, but early enough for the ball to come down within the episode."""
+        """The time of the strike: after the ball's top, early enough for the ball to come down within the episode."""
         left = (env.env_spec.frames - 1 - env.t) / env.env_spec.fps - 1.25 * self._flight * _slowness(env)
         return max(min(self._when + style.late * _slowness(env), left), self._when)
 
     def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
-        """Poses by frame of a stroke that meets the ball; a boost of the wanted velocity makes up for losses."""
+        """Poses by frame of a stroke that meets the ball. boost: added to the wanted velocity, to make up for losses"""
         g, hit = env.law["gravity"], self._hit(env, style)
         place, speed = _watch_ball(env, hit)
         target = BASKET + np.array([*self._goal, 0.0])
@@ -211,22 +157,59 @@ class Striker:
         return _frames(env, pose)
 
 
-def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
-    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
-    joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.env_spec.fps)
-    for t in range(env.t + 1, min(last, env.env_spec.frames - 1) + 1):
-        found = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
-        speed = float((np.abs(found.joints - joints) / env.arm.fastest).max()) * env.env_spec.fps
-        effort = max(effort, speed, 1e3 * found.cost)
-        if effort >= enough:
-            break
-        joints = found.joints
-    return effort
+# --- the stroke -------------------------------------------------------------------------------------------------------
 
 
-def _slowness(env: FrankaPaddleToBasket) -> float:
-    """How much longer things take than on Earth."""
-    return math.sqrt(9.8 / max(env.law["gravity"], 0.3))
+@dataclass(frozen=True)
+class Style:
+    """The style of a swing. The arm turns its blade as it swings it, which is less work for its wrist."""
+
+    late: float  # s after the ball's top, on Earth; a falling ball asks for a slower blade
+    turn: tuple[float, float, float] = (0.0, 1.0, -1.0)  # rad/m
+    swing: float = 0.25  # m of way before the strike
+
+    @staticmethod
+    def draw(rng: np.random.Generator) -> Style:
+        """A random style."""
+        return Style(rng.uniform(0.12, 0.22), (0.0, rng.uniform(1.2, 1.8), rng.uniform(-1.5, -1.0)), rng.uniform(0.24, 0.34))
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Wait, draw back, swing along the normal, slow down."""
+
+    touch: np.ndarray  # m; where the blade's middle is when it strikes
+    normal: np.ndarray
+    pace: float  # m/s, at the strike
+    hit: float  # s
+    style: Style
+    start: tuple[np.ndarray, np.ndarray]  # position and normal in which the blade waits
+
+    def pose(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Position and normal of the blade at a time, (3,) each."""
+        pace, hit = self.pace, self.hit
+        swing = min(2 * self.style.swing / pace, 0.55 * hit)  # s
+        t -= hit
+        if t < -swing:  # from rest to the point where the swing begins, in good time
+            share = smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
+            (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
+            look = look + share * (turned - look)
+            return place + share * (back - place), look / np.linalg.norm(look)
+        if t <= 0:
+            return self._along(pace * ((t + swing) ** 2 / (2 * swing) - swing / 2))
+        s = min(t, SLOWING)
+        return self._along(pace * (s - s * s / (2 * SLOWING)))
+
+    def _along(self, far: float) -> tuple[np.ndarray, np.ndarray]:
+        """`far` metres before (negative) or behind the strike."""
+        look = self.normal + far * np.cross(self.style.turn, self.normal)
+        return self.touch + self.normal * far, look / np.linalg.norm(look)
+
+
+def smooth(share: float) -> float:
+    """From 0 to 1 without a jerk at either end, as the share runs from 0 to 1."""
+    s = min(max(share, 0.0), 1.0)
+    return s * s * (3 - 2 * s)
 
 
 def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray, np.ndarray]]) -> Way:
@@ -238,9 +221,30 @@ def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.nd
     return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
 
 
+def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
+    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
+    joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.env_spec.fps)
+    for t in range(env.t + 1, min(last, env.env_spec.frames - 1) + 1):
+        solution = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
+        speed = float((np.abs(solution.joints - joints) / env.arm.fastest).max()) * env.env_spec.fps
+        effort = max(effort, speed, 1e3 * solution.cost)
+        if effort >= enough:
+            break
+        joints = solution.joints
+    return effort
+
+
+def _slowness(env: FrankaPaddleToBasket) -> float:
+    """The ratio of flight times to those on Earth."""
+    return math.sqrt(9.8 / max(env.law["gravity"], 0.3))
+
+
+# --- looking ahead ----------------------------------------------------------------------------------------------------
+
+
 def _top(env: FrankaPaddleToBasket) -> float | None:
-    """When the ball is at the top of the first flight that comes near enough to the arm, if any does."""
-    run, before, left = env.left_alone(), env.ball()[1][2], env.env_spec.frames - env.t
+    """The time of the top of the first flight that comes near enough to the arm; None if none does."""
+    run, before, left = env.free_run(), env.ball()[1][2], env.env_spec.frames - env.t
     for frame in range(left):
         place, speed = run(env.substeps)
         if before > 0 >= speed[2] and place[0] > NEAR:
@@ -250,17 +254,17 @@ def _top(env: FrankaPaddleToBasket) -> float | None:
 
 
 def _watch_ball(env: FrankaPaddleToBasket, seconds: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ball after some time if nobody touches it."""
-    return env.left_alone()(max(round(seconds / env.model.opt.timestep), 1))
+    """Position and velocity of the ball after some time, if the arm does not move."""
+    return env.free_run()(max(round(seconds / env.model.opt.timestep), 1))
 
 
 @dataclass(frozen=True)
-class _Played:
-    """What a stroke came to: the label, where the ball came down relative to the basket, how it left the blade."""
+class _Result:
+    """The result of a simulated stroke."""
 
-    outcome: str
-    crossing: np.ndarray | None  # (2,) m
-    gone: np.ndarray | None  # (3,) m/s
+    outcome: str  # the label
+    crossing: np.ndarray | None  # (2,) m, where the ball came down relative to the basket
+    outgoing: np.ndarray | None  # (3,) m/s, as it left the blade
     strayed: float  # m; the farthest the blade was from its way
 
     def fault(self, wanted: str) -> float:
@@ -268,16 +272,16 @@ class _Played:
         return 100.0 * (self.outcome != wanted) + 1000.0 * max(self.strayed - STRAY, 0.0)
 
 
-def _play(env: FrankaPaddleToBasket, way: Way) -> _Played:
-    """Play a stroke in a copy. The world is as before afterwards."""
+def _play(env: FrankaPaddleToBasket, way: Way) -> _Result:
+    """Simulate a stroke on a copy of the world."""
     strayed = 0.0
-    with env.imagined() as play:
+    with env.lookahead() as play:
         for t in range(env.t + 1, env.env_spec.frames):
             play(_control(way[0][t], way[1][t], env.command.position).astype(float))
             strayed = max(strayed, float(np.linalg.norm(env.tool()[0] - way[0][t])))
-            if env.attempt.crossed and env.plan == "success":  # a ball that should miss may still come to the rim
+            if env.events.crossed and env.plan == "success":  # a ball that should miss may still come to the rim
                 break
-        seen = env.attempt
-    crossing = seen.crossing - BASKET[:2] if seen.crossed else None
-    gone = seen.outgoing + np.array([0, 0, LEAVING * env.law["gravity"]]) if seen.struck else None
-    return _Played(seen.failure(), crossing, gone, strayed)
+        events = env.events
+    crossing = events.crossing - BASKET[:2] if events.crossed else None
+    outgoing = events.outgoing + np.array([0, 0, LEAVING * env.law["gravity"]]) if events.struck else None
+    return _Result(events.failure(), crossing, outgoing, strayed)

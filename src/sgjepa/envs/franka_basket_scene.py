@@ -1,4 +1,4 @@
-"""The scene of Franka Paddle-to-Basket: sizes and places, the room, the basket and the paddle."""
+"""The scene of Franka Paddle-to-Basket: the room, the basket and the paddle, and the events of an episode in it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from sgjepa.envs.robots.robot import add_robot, solids_of
 from sgjepa.envs.spec import Quantity
 from sgjepa.envs.world3d import Arena, Look
 
+# sizes and places
 RADIUS, MASS = 0.075, 0.10  # m, kg
+FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
+WALL = 0.76  # m, y of its face
 LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0, facets=(16, 8))  # of 74 shapes
 ANCHOR = (0.0, 0.0, 0.45)
-FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.025, grid=0.5)
 BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal beside the ball's way
 BENT, ASKEW = math.radians(90), math.radians(120)  # the handle leaves the flange at a right angle; about which axis
 BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
 REACH = 0.32  # m from the flange to the blade's middle
-WALL = 0.76  # m, y of its face
 BASKET, OPENING, BASKET_DEPTH, TUBE = np.array([-0.59, 0.0, 0.80]), 0.245, 0.25, 0.018  # m
 BOTTOM = 0.63 * OPENING
 INSIDE = OPENING - RADIUS  # m from the middle: a ball that passes the rim's height here has entered
@@ -46,23 +47,11 @@ SURFACES = {
 }
 
 
-def facing(phi: float, theta: float) -> np.ndarray:
-    """The paddle's axes when its face looks along (-cos theta, sin theta cos phi, sin theta sin phi), its edge upward."""
-    x = np.array([-math.cos(theta), math.sin(theta) * math.cos(phi), math.sin(theta) * math.sin(phi)])
-    up = np.array([0.0, 0.0, 1.0]) if abs(x[2]) < 0.94 else np.array([1.0, 0.0, 0.0])
-    z = up - (up @ x) * x
-    z /= np.linalg.norm(z)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+# --- the model --------------------------------------------------------------------------------------------------------
 
 
-def tilt_of(normal: np.ndarray) -> tuple[float, float]:
-    """phi and theta of a face that looks along the normal."""
-    phi = math.atan2(normal[2], normal[1]) if math.hypot(normal[1], normal[2]) > 1e-9 else 0.0
-    return phi, math.acos(min(max(-normal[0], 0.0), 1.0))
-
-
-def build() -> tuple[Any, dict[str, str]]:
-    """The scene's mujoco.MjSpec, and the kinds of what the ball can touch."""
+def build_spec() -> tuple[Any, dict[str, str]]:
+    """The mujoco.MjSpec of the scene, and the kind of each geom that the ball can touch."""
     spec = start_spec(LOOK)
     add_ball(spec, RADIUS, material="ball")
     kinds = _add_room(spec) | _add_basket(spec) | _add_paddle(add_robot(spec, PANDA, BASE, yaw(BASE_YAW)))
@@ -71,7 +60,7 @@ def build() -> tuple[Any, dict[str, str]]:
 
 
 def _add_room(spec: Any) -> dict[str, str]:
-    """Floor, back wall and the arm's pedestal; the kinds of what the ball can touch."""
+    """Add floor, back wall and the arm's pedestal; returns the kind of each geom that the ball can touch."""
     box = mujoco.mjtGeom.mjGEOM_BOX
     spec.add_material(name="ground", rgba=(0.70, 0.73, 0.72, 1), specular=0.02, shininess=0.05)
     spec.add_material(name="backwall", rgba=(0.47, 0.53, 0.57, 1), specular=0.01, shininess=0.02)
@@ -92,13 +81,13 @@ def _add_room(spec: Any) -> dict[str, str]:
 
 
 def _add_basket(spec: Any) -> dict[str, str]:
-    """Rim, net, bottom, pole and bracket; the kinds of what the ball can touch."""
+    """Add rim, net, bottom, pole and bracket; returns the kind of each geom that the ball can touch."""
     body = spec.worldbody.add_body(name="basket", pos=BASKET)
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     kinds = {}
     corners = [(OPENING * math.cos(a), OPENING * math.sin(a)) for a in np.arange(21) * math.pi / 10]
-    for i, (one, two) in enumerate(pairwise(corners)):
-        ends = {"fromto": [*one, 0, *two, 0], "size": [TUBE, 0, 0]}
+    for i, (start, end) in enumerate(pairwise(corners)):
+        ends = {"fromto": [*start, 0, *end, 0], "size": [TUBE, 0, 0]}
         body.add_geom(name=f"rim{i}", type=capsule, rgba=(1, 0.48, 0.04, 1), **ends, **OFF)
         kinds[f"rim{i}"] = "rim"
     for i, a in enumerate(np.arange(16) * math.pi / 8):
@@ -115,7 +104,7 @@ def _add_basket(spec: Any) -> dict[str, str]:
 
 
 def _add_paddle(hand: Any) -> dict[str, str]:
-    """Blade, handle and adapter on the flange, 0.35 kg; their kinds. The paddle's normal, its x axis, along the handle."""
+    """Add blade, handle and adapter to the flange, 0.35 kg; returns their kinds. The paddle's x axis is its normal."""
     z = rotation_of(BENT * np.array([0.0, math.cos(ASKEW), math.sin(ASKEW)]))[:, 0]  # the flange's, in the paddle's axes
     x = np.cross([0.0, 1.0, 0.0], z)
     x /= np.linalg.norm(x)
@@ -134,7 +123,24 @@ def _add_paddle(hand: Any) -> dict[str, str]:
     return {"blade": "blade", **dict.fromkeys(("handle", "grip", "adapter"), "robot")}
 
 
-# the record of a strike; intercept, wanted velocity and aim are the demonstrator's
+def facing(phi: float, theta: float) -> np.ndarray:
+    """The paddle's axes when its face looks along (-cos theta, sin theta cos phi, sin theta sin phi), its edge upward."""
+    x = np.array([-math.cos(theta), math.sin(theta) * math.cos(phi), math.sin(theta) * math.sin(phi)])
+    up = np.array([0.0, 0.0, 1.0]) if abs(x[2]) < 0.94 else np.array([1.0, 0.0, 0.0])
+    z = up - (up @ x) * x
+    z /= np.linalg.norm(z)
+    return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def tilt_of(normal: np.ndarray) -> tuple[float, float]:
+    """phi and theta of a face that looks along the normal."""
+    phi = math.atan2(normal[2], normal[1]) if math.hypot(normal[1], normal[2]) > 1e-9 else 0.0
+    return phi, math.acos(min(max(-normal[0], 0.0), 1.0))
+
+
+# --- the events of an episode -----------------------------------------------------------------------------------------
+
+# the record of a strike; intercept, wanted velocity and aim are the expert's
 STRIKE = (
     *vector("intercept", "m", "x", "y", "z"),
     *vector("contact", "m", "x", "y", "z"),
@@ -153,8 +159,8 @@ LEAVING = 0.03  # s after the first touch in which the ball leaves the blade
 
 
 @dataclass
-class Attempt:
-    """The events so far. Places in m, times in s of the simulation."""
+class Events:
+    """The events so far. Positions in m, times in s of the simulation."""
 
     before: tuple[np.ndarray, np.ndarray] = field(default_factory=lambda: (np.zeros(3), np.zeros(3)))  # ball a substep ago
     struck: bool = False  # the blade was the first part of the robot that the ball touched
@@ -167,26 +173,26 @@ class Attempt:
     crossing: np.ndarray = field(default_factory=lambda: np.zeros(2))  # where it crossed
     strike: np.ndarray = field(default_factory=lambda: np.zeros(len(STRIKE)))
 
-    def begin(self, time: float, place: np.ndarray, normal: np.ndarray, motion: np.ndarray) -> None:
-        """The blade strikes a ball at `place`, its face along `normal`; motion (6,): its angular and linear velocity."""
+    def begin(self, time: float, position: np.ndarray, normal: np.ndarray, motion: np.ndarray) -> None:
+        """The blade strikes a ball at `position`, its face along `normal`; motion (6,): its angular and linear velocity."""
         self.struck, self.time = True, time
-        touch = place - normal * RADIUS
+        touch = position - normal * RADIUS
         self.strike[3:9] = *touch, *self.before[1]
         self.strike[18:27] = *normal, *motion[3:], *motion[:3]
         self.strike[28] = math.inf
 
-    def follow(self, time: float, place: np.ndarray, speed: np.ndarray) -> None:
-        """After the strike: how the ball left, how near it came, where it came down through the rim's height."""
+    def follow(self, time: float, position: np.ndarray, velocity: np.ndarray) -> None:
+        """Note, after the strike, how the ball left, how near it came, where it came down through the rim's height."""
         if time - self.time < LEAVING:
-            self.strike[9:12] = speed
-        out = max(math.hypot(*(place[:2] - BASKET[:2])) - INSIDE, 0.0)
-        near = math.hypot(out, place[2] - BASKET[2])
+            self.strike[9:12] = velocity
+        out = max(math.hypot(*(position[:2] - BASKET[:2])) - INSIDE, 0.0)
+        near = math.hypot(out, position[2] - BASKET[2])
         if near < self.strike[28]:
             self.strike[27:] = time - self.time, near
         was = self.before[0][2]
-        if not self.crossed and was > BASKET[2] >= place[2]:
-            share = (was - BASKET[2]) / (was - place[2])
-            self.crossing = (self.before[0] + share * (place - self.before[0]))[:2]
+        if not self.crossed and was > BASKET[2] >= position[2]:
+            share = (was - BASKET[2]) / (was - position[2])
+            self.crossing = (self.before[0] + share * (position - self.before[0]))[:2]
             self.crossed = True
             self.entered = math.hypot(*(self.crossing - BASKET[:2])) <= INSIDE
 
@@ -196,7 +202,7 @@ class Attempt:
         return self.strike[9:12]
 
     def failure(self) -> str:
-        """What failed, if nothing more happened; "none" for success."""
+        """The name of the failure if nothing more happens; "none" for success."""
         if not self.struck:
             return "invalid_robot_contact" if self.spoiled else "no_paddle_contact"
         if self.entered:

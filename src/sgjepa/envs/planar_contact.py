@@ -31,7 +31,7 @@ class Contact:
     integrator: str  # RK4, IMPLICITFAST or EULER, as MuJoCo's mjtIntegrator has them
     adaptive: bool
     vertices: bool  # vertices against planes; otherwise solids against box walls
-    depth: float  # m; a state given from outside may reach this far into a wall
+    depth: float  # m; a state set by a caller may reach this far into a wall
 
     @property
     def mujoco_integrator(self) -> Any:
@@ -54,11 +54,11 @@ BALL_CONTACTS = {
 }
 
 
-def advance(model: Any, data: Any, seconds: float, contact: Contact, free: Callable[[], float]) -> None:
-    """Simulate `seconds`; `free` tells for how long nothing can touch a wall from now on."""
+def advance(model: Any, data: Any, seconds: float, contact: Contact, free_time: Callable[[], float]) -> None:
+    """Simulate `seconds`. free_time: returns for how long nothing can touch a wall from now on"""
     if contact.adaptive:
         while seconds > 1e-12:
-            step = min(max(free(), contact.timestep), seconds)
+            step = min(max(free_time(), contact.timestep), seconds)
             model.opt.timestep = step
             mujoco.mj_step(model, data)
             seconds -= step

@@ -1,4 +1,4 @@
-"""What the 3-D worlds share: an open box with a grid, lights and materials, a camera, and one painter for an environment."""
+"""What the 3-D worlds share: an open box with a grid, lights and materials, a camera, and one painter per environment."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ BALL = (
     *(Quantity(name, "m") for name in ("anchor_x", "anchor_y", "anchor_z")),
 )
 
-FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # what a probe can read of it
+FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # of the ball
 
 
 @dataclass(frozen=True)
 class Look:
     """Where the camera stands, the point it looks at, and its vertical field of view in degrees.
 
-    facets: around and along every curved surface. OpenGL without a GPU is busy with these, not with pixels.
+    facets: around and along every curved surface. OpenGL without a GPU spends its time on these, not on pixels.
     """
 
     location: tuple[float, float, float]
@@ -55,7 +55,7 @@ class Arena:
     height: float
     thickness: float
     grid: float  # between two lines
-    line: float = 0.002  # half the width of one
+    line: float = 0.002  # half the width of a line
 
     @property
     def floor(self) -> Floor:
@@ -63,7 +63,7 @@ class Arena:
 
 
 def phys(floor: str) -> tuple[Quantity, ...]:
-    """The physics vector of a world with one ball; `floor` is what its half sides are called after."""
+    """The physics vector of a world with one ball; its half sides are named after `floor`."""
     return (
         Quantity("gravity", "m/s^2"),
         Quantity("mass", "kg"),
@@ -96,7 +96,7 @@ class Spatial(Env):
         return self._painter.draw(other.data, other._casters())
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """The ball's rim: what lies across the line of sight, to within a pixel or two."""
+        """The ball's rim, to within a pixel or two."""
         view = View(self.model, self.data, CAMERA, 1)
         centre = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
         return view.rim(centre, self.radius)
@@ -132,7 +132,7 @@ def _facing(look: Look) -> np.ndarray:
 
 
 def add_arena(spec: Any, arena: Arena) -> None:
-    """Floor, three walls and the grid on them, to look at: a world adds what its things collide with."""
+    """Floor, three walls and the grid on them, all to look at: a world adds its own collision shapes."""
     (cx, cy), (hx, hy), h, t = arena.centre, arena.half, arena.height, arena.thickness
     _board(spec, (cx, cy, -0.00667), (hx, hy, 0.00667), "paper")
     for side in (-1, 1):

@@ -37,7 +37,7 @@ def coverage_curve(
     for i in np.flatnonzero(still & (asked != training[0]).any(axis=0)).tolist():
         law = laws.find(names[i])
         raise InputError(
-            f"the training {law.many} do not vary (all {training[0, i]:g} {law.unit}): "
+            f"the training {law.plural_label} do not vary (all {training[0, i]:g} {law.unit}): "
             f"they say nothing about any other {law.name}"
         )
     training, asked, middle, spread = training[:, ~still], asked[:, ~still], middle[~still], spread[~still]
@@ -45,7 +45,7 @@ def coverage_curve(
     # laws enter as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < psi.m:
-        count, name = len(np.unique(training, axis=0)), laws.find(names[0]).many if len(names) == 1 else "laws"
+        count, name = len(np.unique(training, axis=0)), laws.find(names[0]).plural_label if len(names) == 1 else "laws"
         shown = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
         raise InputError(f"{count} different training {name} cannot cover the {basis} basis {shown}; take --basis affine")
     return len(training) * theory.leverage(psi((asked - middle) / spread), design)
@@ -147,7 +147,7 @@ def in_words(found: dict[str, Any]) -> str:
         if beyond > 0:
             words += f", {beyond:.2f} {law.unit} beyond the last training {law.name}"
         else:
-            words += f", among the training {law.many}"
+            words += f", among the training {law.plural_label}"
         parts.append(words if len(found["deviations"]) == 1 else f"{name} {words}")
     return f"{found['verdict']}: {'; '.join(parts)}"
 
@@ -160,9 +160,9 @@ def as_text(found: dict[str, Any]) -> str:
     for name in names:
         law, one = laws.find(name), training[name]
         spread = f"mean {one['mean']:.3f}, std {one['std']:.3f}, {one['min']:.2f} to {one['max']:.2f} {law.unit}"
-        lines.append(f"{found['dataset']}: {training['episodes']} training {law.many}, {spread}")
+        lines.append(f"{found['dataset']}: {training['episodes']} training {law.plural_label}, {spread}")
     shown = f" {theory.BASES[basis]}" if len(names) == 1 else ""
-    several = laws.find(names[0]).many if len(names) == 1 else "laws"
+    several = laws.find(names[0]).plural_label if len(names) == 1 else "laws"
     lines += [
         f"L_law in the {basis} basis{shown}; its mean over the training {several} is {home}",
         "  ".join([*(f"{name:>9s}" for name in names), f"{'L_law':>9s}", f"{'(exact)':>9s}", f"{'error':>8s}"]),

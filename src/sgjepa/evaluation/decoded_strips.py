@@ -62,7 +62,7 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
         horizon=shown + 1,
         law=part.law[numbers].astype(np.float64),  # (S, L)
         episode=numbers,
-        inside=laws.inside(training_samplers(dataset), part.law[numbers]),
+        inside=laws.in_distribution(training_samplers(dataset), part.law[numbers]),
     )
     artifact.write_bytes(place / run_folder.STRIPS, buffer.getvalue())
     sheet = place / _SHEET

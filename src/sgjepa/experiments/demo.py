@@ -63,8 +63,10 @@ def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
         else ""
     )
     told = {law: find_law(law) for law in train}
-    bands = " and ".join(f"{told[law].short} {one.words} {told[law].unit}".replace("^2", "²") for law, one in train.items())
-    grids = " and ".join(f"{find_law(law).short} {one.words}" for law, one in test.items())
+    bands = " and ".join(
+        f"{told[law].label} {one.description} {told[law].unit}".replace("^2", "²") for law, one in train.items()
+    )
+    grids = " and ".join(f"{find_law(law).label} {one.description}" for law, one in test.items())
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
     beside = f", beside {' and '.join(baselines)}" if baselines else ""
     each = "one training" if seeds == 1 else f"{seeds} trainings"

@@ -52,7 +52,7 @@ def datasets(size: str) -> dict[str, DatasetConfig]:
     world = WORLDS[size]
     usual = dataset(world, size)
     target, source = (round(share * usual.train.episodes) for share in SHARES.values())
-    unused = replace(usual.test, episodes=len(usual.test.laws[LAW].numbers))  # they are judged on the usual test episodes
+    unused = replace(usual.test, episodes=len(usual.test.laws[LAW].parameters))  # they are judged on the usual test episodes
     new = Part(target, {**usual.train.laws, LAW: Grid(TARGETS[world])})
     return {
         _data("sparse", size): replace(usual, train=new, test=unused, seed=usual.seed + 1),

@@ -18,7 +18,7 @@ from sgjepa.data.config import DatasetConfig, make_env
 from sgjepa.envs.base import Env
 from sgjepa.planning.cem import Search
 from sgjepa.planning.receding_horizon import PlannerConfig, RecedingHorizon
-from sgjepa.policies.base import View
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.goal_tasks import Start
 
 SEARCH = Search(candidates=64, iterations=6, elites=8)
@@ -27,7 +27,7 @@ SEARCH = Search(candidates=64, iterations=6, elites=8)
 class TrueSimulator(RecedingHorizon):
     """Drives N episodes of a world with a goal."""
 
-    sees: View = "state"
+    observes: Sequence[Part] = ("state",)
 
     def __init__(self, settings: DatasetConfig, cfg: PlannerConfig):
         self._env: Env = make_env(settings)
@@ -43,8 +43,8 @@ class TrueSimulator(RecedingHorizon):
     def aim(self, starts: Sequence[Start]) -> None:
         self._starts = starts
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        self._states = np.asarray(seen)[:, : len(self._names)]
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+        self._states = observation["state"][:, : len(self._names)]
         return self.next_control()
 
     def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:

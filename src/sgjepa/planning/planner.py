@@ -23,7 +23,7 @@ from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
 from sgjepa.models.candidate_rollouts import prepare_candidate_rollout
 from sgjepa.planning.receding_horizon import PlannerConfig, RecedingHorizon
-from sgjepa.policies.base import View
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.features import ROWS, in_blocks
 
 _ROWS = 65_536  # candidates that are imagined at a time, on a GPU
@@ -69,7 +69,7 @@ class Planner(RecedingHorizon):
     `remember` says what came before.
     """
 
-    sees: View = "frames"
+    observes: Sequence[Part] = ("frame",)
 
     def __init__(
         self, model: WorldModel, history: int, spec: EnvSpec, price: Price | None, cfg: PlannerConfig, lookback: int = 0
@@ -96,11 +96,11 @@ class Planner(RecedingHorizon):
         self._z, self._controls = self._latents(frames), torch.from_numpy(np.asarray(controls, np.float32)).to(self._device)
 
     @torch.no_grad()
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
         self._law = torch.from_numpy(np.asarray(laws, np.float32)).to(self._device)
         began = time.perf_counter()
-        z = self._latents(seen[:, None])
-        seconds = (time.perf_counter() - began) / -(-len(seen) // ROWS)  # of one batch, which is as large for one frame
+        z = self._latents(observation["frame"][:, None])
+        seconds = (time.perf_counter() - began) / -(-len(z) // ROWS)  # of one batch, which is as large for one frame
         controls = self._still.expand(len(z), 0, -1)
         if self._z is not None and self._controls is not None:
             z, controls = torch.cat([self._z, z], dim=1), self._controls

@@ -16,7 +16,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
 from sgjepa.data.config import DatasetConfig, chance_seed
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.base import Plans, Policy, Rests
+from sgjepa.policies.base import Observation, Policy
 from sgjepa.policies.files import SECONDS
 from sgjepa.policies.goal_tasks import Start, starts, to_columns
 from sgjepa.policies.tasks import task_of
@@ -35,63 +35,54 @@ class Driven:
 
 @dataclass(frozen=True)
 class Moment:
-    """All episodes at one frame."""
+    """All episodes at one frame; of an episode that is over, the last observation stands."""
 
-    seen: np.ndarray  # (N, ...) what the policy is shown; of an episode that is over, what it was shown last
+    observation: Observation
     over: np.ndarray  # (N,) bool
 
 
 def drive(
-    policy: Policy, fleet: Fleet, settings: DatasetConfig, split: str, numbers: Sequence[int], sampling: int
-) -> Driven:
-    """Let the policy drive these episodes, all at once."""
-    task_of(settings.world)
-    return drive_from(policy, fleet, settings.env_spec, split, starts(settings, split, numbers), sampling)
-
-
-def drive_from(
     policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Driven:
-    """The same from any beginnings. steps: at most so many, to the last frame if None."""
-    work = driving(policy, fleet, spec, split, begun, sampling, steps)
+    """Let the policy drive episodes that begin so, all at once. steps: at most so many, to the last frame if None."""
+    moments = drive_by_frame(policy, fleet, spec, split, begun, sampling, steps)
     while True:
         try:
-            next(work)
+            next(moments)
         except StopIteration as end:
             driven: Driven = end.value
             return driven
 
 
-def driving(
+def drive_by_frame(
     policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Generator[Moment, None, Driven]:
-    """`drive_from` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
+    """`drive` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
     policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
-    plans = policy if isinstance(policy, Plans) else None
-    if plans is not None:
-        plans.aim(begun)
-    seen, given, took = fleet.begin(begun), [], []
-    yield Moment(seen, np.zeros(len(begun), bool))
+    if hasattr(policy, "aim"):
+        policy.aim(begun)
+    observation, controls, seconds = fleet.begin(begun), [], []
+    yield Moment(observation, np.zeros(len(begun), bool))
     for _ in range(spec.frames - 1 if steps is None else steps):
-        wanted = np.asarray(policy.act(seen, laws), np.float32)  # (N, A)
+        wanted = np.asarray(policy.act(observation, laws), np.float32)  # (N, A)
         if wanted.shape != (len(begun), len(limit)) or not np.isfinite(wanted).all():
             raise InputError(f"the policy's controls for {spec.name} are not {len(begun)} x {len(limit)} finite numbers")
-        given.append(np.clip(wanted, -limit, limit))
-        seen, over = fleet.step(given[-1])
-        if plans is not None:
-            took.append(plans.seconds)
-        if isinstance(policy, Rests):
+        controls.append(np.clip(wanted, -limit, limit))
+        observation, over = fleet.step(controls[-1])
+        if hasattr(policy, "seconds"):
+            seconds.append(policy.seconds)
+        if hasattr(policy, "rest"):
             policy.rest(over)
-        yield Moment(seen, over)
+        yield Moment(observation, over)
         if over.all():
             break
     outcomes = fleet.outcomes()
-    controls = _controls(spec, begun, outcomes, np.stack(given, axis=1))
-    if took:
-        controls |= {SECONDS: _until_decided(np.stack(took, axis=1), outcomes)}
-    return Driven(_rows(spec, begun, outcomes), controls)
+    table = _controls(spec, begun, outcomes, np.stack(controls, axis=1))
+    if seconds:
+        table |= {SECONDS: _until_decided(np.stack(seconds, axis=1), outcomes)}
+    return Driven(_rows(spec, begun, outcomes), table)
 
 
 def drive_in_waves(
@@ -103,10 +94,12 @@ def drive_in_waves(
     processes: int = 1,
     wave: int = WAVE,
 ) -> Driven:
-    """Any number of episodes, so many at a time."""
-    with Fleet(settings, policy.sees, processes) as fleet:
-        parts = [numbers[first : first + wave] for first in range(0, len(numbers), wave)]
-        return together([drive(policy, fleet, settings, split, part, sampling) for part in parts])
+    """Let the policy drive any number of a dataset's episodes, so many at a time."""
+    task_of(settings.world)
+    begun = starts(settings, split, numbers)
+    with Fleet(settings, policy.observes, processes) as fleet:
+        parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
+        return together([drive(policy, fleet, settings.env_spec, split, part, sampling) for part in parts])
 
 
 def together(parts: Sequence[Driven]) -> Driven:

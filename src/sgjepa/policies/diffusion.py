@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.store import Dataset
 from sgjepa.envs import find
 from sgjepa.models.weights import load_weights
-from sgjepa.policies.base import View
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.diffusion_model import Diffusion, Network, PolicyConfig, Sampler, sample
 from sgjepa.policies.features import Features, device, in_blocks, open_features
 from sgjepa.policies.files import POSE, RECORD, STATE, WEIGHTS, PolicyRecord, read_policy
@@ -49,8 +49,8 @@ class DiffusionPolicy:
         self._episodes = self._begun(())
 
     @property
-    def sees(self) -> View:
-        return self._features.sees
+    def observes(self) -> Sequence[Part]:
+        return self._features.observes
 
     @property
     def pixels(self) -> int | None:
@@ -98,12 +98,14 @@ class DiffusionPolicy:
         """Episodes that are over, (N,) bool, cost nothing more."""
         self._episodes.running = np.flatnonzero(~over)
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
         """The controls from this frame to the next, (N, A) float32."""
         now, running = self._episodes, self._episodes.running
-        if len(seen) != len(now.seeds):
-            raise InputError(f"the policy drives {len(now.seeds)} episodes, got what {len(seen)} show")
-        found = self._features.of_seen(seen[running])  # (n, F) of those that are not over
+        if any(len(values) != len(now.seeds) for values in observation.values()):
+            count = len(next(iter(observation.values())))
+            raise InputError(f"the policy drives {len(now.seeds)} episodes, got an observation of {count}")
+        # (n, F) of those that are not over
+        found = self._features.of_observation({part: values[running] for part, values in observation.items()})
         if found.shape[1] != self._features.width:
             raise InputError(f"the policy sees {self._features.width} features of a frame, got {found.shape[1]}")
         newest = self.record.scaling.features(found)[:, None]

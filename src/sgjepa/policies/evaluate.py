@@ -21,8 +21,8 @@ from sgjepa.data.config import begin_episode, make_env, with_meshes
 from sgjepa.data.store import Dataset, training_samplers, unseen
 from sgjepa.envs.robots.robot import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
-from sgjepa.policies.base import Plans, Policy
-from sgjepa.policies.closed_loop import WAVE, Driven, drive_from, together
+from sgjepa.policies.base import Policy
+from sgjepa.policies.closed_loop import WAVE, Driven, drive, together
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIAL, TRIALS, WEIGHTS, ControlRecord, Driver, TrialSettings, cure
 from sgjepa.policies.goal_tasks import Cases, Start, cases_of, from_columns, starts
@@ -268,7 +268,7 @@ def _waves(
 ) -> Iterator[Driven]:
     """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
     spec, steps = dataset.env_spec, settings.cases.budget if settings.cases else None
-    wave = _FEW if isinstance(subject.policy, Plans) else WAVE
+    wave = _FEW if hasattr(subject.policy, "seconds") else WAVE
     parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
     there = [_finished(partial, i, part) for i, part in enumerate(parts)]
     kept = sum(len(part) for part, found in zip(parts, there, strict=True) if found)
@@ -278,8 +278,8 @@ def _waves(
         for i, (part, found) in enumerate(zip(parts, there, strict=True)):
             if found is None:
                 began = time.perf_counter()
-                fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.sees, processes))
-                found = drive_from(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
+                fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.observes, processes))
+                found = drive(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
                 artifact.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
                 write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole

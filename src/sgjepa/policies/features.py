@@ -1,9 +1,9 @@
-"""What a policy looks at: a finished run's frozen features, with the robot's own pose or without; or no pictures."""
+"""What a policy learns from: a finished run's frozen features, with the robot's own pose or without; or no pictures."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -18,9 +18,9 @@ from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Split
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import WorldModel
-from sgjepa.policies.base import View
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.files import POSE, STATE, Source
-from sgjepa.policies.noisy_position import SightFeatures
+from sgjepa.policies.noisy_position import NoisyPositions
 from sgjepa.policies.tasks import to_vector
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
@@ -33,61 +33,61 @@ class Features(Protocol):
     """One vector for every frame, in a dataset and in the world."""
 
     @property
-    def sees(self) -> View: ...
+    def observes(self) -> Sequence[Part]: ...
 
     @property
     def width(self) -> int: ...
 
     @property
     def pixels(self) -> int | None:
-        """Of the pictures that it takes; None if any will do, or none."""
+        """The side of the pictures that it takes; None if any will do, or none."""
 
     @property
     def encoder(self) -> str | None:
-        """The name of a foreign encoder that it looks through; None for one of our own, or none."""
+        """The name of a foreign encoder; None for one of our own, or none."""
 
     def source(self, folder: Path) -> Source:
         """How a policy in `folder` remembers where its features come from."""
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        """Of all frames of some episodes, (n, T, F) float32."""
+        """The features of all frames of some episodes, (n, T, F) float32."""
 
-    def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        """Of the newest frame of each episode, (N, F) float32; seen as `sees` says."""
+    def of_observation(self, observation: Observation) -> np.ndarray:
+        """The features of the newest frame of each episode, (N, F) float32."""
 
 
 class StateFeatures:
-    """The true state joined with the robot's own pose, or that alone; angles of a blade as a vector."""
+    """The true state and the robot's own pose, or that pose alone; angles of a blade as a vector."""
 
-    sees: View = "state"
+    pixels, encoder = None, None
 
     def __init__(self, spec: EnvSpec, pose_alone: bool = False):
-        self._name, self._first = (POSE, len(spec.state)) if pose_alone else (STATE, 0)
+        self._part: Part = "pose" if pose_alone else "state"
+        self._first = len(spec.state) if pose_alone else 0
         self._names = [quantity.name for quantity in spec.state_observation[self._first :]]
         if not self._names:
             raise InputError(
                 f"{spec.name} has no robot that could know its own pose (EnvSpec.observed_records); leave it out"
             )
-        self.width, self.pixels, self.encoder = len(self._names), None, None
+        self.observes, self.width = (self._part,), len(self._names)
 
     def source(self, folder: Path) -> Source:
-        return Source(self._name)
+        return Source(POSE if self._part == "pose" else STATE)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return self.of_seen(state_observations(split)[episodes])
+        return self._features(state_observations(split)[episodes][..., self._first :])
 
-    def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        return self.of_values(seen[..., self._first :])
+    def of_observation(self, observation: Observation) -> np.ndarray:
+        return self._features(observation[self._part])
 
-    def of_values(self, values: np.ndarray) -> np.ndarray:
-        """Of the quantities themselves, (..., F)."""
+    def _features(self, values: np.ndarray) -> np.ndarray:
         return to_vector(np.asarray(values, np.float32), self._names)
 
 
 class ModelFeatures:
     """`features` of a finished run's model, whichever it is; the model stays as it is."""
 
-    sees: View = "frames"
+    observes: Sequence[Part] = ("frame",)
 
     def __init__(self, folder: Path, run: Run, model: WorldModel):
         self.folder, self.run = folder, run
@@ -107,36 +107,36 @@ class ModelFeatures:
             out.append(self._model.features(z).float().cpu().numpy())
         return np.concatenate(out)
 
-    def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        if self.pixels not in (None, seen.shape[1]):
-            raise InputError(f"{self.folder} takes pictures of {self.pixels} pixels, got {seen.shape[1]}")
+    def of_observation(self, observation: Observation) -> np.ndarray:
+        frame = observation["frame"]
+        if self.pixels not in (None, frame.shape[1]):
+            raise InputError(f"{self.folder} takes pictures of {self.pixels} pixels, got {frame.shape[1]}")
 
-        def look(frames: Tensor) -> Tensor:
+        def features(frames: Tensor) -> Tensor:
             latents = self._model.encode(frames[:, None])
             if in_half(self._model):  # as a policy learned from them
                 latents = latents.half().float()
             return self._model.features(latents)[:, 0].float()
 
-        return in_blocks(look, torch.from_numpy(np.ascontiguousarray(seen)).to(device())).cpu().numpy()
+        return in_blocks(features, torch.from_numpy(np.ascontiguousarray(frame)).to(device())).cpu().numpy()
 
 
 class PosedFeatures:
     """A model's features, and beside them the robot's own pose, as robots know it without looking."""
 
-    sees: View = "posed"
-
-    def __init__(self, looked: ModelFeatures, own: StateFeatures):
-        self._looked, self._own = looked, own
-        self.width, self.pixels, self.encoder = looked.width + own.width, looked.pixels, looked.encoder
+    def __init__(self, seen: ModelFeatures, pose: StateFeatures):
+        self._seen, self._parts = seen, (seen, pose)
+        self.observes: Sequence[Part] = (*seen.observes, *pose.observes)
+        self.width, self.pixels, self.encoder = seen.width + pose.width, seen.pixels, seen.encoder
 
     def source(self, folder: Path) -> Source:
-        return replace(self._looked.source(folder), pose=True)
+        return replace(self._seen.source(folder), pose=True)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return np.concatenate([part.of_split(split, episodes) for part in (self._looked, self._own)], axis=-1)
+        return np.concatenate([part.of_split(split, episodes) for part in self._parts], axis=-1)
 
-    def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        return np.concatenate([self._looked.of_seen(seen["frame"]), self._own.of_values(seen["own"])], axis=-1)
+    def of_observation(self, observation: Observation) -> np.ndarray:
+        return np.concatenate([part.of_observation(observation) for part in self._parts], axis=-1)
 
 
 def open_features(run: Path | None, spec: EnvSpec, pose: bool = False, blur: float | None = None) -> Features:
@@ -145,7 +145,7 @@ def open_features(run: Path | None, spec: EnvSpec, pose: bool = False, blur: flo
     blur: of the true state, places alone, with such an error in m.
     """
     if blur is not None:
-        return SightFeatures(spec, blur)
+        return NoisyPositions(spec, blur)
     if run is None:
         return StateFeatures(spec, pose_alone=pose)
     looked = ModelFeatures(run, *checkpoint.load_run(run))

@@ -1,7 +1,8 @@
-"""What a policy sees that is shown places alone, with an error: how well would an encoder have to see?"""
+"""Positions with an error instead of features: how well would an encoder have to see?"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +11,20 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Split
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.base import View
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.files import STATE, Source
 from sgjepa.policies.tasks import to_vector
 
 
-class SightFeatures:
-    """The place of what moves, seen with an error, and the robot's own pose without one; no speeds.
+class NoisyPositions:
+    """The position of what moves, with an error, and the robot's own pose without one; no speeds.
 
     blur: the standard deviation of the error in each direction, in m. An error belongs to its state as an encoder's belongs
-    to its picture: the same state is always seen in the same way, in a dataset and in the world. From frame to frame of a
+    to its picture: the same state always has the same error, in a dataset and in the world. From frame to frame of a
     ball that moves errors are independent, which an encoder's need not be. Another blur scales the same errors.
     """
 
-    sees: View = "state"
+    observes: Sequence[Part] = ("state",)
 
     def __init__(self, spec: EnvSpec, blur: float):
         if spec.probed is None or not spec.observed_records:
@@ -41,12 +42,15 @@ class SightFeatures:
         return Source(STATE, blur=self._blur)
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
-        return self.of_seen(state_observations(split)[episodes])
+        return self._features(state_observations(split)[episodes])
 
-    def of_seen(self, seen: np.ndarray) -> np.ndarray:
-        seen = np.ascontiguousarray(seen, np.float32)  # (..., S)
-        places = seen[..., self._places] + self._blur * errors_of(seen, len(self._places))
-        return to_vector(np.concatenate([places, seen[..., self._first :]], axis=-1, dtype=np.float32), self._names)
+    def of_observation(self, observation: Observation) -> np.ndarray:
+        return self._features(observation["state"])
+
+    def _features(self, states: np.ndarray) -> np.ndarray:
+        states = np.ascontiguousarray(states, np.float32)  # (..., S)
+        places = states[..., self._places] + self._blur * errors_of(states, len(self._places))
+        return to_vector(np.concatenate([places, states[..., self._first :]], axis=-1, dtype=np.float32), self._names)
 
 
 def errors_of(states: np.ndarray, count: int) -> np.ndarray:

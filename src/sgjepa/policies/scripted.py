@@ -8,26 +8,26 @@ import numpy as np
 
 from sgjepa.core.registry import Registry
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.base import Policy, View
+from sgjepa.policies.base import Observation, Part, Policy
 
 
 class Demonstrator:
     """Does what the world's scripted expert would do, from the true state: what a policy that imitates it can hope for."""
 
-    sees: View = "expert"
+    observes: Sequence[Part] = ("expert",)
     by_chance = False
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         pass
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        return np.asarray(seen, np.float32)
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+        return np.asarray(observation["expert"], np.float32)
 
 
 class HoldStill:
     """Asks the robot to stay as it starts: how often the task does itself."""
 
-    sees: View = "state"
+    observes: Sequence[Part] = ("state",)
     by_chance = False
 
     def __init__(self, spec: EnvSpec):
@@ -36,14 +36,14 @@ class HoldStill:
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         pass
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
-        return np.tile(self._control, (len(seen), 1))
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
+        return np.tile(self._control, (len(laws), 1))
 
 
 class Random:
     """Every control anywhere within its limits, for every frame anew."""
 
-    sees: View = "state"
+    observes: Sequence[Part] = ("state",)
     by_chance = True
 
     def __init__(self, spec: EnvSpec):
@@ -53,7 +53,7 @@ class Random:
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
         self._rngs = [np.random.default_rng(seed) for seed in seeds]
 
-    def act(self, seen: np.ndarray, laws: np.ndarray) -> np.ndarray:
+    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
         drawn = np.stack([rng.uniform(-1, 1, len(self._limit)) for rng in self._rngs])
         return (drawn * self._limit).astype(np.float32)
 

@@ -1,7 +1,7 @@
-"""Many episodes of a world side by side, in worker processes that send what the policy sees and no more.
+"""Many episodes of a world side by side, in worker processes that send what the policy observes and no more.
 
 A process has an environment for each of its episodes and one OpenGL context for all of them. An episode whose outcome is
-decided is over: it is neither simulated nor drawn any further, and its last view is repeated.
+decided is over: it is neither simulated nor drawn any further, and its last observation is repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from sgjepa.core import processes as workers
 from sgjepa.data.config import DatasetConfig, make_env
 from sgjepa.envs.base import Env
-from sgjepa.policies.base import View, posed
+from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.goal_tasks import Start
 
 
@@ -30,39 +30,51 @@ class Outcome:
     steps: int
 
 
-def view_of(env: Env, sees: View, frame: np.ndarray | None) -> np.ndarray:
-    """What a policy is shown of an environment. frame: its picture, for those who look."""
-    if sees == "expert":
-        return env.expert()
-    if frame is None or sees == "state":
-        return env.state_observation()
-    return posed(frame, env.state_observation()[len(env.env_spec.state) :]) if sees == "posed" else frame
+def observe(env: Env, parts: Sequence[Part], frame: np.ndarray | None = None) -> Observation:
+    """These parts of one environment, without an axis of episodes. frame: its picture, where that is one of them."""
+    found: Observation = {}
+    for part in parts:
+        if part == "frame":
+            assert frame is not None
+            found[part] = frame
+        elif part == "expert":
+            found[part] = env.expert()
+        else:
+            state = env.state_observation()
+            found[part] = state if part == "state" else state[len(env.env_spec.state) :]
+    return found
+
+
+def stack(observations: Sequence[Observation]) -> Observation:
+    """One observation of many episodes."""
+    return {part: np.stack([one[part] for one in observations]) for part in observations[0]}
 
 
 class Crew:
     """The episodes of one process. Environments are used again: `Env.begin` leaves nothing of the episode before."""
 
-    def __init__(self, settings: DatasetConfig, sees: View):
-        self._settings, self._sees = settings, sees
+    def __init__(self, settings: DatasetConfig, parts: Sequence[Part]):
+        self._settings, self._parts = settings, parts
         self._envs: list[Env] = []
         self._running: list[Env] = []
 
-    def begin(self, starts: Sequence[Start]) -> np.ndarray:
-        """What each episode shows first, (n, ...)."""
+    def begin(self, starts: Sequence[Start]) -> Observation:
+        """Start these episodes; returns the first observation."""
         while len(self._envs) < len(starts):
             self._envs.append(make_env(self._settings))
         self._running = self._envs[: len(starts)]
         for env, start in zip(self._running, starts, strict=True):
             env.begin(start.seed, start.options(env.env_spec))
-        return np.stack([self._view(env) for env in self._running])
+        return stack([self._observe(env) for env in self._running])
 
-    def step(self, controls: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """One frame on. Returns which episodes are over, (n,) bool, and what each of the others shows."""
+    def step(self, controls: np.ndarray) -> tuple[np.ndarray, Observation]:
+        """One frame on. Returns which episodes are over, (n,) bool, and the observation of the others."""
         for env, control in zip(self._running, controls, strict=True):
             if not env.decided():
                 env.advance(control)
         over = np.array([env.decided() for env in self._running])
-        return over, [self._view(env) for env, done in zip(self._running, over, strict=True) if not done]
+        others = [self._observe(env) for env, done in zip(self._running, over, strict=True) if not done]
+        return over, stack(others) if others else {}
 
     def pictures(self) -> list[np.ndarray]:
         return [self._envs[0].picture_of(env) for env in self._running]
@@ -70,9 +82,8 @@ class Crew:
     def outcomes(self) -> list[Outcome]:
         return [Outcome(env.measures(), env.labels(), env.t) for env in self._running]
 
-    def _view(self, env: Env) -> np.ndarray:
-        sees_frames = self._sees in ("frames", "posed")
-        return view_of(env, self._sees, self._envs[0].picture_of(env) if sees_frames else None)
+    def _observe(self, env: Env) -> Observation:
+        return observe(env, self._parts, self._envs[0].picture_of(env) if "frame" in self._parts else None)
 
     def close(self) -> None:
         for env in self._envs:
@@ -82,9 +93,9 @@ class Crew:
 _crew: Crew | None = None  # of a worker process
 
 
-def _hire(settings: DatasetConfig, sees: View) -> None:
+def _hire(settings: DatasetConfig, parts: Sequence[Part]) -> None:
     global _crew
-    _crew = Crew(settings, sees)
+    _crew = Crew(settings, parts)
 
 
 def _tell(order: str, *given: Any) -> Any:
@@ -94,58 +105,65 @@ def _tell(order: str, *given: Any) -> Any:
 class Fleet:
     """Crews in so many processes, or in this one. To use in a `with` statement."""
 
-    def __init__(self, settings: DatasetConfig, sees: View, processes: int):
-        self._settings, self._sees, self._processes = settings, sees, processes
+    def __init__(self, settings: DatasetConfig, parts: Sequence[Part], processes: int):
+        self._settings, self._parts, self._processes = settings, parts, processes
         self._stack = ExitStack()
         self._pools: list[workers.Processes] = []
         self._crew: Crew | None = None
-        self._seen = np.empty(0)
+        self._observation: Observation = {}
+        self._count = 0
         self._over = np.empty(0, bool)
 
     def __enter__(self) -> Fleet:
         if self._processes <= 1:
-            self._crew = Crew(self._settings, self._sees)
+            self._crew = Crew(self._settings, self._parts)
             self._stack.callback(self._crew.close)
             return self
         for _ in range(self._processes):  # a pool each: an episode stays in the process that began it
             self._pools.append(self._stack.enter_context(workers.pool(1)))
-        for started in [pool.submit(_hire, self._settings, self._sees) for pool in self._pools]:
+        for started in [pool.submit(_hire, self._settings, self._parts) for pool in self._pools]:
             started.result()
         return self
 
     def __exit__(self, *error: Any) -> bool | None:
         return self._stack.__exit__(*error)
 
-    def begin(self, starts: Sequence[Start]) -> np.ndarray:
-        """Start these episodes; returns what each shows first, (N, ...)."""
-        found = self._all("begin", len(starts), lambda share: [starts[i] for i in share])
-        self._seen = np.empty((len(starts), *found[0][1].shape[1:]), found[0][1].dtype)
-        self._over = np.zeros(len(starts), bool)
-        for share, views in found:
-            self._seen[share] = views
-        return self._seen.copy()
+    def begin(self, starts: Sequence[Start]) -> Observation:
+        """Start these episodes; returns the first observation."""
+        answers = self._all("begin", len(starts), lambda share: [starts[i] for i in share])
+        self._count, self._over = len(starts), np.zeros(len(starts), bool)
+        self._observation = {
+            part: np.empty((len(starts), *values.shape[1:]), values.dtype) for part, values in answers[0][1].items()
+        }
+        for share, observation in answers:
+            for part, values in observation.items():
+                self._observation[part][share] = values
+        return self._copy()
 
-    def step(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """One frame on under controls (N, A). Returns what each episode shows, (N, ...), and which are over, (N,) bool."""
-        for share, (over, views) in self._all("step", len(self._seen), lambda share: controls[share]):
+    def step(self, controls: np.ndarray) -> tuple[Observation, np.ndarray]:
+        """One frame on under controls (N, A). Returns the observation, and which episodes are over, (N,) bool."""
+        for share, (over, observation) in self._all("step", self._count, lambda share: controls[share]):
             self._over[share] = over
-            if views:
-                self._seen[share[~over]] = np.stack(views)
-        return self._seen.copy(), self._over.copy()
+            for part, values in observation.items():
+                self._observation[part][share[~over]] = values
+        return self._copy(), self._over.copy()
+
+    def _copy(self) -> Observation:
+        return {part: values.copy() for part, values in self._observation.items()}
 
     def pictures(self) -> np.ndarray:
-        """What each episode looks like now, whatever the policy sees and whether it is over, (N, h, w, 3) uint8."""
+        """What each episode looks like now, whatever the policy observes and whether it is over, (N, h, w, 3) uint8."""
         found: dict[int, np.ndarray] = {}
-        for share, drawn in self._all("pictures", len(self._seen)):
+        for share, drawn in self._all("pictures", self._count):
             found |= dict(zip(share.tolist(), drawn, strict=True))
-        return np.stack([found[i] for i in range(len(self._seen))])
+        return np.stack([found[i] for i in range(self._count)])
 
     def outcomes(self) -> list[Outcome]:
         """What each episode has come to."""
         found: dict[int, Outcome] = {}
-        for share, outcomes in self._all("outcomes", len(self._seen)):
+        for share, outcomes in self._all("outcomes", self._count):
             found |= dict(zip(share.tolist(), outcomes, strict=True))
-        return [found[i] for i in range(len(self._seen))]
+        return [found[i] for i in range(self._count)]
 
     def _all(self, order: str, count: int, part: Any = None) -> list[tuple[np.ndarray, Any]]:
         """The same order to every crew, each with its part of what is given; returns its episodes and its answer."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap_difference
 from sgjepa.envs.spec import Measure
-from sgjepa.laws import Sampler
-from sgjepa.laws import inside as inside_of
+from sgjepa.laws import Sampler, in_distribution
 from sgjepa.policies.files import SECONDS, ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results.statistics import BOOTSTRAP, WILSON, Estimate, amount, conditional_share, share, share_difference
@@ -156,7 +155,7 @@ class Played:
 
     def region(self, name: str) -> np.ndarray:
         """(E,) which episodes lie in a region of the training laws."""
-        inside = inside_of(self.samplers, self.first.law)
+        inside = in_distribution(self.samplers, self.first.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
     @property

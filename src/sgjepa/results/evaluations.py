@@ -18,8 +18,7 @@ from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, ST
 from sgjepa.core.tables import Table
 from sgjepa.data.probe_targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
-from sgjepa.laws import Sampler
-from sgjepa.laws import inside as inside_of
+from sgjepa.laws import Sampler, in_distribution
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ class Evaluation:
 
     def region(self, name: str) -> np.ndarray:
         """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
-        inside = inside_of(self.samplers, self.law)
+        inside = in_distribution(self.samplers, self.law)
         return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
 
     @cached_property

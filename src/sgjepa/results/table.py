@@ -27,9 +27,8 @@ from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.metrics import MAIN as MAIN
 from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import Coverage, LawRecord
-from sgjepa.laws import Sampler
+from sgjepa.laws import Sampler, in_distribution
 from sgjepa.laws import find as find_law
-from sgjepa.laws import inside as inside_of
 from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results import contents as forms
 from sgjepa.results.answer import Answer, need_pandas
@@ -89,17 +88,17 @@ class Axis:
     @property
     def symbol(self) -> str:
         """How text calls a value of the law: "g"."""
-        return find_law(self.name).short
+        return find_law(self.name).label
 
     @property
     def several(self) -> str:
         """The law's name for several of them: "gravities"."""
-        return find_law(self.name).many
+        return find_law(self.name).plural_label
 
     @property
     def trained(self) -> str:
         """What training drew: "g = 4 ± 0.5 m/s²"."""
-        return f"{self.symbol} {self.training.words} {self.unit}".replace("-", "\N{MINUS SIGN}")
+        return f"{self.symbol} {self.training.description} {self.unit}".replace("-", "\N{MINUS SIGN}")
 
     @property
     def inside(self) -> str:
@@ -407,7 +406,7 @@ class Results:
         known = {law: record.training for law, record in self.about.laws.items() if law in self._contents.laws}
         laws = [self._contents.laws[law] for law in known]
         everywhere = np.ones(len(self.episodes), bool)
-        inside = inside_of(known, np.stack(laws, axis=1)) if laws else everywhere
+        inside = in_distribution(known, np.stack(laws, axis=1)) if laws else everywhere
         return {"all": everywhere, "in": inside, "out": ~inside}[name]
 
     @property
@@ -451,13 +450,8 @@ class Results:
         source: one of `sources` (default: "predicted", or the only one).
         region: "all", "in", "out", or (E,) bool.
         """
-        self._known("arm", arm, self.arms)
         self._known("metric", metric, self.metrics)
-        block = self._contents.read(arm, metric, self._source(source))
-        if isinstance(region, str) and region == "all":
-            return block
-        # contiguous: sums in another order would differ in the last digit
-        return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
+        return self._block(arm, metric, self._source(source), region)
 
     # --- questions -----------------------------------------------------------------------------------------------------
 
@@ -613,9 +607,9 @@ class Results:
         region: "all", "in", "out", or (E,) bool.
         given: of a share, only among the episodes in which `measure.given` happened.
         """
-        values = self.values(arm, measure.name, None, region)[..., 0]
+        values = self._block(arm, measure.name, CLOSED_LOOP, region)[..., 0]
         if given:
-            return conditional_share(values, self.values(arm, measure.condition, None, region)[..., 0])
+            return conditional_share(values, self._block(arm, measure.condition, CLOSED_LOOP, region)[..., 0])
         return amount(values) if measure.unit else share(values)
 
     @property
@@ -754,6 +748,14 @@ class Results:
         """The same as a pandas frame, where pandas is installed."""
         need_pandas()
         return self.to_arrow().replace_schema_metadata(None).to_pandas()
+
+    def _block(self, arm: str, metric: str, source: str, region: Episodes) -> np.ndarray:
+        """(seeds, E, H) of a metric, or of a measure that is counted beside those of the task."""
+        block = self._contents.read(self._known("arm", arm, self.arms), metric, source)
+        if isinstance(region, str) and region == "all":
+            return block
+        # contiguous: sums in another order would differ in the last digit
+        return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
 
     def _known(self, kind: str, name: str, names: Iterable[str]) -> str:
         if name not in names:

@@ -1,4 +1,9 @@
-"""Free flight is affine in gravity at every horizon (paper, prop. ballistic-affine)."""
+"""How coverage of the training laws controls the error at another (paper, app. "How gravity coverage controls test error").
+
+From top to bottom: free flight, which is affine in gravity at every horizon (prop. ballistic-affine); law bases and the
+coverage factor L_law; the transfer bound; exact moments of the training laws; and what breaks the result (app. "When the
+coverage result does not apply").
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,9 @@ import numpy as np
 
 from sgjepa.theory.linear import transpose
 
-# T_g = T_1 + g T_2 on the state (p, v, 1): height, upward speed, and the constant
-
 
 def T_ballistic(g: np.ndarray, dt: float) -> np.ndarray:
-    """One step of length dt under gravity g on (p, v, 1). (...) -> (..., 3, 3)"""
+    """One step of length dt under gravity g on the state (p, v, 1): height, upward speed, constant. (...) -> (..., 3, 3)"""
     return T_ballistic_power(g, dt, 1)
 
 
@@ -56,9 +59,9 @@ class Monomials:
     def exponents(self) -> np.ndarray:
         """(m, L), the constant first"""
         rows = [
-            np.bincount(np.array(chosen, int), minlength=self.laws)
+            np.bincount(np.array(factors, int), minlength=self.laws)
             for degree in range(self.degree + 1)
-            for chosen in combinations_with_replacement(range(self.laws), degree)
+            for factors in combinations_with_replacement(range(self.laws), degree)
         ]
         return np.stack(rows)
 
@@ -112,12 +115,12 @@ def leverage(psi: np.ndarray, Psi: np.ndarray) -> np.ndarray:
     unit = psi / scale
     along = unit @ directions[covered].T  # (..., rank)
     outside = np.linalg.norm(unit - along @ directions[covered], axis=-1)
-    found = np.sum((along / singular[covered]) ** 2, axis=-1)
-    return np.where(outside > 1e-9 * np.linalg.norm(unit, axis=-1), np.inf, found)
+    inside = np.sum((along / singular[covered]) ** 2, axis=-1)
+    return np.where(outside > 1e-9 * np.linalg.norm(unit, axis=-1), np.inf, inside)
 
 
 def covered_directions(Psi: np.ndarray) -> int:
-    """How many independent combinations of the basis the laws of the design tell apart; m when M_ψ is positive definite."""
+    """The number of independent combinations of the basis that the design distinguishes; m if M_ψ is positive definite."""
     scale = np.linalg.norm(Psi, axis=0)
     return int(np.linalg.matrix_rank(Psi / np.where(scale > 0, scale, 1.0)))
 
@@ -172,7 +175,7 @@ class Moments:
 
 
 def clipped_normal(mean: float, std: float, floor: float, order: int = 4) -> Moments:
-    """Of g = max(N(mean, std²), floor), the datasets' training law: the paper's "moments of this clipped distribution".
+    """Moments of g = max(N(mean, std²), floor), the datasets' training law (paper: "this clipped distribution").
 
     With x ~ N(0, 1) and a = (floor - mean)/std, y = max(x, a) has E[y^k] = a^k Φ(a) + I_k, I_k = ∫_a^∞ x^k φ(x) dx, and
     integration by parts gives I_0 = 1 - Φ(a), I_1 = φ(a), I_k = a^(k-1) φ(a) + (k - 1) I_(k-2).
@@ -229,6 +232,6 @@ def approximate_local_bound(
 ) -> np.ndarray:
     """The local bound plus B_z ‖ρ_op(g*)‖_F + B_φ ‖ρ_cl(g*)‖_F, for operators that follow the basis only nearly.
 
-    local: from `coverage.local_bound`, with the training errors of the basis parts
+    local: from `local_bound`, with the training errors of the basis parts
     """
     return local + B_z * rho_op + B_phi * rho_cl

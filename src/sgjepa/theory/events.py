@@ -21,7 +21,7 @@ def branch_defect(W: np.ndarray, Ts: Sequence[np.ndarray], As: Sequence[np.ndarr
 
 
 def branch_telescope(W: np.ndarray, Ts: Sequence[np.ndarray], As: Sequence[np.ndarray]) -> np.ndarray:
-    """Σ_j A_{h-1}···A_{j+1} (W T_j - A_j W) T_{j-1}···T_0, which is the same (lem. hybrid-telescope)."""
+    """Σ_j A_{h-1}···A_{j+1} (W T_j - A_j W) T_{j-1}···T_0, which equals `branch_defect` (lem. hybrid-telescope)."""
     terms = []
     for j in range(len(Ts)):
         term = W @ Ts[j] - As[j] @ W
@@ -49,7 +49,7 @@ class Hinge:
 
 
 def hinge_of_branches(A_minus: np.ndarray, c_minus: np.ndarray, A_plus: np.ndarray, c_plus: np.ndarray) -> Hinge | None:
-    """The hinge between two affine branches, found from the branches alone; None if they do not join continuously.
+    """The hinge between two affine branches, from the branches alone; None if they do not join continuously.
 
     Continuity forces A_+ - A_- = u a' and c_+ - c_- = -u b (thm. event-hinge, eq. hinge-linear-change): rank one, and
     in one direction. a comes back with unit length and its largest entry positive; if that is the other side's normal,
@@ -73,15 +73,15 @@ def fit_hinge(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: float) -> Hinge:
     """u and the lower branch by least squares on x, 1 and the hinge, for a known boundary. x (n, d), y (n, m)"""
     hinge = np.maximum(x @ a - b, 0)
     design = np.column_stack([x, np.ones(len(x)), hinge])
-    found = np.linalg.lstsq(design, y, rcond=None)[0]
-    return Hinge(found[:-2].T, found[-2], found[-1], a, b)
+    weights = np.linalg.lstsq(design, y, rcond=None)[0]
+    return Hinge(weights[:-2].T, weights[-2], weights[-1], a, b)
 
 
 def affine_misfit(x: np.ndarray, y: np.ndarray) -> float:
     """The largest error of the best affine fit: zero only if affine features suffice. x (n, d), y (n, m)"""
     design = np.column_stack([x, np.ones(len(x))])
-    found = np.linalg.lstsq(design, y, rcond=None)[0]
-    return float(np.abs(design @ found - y).max())
+    weights = np.linalg.lstsq(design, y, rcond=None)[0]
+    return float(np.abs(design @ weights - y).max())
 
 
 def clipped_height(g: np.ndarray, a: float, b: float) -> np.ndarray:
@@ -90,5 +90,5 @@ def clipped_height(g: np.ndarray, a: float, b: float) -> np.ndarray:
 
 
 def gravity_hinge(g: np.ndarray, a: float, b: float) -> np.ndarray:
-    """b (g_c - g)_+ with g_c = a/b, the same height: affine on either side, not across."""
+    """b (g_c - g)_+ with g_c = a/b, the height of `clipped_height`: affine on either side of g_c, not across."""
     return b * np.maximum(a / b - np.asarray(g, float), 0)

@@ -54,7 +54,7 @@ class Companion:
 
 
 def build(W: np.ndarray, T: np.ndarray, B: np.ndarray, A: np.ndarray, D: np.ndarray) -> Companion:
-    """From the update rows of the newest block: T (F, H·F), B (F, N), A (Z, H·Z), D (Z, N)."""
+    """The systems from the update rows of their newest blocks: T (F, H·F), B (F, N), A (Z, H·Z), D (Z, N)."""
     latent, features = W.shape
     H = T.shape[1] // features
     into_features, into_latent = newest(H, features).T, newest(H, latent).T
@@ -95,7 +95,7 @@ class ErrorMaps:
 
 
 def error_maps(system: Companion, h: int, L: int = 1) -> ErrorMaps:
-    """For the newest latent (L = 1, the rollout loss) or for a probe's window of L latents."""
+    """The error maps of the newest latent (L = 1, the rollout loss) or of a probe's window of L latents."""
     P, W = newest(system.H, len(system.W), L), system.stacked_W
     F, N = [], []
     for j in range(h):

@@ -1,7 +1,8 @@
-"""Which one-step defects a multi-step loss minds (paper, app. "Why multi-step composition can change the learned
-representation").
+"""The one-step defects that a multi-step loss weighs most, and how that reverses a ranking of representations (paper, app.
+"Why multi-step composition can change the learned representation").
 
-Shapes: W (..., Z, F); T (..., F, F); A (..., Z, Z); Sigma (..., F, F), the second moment of φ; weights (K,).
+Shapes: W (..., Z, F); T (..., F, F); A (..., Z, Z); Sigma (..., F, F), the second moment of φ; weights (K,). The ranking
+reversal, at the end, is in exact fractions: two latents, P and F, each of two modes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def rollout_weights(K: int, gamma: float) -> np.ndarray:
 
 
 def D(W: np.ndarray, T: np.ndarray, A: np.ndarray, h: int) -> np.ndarray:
-    """D_h = W T^h - A^h W, by how much encoding and evolving fail to commute (eq. h-step-defect). (..., Z, F)"""
+    """D_h = W T^h - A^h W, the failure of encoding and evolving to commute (eq. h-step-defect). (..., Z, F)"""
     return W @ power(T, h) - power(A, h) @ W
 
 
@@ -59,7 +60,7 @@ def loss(W: np.ndarray, T: np.ndarray, A: np.ndarray, Sigma: np.ndarray, weights
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How differently two horizon profiles weigh defects of equal training cost (thm. profile-mismatch)."""
+    """The difference in how two horizon profiles weigh defects of equal training cost (thm. profile-mismatch)."""
 
     Q: np.ndarray  # (n, n), G_tr^(-1/2) G_ev G_tr^(-1/2)
     ratio: float  # λ_max / λ_min, of Q compressed to the subspace
@@ -112,8 +113,8 @@ def relaxed_costs(modes: Modes) -> tuple[Fraction, Fraction]:
 
 def sufficient_gamma(a: Fraction = Fraction(2, 5)) -> Fraction:
     """Above this γ even W_F's cost with the predictor `a` is below W_P's lower bound: full profiling prefers W_F."""
-    one, two = relaxed_costs(P)
-    return (cost(F, a, 1) - one) / (two - cost(F, a, 2))
+    one_step, two_steps = relaxed_costs(P)
+    return (cost(F, a, 1) - one_step) / (two_steps - cost(F, a, 2))
 
 
 def profiled(modes: Modes, gamma: float) -> tuple[float, float]:
@@ -127,12 +128,12 @@ def profiled(modes: Modes, gamma: float) -> tuple[float, float]:
         a = (low + high) / 2
         rises = 2 * gamma * a**3 + (1 - gamma * (mode @ mode)) * a > mode.sum() / 2
         low, high = (low, a) if rises else (a, high)
-    one, two = (np.sum((mode**h - a**h) ** 2) / 2 for h in (1, 2))
-    return float((one + gamma * two) / (1 + gamma)), float(a)
+    one_step, two_steps = (np.sum((mode**h - a**h) ** 2) / 2 for h in (1, 2))
+    return float((one_step + gamma * two_steps) / (1 + gamma)), float(a)
 
 
 def crossing(low: float = 0.0, high: float = 1.0) -> float:
-    """The γ at which full profiling changes its mind, by bisection; the paper's sufficient condition lies above it."""
+    """The γ at which full profiling changes from P to F, by bisection; the paper's sufficient condition lies above it."""
     for _ in range(60):
         middle = (low + high) / 2
         prefers_P = profiled(P, middle)[0] < profiled(F, middle)[0]

@@ -1,4 +1,7 @@
-"""Matrix algebra in the paper's notation, for stacks of matrices. Leading axes "..." broadcast."""
+"""Matrix algebra in the paper's notation, the linear setup, the local defect, and what teacher forcing measures.
+
+Matrices and vectors may be stacks: leading axes "..." broadcast.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 
 def transpose(M: np.ndarray) -> np.ndarray:
-    """Of the last two axes."""
+    """The transpose of the last two axes."""
     return np.swapaxes(M, -1, -2)
 
 
@@ -24,10 +27,10 @@ def power(M: np.ndarray, h: int) -> np.ndarray:
 
 def powers(M: np.ndarray, h: int) -> list[np.ndarray]:
     """I, M, ..., M^(h-1), each from the one before."""
-    found = [np.broadcast_to(np.eye(M.shape[-1]), M.shape)]
+    matrices = [np.broadcast_to(np.eye(M.shape[-1]), M.shape)]
     for _ in range(h - 1):
-        found.append(found[-1] @ M)
-    return found
+        matrices.append(matrices[-1] @ M)
+    return matrices
 
 
 def vec(X: np.ndarray) -> np.ndarray:
@@ -42,12 +45,12 @@ def kron(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def norm(x: np.ndarray) -> np.ndarray:
-    """Euclidean, of vectors (..., n)."""
+    """The Euclidean norm of vectors (..., n)."""
     return np.linalg.norm(x, axis=-1)
 
 
 def frobenius(M: np.ndarray) -> np.ndarray:
-    """Of matrices (..., m, n)."""
+    """The Frobenius norm of matrices (..., m, n)."""
     return np.linalg.norm(M, axis=(-2, -1))
 
 

@@ -42,6 +42,7 @@ def spherical_moments(Delta: np.ndarray) -> tuple[float, float]:
 
 
 def _curvature() -> float:
+    """Σ ω t⁴/4 exp(-t²)."""
     t, weights = knots()
     return float(weights @ (t**4 / 4 * np.exp(-(t**2))))
 
@@ -52,7 +53,7 @@ def kappa(B: int, d: int) -> float:
 
 
 def kappa_emp(B: int, d: int) -> float:
-    """The same with B - 2: two samples' worth of curvature goes to the bias of the batch. Positive only for B > 2."""
+    """κ with B - 2 in place of B: two samples' worth of curvature goes to the bias of the batch. Positive only for B > 2."""
     return (B - 2) / (d * (d + 2)) * _curvature()
 
 

@@ -8,8 +8,8 @@ linearly and made white over the training laws. In each gravity band then, by le
     ẑ_{t+1} ≈ Â(g) (z_t, 1)                          the model, from its own teacher-forced predictions
 
 and operator error ‖A_W - Â‖_F, closure error ‖C_W‖_F are those of eq. training-errors. x is white, so ‖C_W‖_F² is the
-mean squared movement of the next latent that only discarded information explains. It depends on the x one offers: more
-of x can reveal more.
+mean squared movement of the next latent that only discarded information explains. It depends on the x that is
+offered: more of x can reveal more.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from sgjepa.theory.linear import frobenius
 
 @dataclass(frozen=True)
 class Discarded:
-    """The map from (z, extra) to x; fitted on training laws and used for all."""
+    """The map from (z, extra) to x, fitted on training laws and applied to all."""
 
-    known: np.ndarray  # (Z + 1, E) what z and 1 tell about the extra features
+    explained: np.ndarray  # (Z + 1, E) the extra features from z and 1, by least squares
     whiten: np.ndarray  # (E, X)
 
     def __call__(self, z: np.ndarray, extra: np.ndarray) -> np.ndarray:
         """z (n, Z), extra (n, E) -> x (n, X)"""
-        return (extra - _with_constant(z) @ self.known) @ self.whiten
+        return (extra - _with_constant(z) @ self.explained) @ self.whiten
 
 
 def fit_discarded(z: np.ndarray, extra: np.ndarray, tolerance: float = 1e-8) -> Discarded:
     """z (n, Z), extra (n, E). Directions of extra that z explains to all but a share `tolerance` are dropped."""
     spread = extra.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)  # units of the extra features must not matter
-    known = _least_squares(_with_constant(z), extra / spread)
-    rest = extra / spread - _with_constant(z) @ known
+    explained = _least_squares(_with_constant(z), extra / spread)
+    rest = extra / spread - _with_constant(z) @ explained
     values, vectors = np.linalg.eigh(rest.T @ rest / len(rest))
-    kept = values > tolerance
-    return Discarded(known * spread, (vectors[:, kept] / np.sqrt(values[kept])) / spread[:, None])
+    large = values > tolerance
+    return Discarded(explained * spread, (vectors[:, large] / np.sqrt(values[large])) / spread[:, None])
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,17 @@ class Transitions:
     z_predicted: np.ndarray
 
 
-def fit_band(discarded: Discarded, seen: Transitions) -> Band:
-    """Both regressions in one band."""
-    z, x = _with_constant(seen.z), discarded(seen.z, seen.extra)
-    n, kept = z.shape
-    if n <= kept + x.shape[1]:
-        raise InputError(f"a linear surrogate of {kept + x.shape[1]} features needs more than {n} transitions in each band")
-    both = _least_squares(np.column_stack([z, x]), seen.z_next)
-    A_W, C_W = both[:kept].T, both[kept:].T
-    A_hat = _least_squares(z, seen.z_predicted).T
-    missed = seen.z_predicted - z @ A_hat.T
-    spread = float(np.sum((seen.z_predicted - seen.z_predicted.mean(axis=0)) ** 2))
+def fit_band(discarded: Discarded, transitions: Transitions) -> Band:
+    """Both regressions in a band."""
+    z, x = _with_constant(transitions.z), discarded(transitions.z, transitions.extra)
+    n, width = z.shape
+    if n <= width + x.shape[1]:
+        raise InputError(f"a linear surrogate of {width + x.shape[1]} features needs more than {n} transitions in each band")
+    both = _least_squares(np.column_stack([z, x]), transitions.z_next)
+    A_W, C_W = both[:width].T, both[width:].T
+    A_hat = _least_squares(z, transitions.z_predicted).T
+    missed = transitions.z_predicted - z @ A_hat.T
+    spread = float(np.sum((transitions.z_predicted - transitions.z_predicted.mean(axis=0)) ** 2))
     return Band(
         n=n,
         A_W=A_W,
@@ -101,25 +101,25 @@ def fit_band(discarded: Discarded, seen: Transitions) -> Band:
         closure=float(frobenius(C_W)),
         predictor_mse=_mean_square(z @ (A_W - A_hat).T),
         closure_mse=_mean_square(x @ C_W.T),
-        residual_mse=_mean_square(seen.z_next - z @ A_W.T - x @ C_W.T),
+        residual_mse=_mean_square(transitions.z_next - z @ A_W.T - x @ C_W.T),
         nonlinear=float(np.sum(missed**2)) / spread if spread > 0 else 0.0,
     )
 
 
 def linear_surrogate(training: Mapping[float, Transitions], test: Mapping[float, Transitions]) -> Surrogate:
-    """Bands of both; x and the averages come from the training laws alone, each band weighted by its transitions."""
+    """Fit every band; x and the averages come from the training laws alone, each band weighted by its transitions."""
     if not training:
         raise InputError("a linear surrogate needs at least one band of training gravities")
     discarded = fit_discarded(
         np.concatenate([band.z for band in training.values()]), np.concatenate([band.extra for band in training.values()])
     )
-    at_home = {g: fit_band(discarded, band) for g, band in training.items()}
-    away = {g: fit_band(discarded, band) for g, band in test.items() if g not in at_home}
-    share = np.array([band.n for band in at_home.values()], float)
+    trained = {g: fit_band(discarded, band) for g, band in training.items()}
+    untrained = {g: fit_band(discarded, band) for g, band in test.items() if g not in trained}
+    share = np.array([band.n for band in trained.values()], float)
     share /= share.sum()
-    eps_op = np.sqrt(share @ np.array([band.operator**2 for band in at_home.values()]))
-    eps_cl = np.sqrt(share @ np.array([band.closure**2 for band in at_home.values()]))
-    return Surrogate(dict(sorted({**at_home, **away}.items())), float(eps_op), float(eps_cl))
+    eps_op = np.sqrt(share @ np.array([band.operator**2 for band in trained.values()]))
+    eps_cl = np.sqrt(share @ np.array([band.closure**2 for band in trained.values()]))
+    return Surrogate(dict(sorted({**trained, **untrained}.items())), float(eps_op), float(eps_cl))
 
 
 def _with_constant(z: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def _words(sigma: Mapping[str, float]) -> str:
         return "inside"
     parts = []
     for name, away in out.items():
-        what = f"{laws.find(name).short} " if len(sigma) > 1 else ""
+        what = f"{laws.find(name).label} " if len(sigma) > 1 else ""
         far = "never varied in training" if abs(away) == float("inf") else f"{abs(away):.1f} sigma out".replace(".0 ", " ")
         parts.append(f"{what}{far}")
     return ", ".join(parts)

@@ -66,7 +66,7 @@ def open_pilot(folder: Path, name: str) -> Pilot:
     weights = policy.record.files[WEIGHTS]
     trials = own_trials(folder, weights)
     settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
-    pixels = policy.pixels or (settings.image_size if policy.sees in ("frames", "posed") else _PIXELS)
+    pixels = policy.pixels or (settings.image_size if "frame" in policy.observes else _PIXELS)
     card = _card(folder, weights)
     return Pilot(
         name=name,

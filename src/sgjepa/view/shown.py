@@ -169,5 +169,5 @@ def axes(models: Sequence[Trained]) -> list[Axis]:
         step = 10.0 ** math.floor(math.log10(max(high - low, 1e-6) / 100))  # 100 to 1,000 places for the hand
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
         start = round(told[0].mean[name] / step) * step
-        found.append(Axis(name, law.short, law.unit, *(round(value, 9) for value in (low, high, start, step))))
+        found.append(Axis(name, law.label, law.unit, *(round(value, 9) for value in (low, high, start, step))))
     return found

@@ -18,8 +18,8 @@ from sgjepa.core import config
 from sgjepa.core.methods import GREY
 from sgjepa.data.config import episode_seed
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.policies.base import Policy, pictures_in
-from sgjepa.policies.closed_loop import driving
+from sgjepa.policies.base import Policy
+from sgjepa.policies.closed_loop import drive_by_frame
 from sgjepa.policies.files import SPLIT
 from sgjepa.policies.goal_tasks import Start
 from sgjepa.policies.scripted import Demonstrator
@@ -96,8 +96,8 @@ class Track:
         seats = self._free.setdefault((question.world, name), [])
         seat = seats.pop() if seats else self._seat(pilot, name)
         try:
-            for moment in driving(seat.policy, seat.fleet, pilot.env_spec, SPLIT, [start], question.sampling):
-                pictures = pictures_in(moment.seen, seat.policy.sees)  # what it sees is what there is to see, while it looks
+            for moment in drive_by_frame(seat.policy, seat.fleet, pilot.env_spec, SPLIT, [start], question.sampling):
+                pictures = moment.observation.get("frame")
                 yield seat.fleet.pictures() if pictures is None or moment.over[0] else pictures
             yield seat.fleet.outcomes()[0]
         finally:
@@ -119,7 +119,7 @@ class Track:
 
     def _seat(self, pilot: Pilot, name: str) -> _Seat:
         policy: Policy = Demonstrator() if name == EXPERT else copy.copy(pilot.policy)  # the same network
-        return _Seat(policy, self._open.enter_context(Fleet(pilot.settings, policy.sees, 1)))
+        return _Seat(policy, self._open.enter_context(Fleet(pilot.settings, policy.observes, 1)))
 
     def _messages(self, question: Question, name: str) -> Iterator[Message]:
         head, spec = {"number": question.number, "model": name}, self._pilot(question, name).env_spec
@@ -155,7 +155,7 @@ def _scene(name: str, pilots: Sequence[Pilot], laws: Sequence[Axis]) -> dict[str
             "name": one.name,
             "label": one.label,
             "colour": colours[one.name],
-            "sees": one.policy.sees,
+            "observes": list(one.policy.observes),
             "blind": not one.told,
             "training": band_of(one),
             "success": None if one.success is None else _rounded(config.to_dict(one.success)),

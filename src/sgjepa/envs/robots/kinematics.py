@@ -1,13 +1,15 @@
-"""Inverse kinematics and the servo commands that carry a tool along a path: what lies between a pose and the motors."""
+"""From a pose to the motors: inverse kinematics, and the servo commands that carry a tool along a path."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sgjepa.core.errors import InputError
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.robots.robot import Robot
 
@@ -19,7 +21,7 @@ _PATIENCE = 8  # iterations without gain before a search is given up
 
 @dataclass(frozen=True)
 class Solution:
-    """Joint angles and how far the tool they give is from the pose that was asked for."""
+    """Joint angles, and the distance of the tool that they give from the wanted pose."""
 
     joints: np.ndarray
     position_error: float  # m
@@ -34,7 +36,7 @@ class Solution:
 
 
 class Arm:
-    """A robot inside a compiled model, and the site on it that is to be moved."""
+    """A robot inside a compiled model, and the site on it that is moved."""
 
     def __init__(self, model: Any, robot: Robot, site: str):
         self._model, self._scratch = model, mujoco.MjData(model)
@@ -71,8 +73,8 @@ class Arm:
         jacobian = np.zeros((6, self._model.nv))
         best, stalled = None, 0
         for _ in range(iterations):
-            here, axes = self.pose(joints)
-            error = np.concatenate([position - here, rotation_vector(rotation @ axes.T)])
+            reached, axes = self.pose(joints)
+            error = np.concatenate([position - reached, rotation_vector(rotation @ axes.T)])
             now = Solution(joints, float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:])))
             if best is None or now.cost < best.cost * 0.99:
                 best, stalled = now, 0
@@ -97,11 +99,11 @@ class Arm:
         """The best of several solutions from home and from fixed random postures: slow, for the start of an episode."""
         rng = np.random.default_rng(0)
         starts = [self.home, *(rng.uniform(self.low, self.high) for _ in range(tries))]
-        found = [self.solve(position, rotation, start) for start in starts]
-        exact = [s for s in found if s.within(1e-3, 1e-2)]
+        solutions = [self.solve(position, rotation, start) for start in starts]
+        exact = [s for s in solutions if s.within(1e-3, 1e-2)]
         if exact:  # of several postures that reach the pose, the one farthest from the ends of the joints' ranges
             return max(exact, key=lambda s: float(np.minimum(s.joints - self.low, self.high - s.joints).min()))
-        return min(found, key=lambda s: s.cost)
+        return min(solutions, key=lambda s: s.cost)
 
     def follow(self, data: Any, joints: np.ndarray, speeds: np.ndarray, gains: np.ndarray | None = None) -> None:
         """Command the servos to be at `joints` with `speeds` now, and to change the speeds by `gains` per second.
@@ -122,6 +124,19 @@ class Arm:
         data.ctrl[self._motors] = angles + (torque + self._kv * rates) / self._kp
 
 
+def wrap_angle(angle: float) -> float:
+    """An angle within (-pi, pi]."""
+    return math.pi - (math.pi - angle) % (2 * math.pi)
+
+
+def unit_quaternion(xyzw: Sequence[float]) -> np.ndarray:
+    """A quaternion of a state, x y z w, as MuJoCo has it: w x y z, of length 1."""
+    length = float(np.linalg.norm(xyzw))
+    if not 0.9 < length < 1.1:
+        raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {length:.3g}")
+    return np.array([xyzw[3], *xyzw[:3]]) / length
+
+
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:
     """Axis times angle (3,) of a rotation matrix (3, 3)."""
     quat, vector = np.zeros(4), np.zeros(3)
@@ -139,10 +154,10 @@ def rotation_of(turn: np.ndarray) -> np.ndarray:
     return matrix.reshape(3, 3)
 
 
-def turned(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, back: bool = False) -> np.ndarray:
+def rotate(quat: Sequence[float] | np.ndarray, vector: Sequence[float] | np.ndarray, inverse: bool = False) -> np.ndarray:
     """A vector turned by a quaternion w x y z, or by its inverse."""
     q, out = np.array(quat, float), np.zeros(3)
-    if back:
+    if inverse:
         q[1:] *= -1
     mujoco.mju_rotVecQuat(out, np.array(vector, float), q)
     return out

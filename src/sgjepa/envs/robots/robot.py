@@ -1,4 +1,4 @@
-"""Unitree Z1 and Franka Panda from primitives: published kinematics, limits, masses and inertias, nothing to download.
+"""Robots from primitives: published kinematics, limits, masses and inertias, nothing to download.
 
 Figures as in MuJoCo Menagerie (Z1: BSD-3-Clause, Unitree; Panda: Apache-2.0, Franka Emika). SI units, radians, quaternions
 w x y z. Links never touch each other; worlds say what may touch them (`solids`). Where MuJoCo Menagerie is on this machine
@@ -82,17 +82,17 @@ class Robot:
 
 
 def capsule(start: Vector, end: Vector, radius: float, dark: bool = False) -> Shape:
-    """Ends rounded, from start to end."""
+    """A capsule, its round ends about start and end."""
     return Shape("capsule", start, end, radius, dark)
 
 
 def cylinder(start: Vector, end: Vector, radius: float, dark: bool = False) -> Shape:
-    """Ends flat, from start to end."""
+    """A cylinder from start to end."""
     return Shape("cylinder", start, end, radius, dark)
 
 
 def box(centre: Vector, half: Vector, dark: bool = False) -> Shape:
-    """Half sizes about a centre."""
+    """A box of half sizes about a centre."""
     return Shape("box", centre, half, 0.0, dark)
 
 
@@ -116,10 +116,10 @@ def add_robot(spec: Any, robot: Robot, pos: Vector = (0, 0, 0), quat: Vector = (
             body.inertia, body.iquat = link.inertia, link.axes
         if link.joint:
             _add_joint(spec, body, robot.name, link.joint)
-        seen = meshes.get(link.name, [])
+        visuals = meshes.get(link.name, [])
         for name, shape in zip(_names(robot, link), link.shapes, strict=True):
-            body.add_geom(name=name, **_look(robot, shape), **_OFF, **({"group": HIDDEN} if seen else {}))
-        for look in seen:
+            body.add_geom(name=name, **_look(robot, shape), **_OFF, **({"group": HIDDEN} if visuals else {}))
+        for look in visuals:
             body.add_geom(**look, **_OFF)
     return body.add_body(name=f"{robot.name}_flange", pos=robot.flange, quat=robot.flange_quat)
 
