@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.evaluated import thrice
 
@@ -25,7 +26,7 @@ from sgjepa.report.blocks import Section, Table, Text
 from sgjepa.report.forecast import answers, forecast_page, report
 from sgjepa.report.page import POLICY, write_page
 from sgjepa.results.claims import verdict
-from sgjepa.results.load import load_evaluations
+from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
 from sgjepa.results.table import MAIN, Results
 from sgjepa.results.training import cost
@@ -198,6 +199,9 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
+            rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
+            rows["law"] = np.full(len(rows["law"]), MARKUP)
+            write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "counterfactual.json"
             artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
         spoiled.append(copy)
