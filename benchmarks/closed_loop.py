@@ -26,7 +26,7 @@ from sgjepa.core import artifact, config, run_folder, threads
 
 threads.prepare()  # before torch starts
 
-from sgjepa.core.artifact import RunRecord  # noqa: E402
+from sgjepa.core.run_folder import RunRecord  # noqa: E402
 from sgjepa.data.collect import collect  # noqa: E402
 from sgjepa.data.config import DatasetConfig  # noqa: E402
 from sgjepa.data.store import open_dataset  # noqa: E402

@@ -73,7 +73,9 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     if name in zoo.names() and not Path(source).exists():
         raise InputError(f"{name} comes with the package: load('{zoo.PREFIX}{name}')")
     folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
-    if zoo.drives(folder):
+    from sgjepa.policies.files import is_policy
+
+    if is_policy(folder):
         from sgjepa.policies.diffusion import load_policy
 
         return load_policy(folder)

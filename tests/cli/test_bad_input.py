@@ -113,14 +113,14 @@ def test_a_folder_that_is_not_a_dataset_is_left_alone(capsys: pytest.CaptureFixt
     mine.mkdir()
     (mine / "chapter1.txt").write_text("precious")
     before = snapshot(mine)
-    assert "exists and is not a dataset" in fails(capsys, "data", "square", "--out", mine, *FEW)
-    assert "is not a dataset (no manifest.json)" in fails(capsys, "preview", mine)
+    assert "is not empty and was not made by `sgjepa data`" in fails(capsys, "data", "square", "--out", mine, *FEW)
+    assert "was not made by `sgjepa data`" in fails(capsys, "preview", mine)
     assert snapshot(mine) == before
 
 
 def test_a_file_in_the_way_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    assert "exists and is not a dataset" in fails(capsys, "data", "square", "--out", tmp_path / "file", *FEW)
+    assert "is not a folder" in fails(capsys, "data", "square", "--out", tmp_path / "file", *FEW)
     assert (tmp_path / "file").read_text() == "precious"
 
 
@@ -157,20 +157,20 @@ def add_a_file(folder: Path) -> None:
 
 
 def break_the_manifest(folder: Path) -> None:
-    (folder / "manifest.json").write_text('{"format": ')
+    (folder / "artifact.json").write_text('{"format": ')
 
 
 def other_format(folder: Path) -> None:
-    (folder / "manifest.json").write_text('{"format": "sgjepa-99"}')
+    edited(lambda m: m.update(format="sgjepa-99"))(folder)
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (truncate, "is not what was written; the dataset is damaged"),
-        (edit_a_byte, "is not what was written; the dataset is damaged"),
-        (delete_a_file, "is missing; the dataset is damaged"),
-        (append_rows, "is not what was written; the dataset is damaged"),
+        (truncate, "is damaged: it is not what was written; delete it and run `sgjepa data` again"),
+        (edit_a_byte, "is damaged: it is not what was written; delete it and run `sgjepa data` again"),
+        (delete_a_file, "is missing; run `sgjepa data` again"),
+        (append_rows, "is damaged: it is not what was written; delete it and run `sgjepa data` again"),
         (add_a_file, "stray.lance does not belong to the dataset"),
         (break_the_manifest, "cannot be read as JSON"),
         (other_format, "is not of format sgjepa-1"),
@@ -189,9 +189,9 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
     """Damage: a change to the manifest's JSON."""
 
     def damage(folder: Path) -> None:
-        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest = json.loads((folder / "artifact.json").read_text())
         change(manifest)
-        artifact.write_json(folder / "manifest.json", manifest)
+        artifact.write_json(folder / "artifact.json", manifest)
 
     return damage
 
@@ -199,12 +199,15 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (edited(lambda m: m.pop("parts")), "manifest.json was edited: Manifest lacks the field parts"),
-        (edited(lambda m: m["parts"].pop("test")), "manifest.json was edited: it lacks the part test"),
-        (edited(lambda m: m["parts"]["test"].pop("sha256")), "was edited: Manifest.parts.test lacks the field sha256"),
+        (
+            edited(lambda m: m.pop("parts")),
+            "was edited, or written by other code: Manifest lacks the field parts",
+        ),
+        (edited(lambda m: m["parts"].pop("test")), "artifact.json was edited: it lacks the part test"),
+        (edited(lambda m: m["parts"]["test"].pop("digest")), "Manifest.parts.test lacks the field digest"),
         (edited(lambda m: m["parts"]["test"].update(episodes="x")), "Manifest.parts.test.episodes should be"),
         (edited(lambda m: m["config"].update(colour=1)), "Manifest.config has no field colour"),
-        (lambda folder: artifact.write_json(folder / "manifest.json", [1]), "is not of format sgjepa-1"),
+        (lambda folder: artifact.write_json(folder / "artifact.json", [1]), "was edited: it should be an object"),
     ],
 )
 def test_an_edited_manifest_is_one_line_for_every_command(
@@ -212,15 +215,13 @@ def test_an_edited_manifest_is_one_line_for_every_command(
 ) -> None:
     damage(copied)
     assert words in fails(capsys, "preview", copied)
-    assert words in fails(capsys, "data", "square", "--out", copied)
 
 
 def seal_again(folder: Path) -> None:
     """Make the manifest agree with the files, as a careless tool would: only the content is wrong now."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for split in ("train", "test"):
-        manifest["parts"][split]["sha256"] = artifact.digests(folder / f"{split}.lance")
-    artifact.write_json(folder / "manifest.json", manifest)
+    manifest = json.loads((folder / "artifact.json").read_text())
+    files = {name: digest for name, digest in artifact.digests(folder).items() if name != "artifact.json"}
+    artifact.write_json(folder / "artifact.json", manifest | {"files": files})
 
 
 def rewrite(folder: Path, table: pa.Table) -> None:
@@ -299,10 +300,10 @@ def test_a_full_disk_keeps_what_was_finished_and_the_command_goes_on(
     arguments = ["data", "square", "--train-episodes", "30", "--test-episodes", "50", "--image-size", "32", "--workers", "1"]
     line = fails(capsys, *arguments, "--out", out, code=errors.MACHINE)
     assert "No space left on device" in line
-    assert not out.exists()
-    kept = sorted(p.name for p in disk.glob("square.partial/*.arrow"))
+    assert not (out / "artifact.json").exists()
+    kept = sorted(p.name for p in disk.glob("square/.partial/.chunks/*.arrow"))
     assert len(kept) == 4 if phase == "lance" else 1 <= len(kept) < 4, "the chunks that were whole are gone"
-    assert not list(disk.glob("square.partial/.*.tmp")), "a half-written file was left"
+    assert not list(disk.glob("square/.partial/**/.*.tmp")), "a half-written file was left"
     subprocess.run(["mount", "-o", "remount,size=40m", str(disk)], check=True)
     assert cli.main([*arguments, "--out", str(out)]) == 0
     assert open_dataset(out).manifest.parts["train"].episodes == 30

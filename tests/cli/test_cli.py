@@ -192,7 +192,7 @@ def test_data_prints_what_its_manifest_holds(tmp_path: Path, capsys: pytest.Capt
     last = text.splitlines()[-1]
     assert last == f"next: sgjepa train square_gru --size mini --datasets {out.parent} --data square-mini"
     assert cli.parser().parse_args(shlex.split(last)[2:]).run
-    for part in json.loads((out / "manifest.json").read_text())["parts"].values():  # every printed number is in the file
+    for part in json.loads((out / "artifact.json").read_text())["parts"].values():  # every printed number is in the file
         found = part["laws"]["gravity"]
         assert f"mean {found['mean']:.3f}, std {found['std']:.3f}" in text
     assert cli.main(["preview", str(out)]) == 0

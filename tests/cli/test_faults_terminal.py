@@ -166,9 +166,9 @@ def test_the_log_of_a_run_lies_in_the_run(
     run.mkdir()
     for there in (False, True):  # a folder that is not a run yet would be refused as somebody's own if a log lay in it
         if there:
-            (run / "run.json").write_text("{}")
+            (run / "artifact.json").write_text("{}")
         monkeypatch.setattr(shared, "dataset_of", broken(MemoryError()))
-        assert cli.main(["probe", str(run)]) == errors.MACHINE
+        assert cli.main(["evaluate", str(run), "--probe-only"]) == errors.MACHINE
         assert (run / "sgjepa-error.log").exists() == there
         assert f"the whole story: {run / 'sgjepa-error.log' if there else 'sgjepa-error.log'}" in capsys.readouterr().err
 
@@ -530,7 +530,7 @@ def test_a_progress_bar_needs_no_standard_error(monkeypatch: pytest.MonkeyPatch)
 def test_a_grid_looks_even_when_each_value_occurs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = small(image_size=16)
     few = replace(settings, train=replace(settings.train, episodes=2), test=replace(settings.test, episodes=25))
-    counts = json.loads((collect(few, tmp_path / "grid", 1) / "manifest.json").read_text())["parts"]["test"]["laws"][
+    counts = json.loads((collect(few, tmp_path / "grid", 1) / "artifact.json").read_text())["parts"]["test"]["laws"][
         "gravity"
     ]["counts"]
     assert counts == [1] * 25

@@ -100,12 +100,12 @@ def test_every_law_is_answered_where_datasets_are_made(capsys: pytest.CaptureFix
 
 def a_run(name: str) -> None:
     Path("runs", name).mkdir(parents=True)
-    Path("runs", name, "run.json").write_text("{}")
+    Path("runs", name, "artifact.json").write_text('{"made_by": "sgjepa train"}')
 
 
 def a_dataset(name: str) -> None:
     Path("datasets", name).mkdir(parents=True)
-    Path("datasets", name, "manifest.json").write_text("{}")
+    Path("datasets", name, "artifact.json").write_text('{"made_by": "sgjepa train"}')
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_an_error_about_something_else_is_not_hidden(capsys: pytest.CaptureFixtu
     assert "runs/none has not been evaluated" in capsys.readouterr().err
     a_dataset("square-mini")
     assert cli.main(["train", "square_gru", "--data", "square-mini"]) == errors.INPUT
-    assert "datasets/square-mini/manifest.json is not of format" in capsys.readouterr().err
+    assert "datasets/square-mini/artifact.json was edited" in capsys.readouterr().err
 
 
 def test_a_flag_that_is_unknown_is_answered_before_anything_heavy_is_imported() -> None:

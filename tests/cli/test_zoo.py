@@ -134,13 +134,13 @@ def test_nobody_is_sent_to_make_a_dataset_in_which_nothing_can_be_driven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["control", "zoo:square_lewm"]) == 3
+    assert main(["evaluate-policy", "zoo:square_lewm"]) == 3
     assert "nothing can be planned in square" in capsys.readouterr().err
 
 
 def test_an_unknown_model_in_the_place_of_a_run_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["predict", "zoo:approach_bal_lewm"])
+        main(["evaluate", "zoo:approach_bal_lewm"])
     assert stopped.value.code == 2
     error = capsys.readouterr().err
     assert "did you mean approach_ball_lewm?" in error

@@ -26,15 +26,15 @@ MADE_BY = "sgjepa report"
 
 def write(path: Path, names: dict[str, str], made_by: str = MADE_BY) -> None:
     """As a command does: a page, and files in folders."""
-    with artifact.output_folder(path, made_by, "index.html") as place:
+    with artifact.artifact(path, {}, made_by, replace=True) as new:
         for name, text in names.items():
-            (place / name).parent.mkdir(exist_ok=True)
-            artifact.write_bytes(place / name, text.encode())
+            (new.path / name).parent.mkdir(exist_ok=True)
+            artifact.write_bytes(new.path / name, text.encode())
 
 
 def content(path: Path) -> dict[str, str]:
-    """Every file but the marker, hidden ones included."""
-    found = (p for p in path.rglob("*") if p.is_file() and p.name != artifact.MARKER)
+    """Every file but the record, hidden ones included."""
+    found = (p for p in path.rglob("*") if p.is_file() and p.name != artifact.RECORD)
     return {p.relative_to(path).as_posix(): p.read_text() for p in found}
 
 
@@ -80,13 +80,56 @@ def test_a_folder_of_somebody_elses_is_refused_and_left_as_it_is(tmp_path: Path)
     assert content(tmp_path / "evaluation") == FIRST
 
 
-def test_a_folder_from_before_there_were_markers_is_ours_if_it_holds_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("old")
-    known = ("index.html", "errors.csv")
-    assert artifact.check_output(tmp_path, MADE_BY, known) == {"index.html": None}
-    (tmp_path / "notes.txt").write_text("mine")
+def test_a_folder_of_nothing_but_artefacts_is_taken(tmp_path: Path) -> None:
+    """A page lies above the trials of what it compares with."""
+    write(tmp_path / "out" / "references" / "still", FIRST)
+    write(tmp_path / "out", FIRST)
+    (tmp_path / "two" / "references").mkdir(parents=True)
+    (tmp_path / "two" / "references" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is not empty"):
-        artifact.check_output(tmp_path, MADE_BY, known)
+        write(tmp_path / "two", FIRST)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "predict").symlink_to(mine)
+    key = {"settings": {}}
+    with (
+        pytest.raises(InputError, match="predict is a link"),
+        artifact.artifact(tmp_path / "run" / "predict" / "one", key, MADE_BY, inside=tmp_path / "run"),
+    ):
+        pytest.fail("it worked first")
+    (tmp_path / "out").mkdir()
+    for name in (artifact.PARTIAL, artifact.LOCK):
+        (tmp_path / "out" / name).symlink_to(mine / "target")
+        with pytest.raises((InputError, OSError)):
+            write(tmp_path / "out", FIRST)
+        (tmp_path / "out" / name).unlink()
+    (mine / "target").mkdir()
+    (mine / "target" / "precious.arrow").write_text("mine")
+    (tmp_path / "out" / artifact.PARTIAL).symlink_to(mine / "target")
+    with pytest.raises(InputError, match="is in the way"):
+        write(tmp_path / "out", FIRST)
+    assert content(mine) == {"target/precious.arrow": "mine"}
+
+
+def test_a_folder_called_partial_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    partial = tmp_path / "out" / artifact.PARTIAL
+    partial.mkdir(parents=True)
+    (partial / "train-000000.arrow").write_text("mine")
+    with pytest.raises(InputError, match="is in the way: it was not made by `sgjepa report`"):
+        write(tmp_path / "out", FIRST)
+    assert content(tmp_path / "out") == {".partial/train-000000.arrow": "mine"}
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x1b[31mb", "a\udc80b"])
+def test_what_cannot_be_a_name_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="cannot be a folder's name") as caught:
+        write(tmp_path / name, FIRST)
+    assert str(caught.value).isprintable()
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- what happens inside ours --------------------------------------------------------------------------------------
@@ -101,36 +144,43 @@ def test_only_what_we_wrote_is_replaced(tmp_path: Path) -> None:
     assert content(out) == SECOND | {"notes.txt": "mine", "tables/mine.csv": "mine"}
     write(out, FIRST)
     assert not (out / "figures").exists(), "a folder that we emptied goes"
-    artifact.add_output(out, "study.json", b"more")
+    artifact.add(out, "study.json", b"more")
     write(out, SECOND)
     assert not (out / "study.json").exists(), "what was added is ours too"
 
 
-def test_what_somebody_changed_is_kept_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_somebody_changed_is_refused_and_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, FIRST)
-    (out / "index.html").write_text("page 1, with my remarks")
     (out / "tables" / "by_gravity.csv").write_text("mine now")
+    with pytest.raises(InputError, match=r"by_gravity.csv is not as `sgjepa report` left it; move it away or delete it"):
+        write(out, SECOND)
+    (out / "tables" / "by_gravity.csv").unlink()
     (out / "figures").write_text("a file where we want a folder")
+    with pytest.raises(InputError, match="figures is in the way: it was not made by `sgjepa report`; move it away"):
+        write(out, SECOND)
+    assert content(out) == {name: FIRST[name] for name in ("index.html", "tables/errors.csv")} | {
+        "figures": "a file where we want a folder"
+    }
+    (out / "figures").unlink()
     write(out, SECOND)
-    kept = {"index.yours.html": "page 1, with my remarks", "figures.yours": "a file where we want a folder"}
-    assert content(out) == SECOND | kept | {"tables/by_gravity.csv": "mine now"}
-    assert "is kept as index.yours.html" in capsys.readouterr().err
-    (out / "index.html").write_text("again")
-    write(out, FIRST)
-    assert (out / "index.yours.html").read_text() == "page 1, with my remarks"
-    assert (out / "index.yours1.html").read_text() == "again"
+    assert content(out) == SECOND
+    (out / "study.json").write_text("mine")
+    with pytest.raises(InputError, match=r"study.json is in the way"):
+        artifact.add(out, "study.json", b"more")
 
 
-def test_a_marker_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
+def test_a_record_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     out = tmp_path / "out"
     write(out, FIRST)
-    listed = {"../precious.txt": None, str(tmp_path / "precious.txt"): artifact.file_digest(tmp_path / "precious.txt")}
-    artifact.write_json(out / artifact.MARKER, {"made_by": MADE_BY, "files": listed})
-    write(out, SECOND)
+    record = artifact.read_json_record(out)
+    for name in ("../precious.txt", str(tmp_path / "precious.txt")):
+        artifact.write_json(out / artifact.RECORD, record | {"files": {name: None}})
+        with pytest.raises(InputError, match="is not the record of an artefact"):
+            write(out, SECOND)
     assert (tmp_path / "precious.txt").read_text() == "mine"
-    (out / artifact.MARKER).write_text("[]")
+    (out / artifact.RECORD).write_text("[]")
     with pytest.raises(InputError, match="was edited"):
         write(out, FIRST)
 
@@ -138,11 +188,11 @@ def test_a_marker_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path:
 def test_a_failure_leaves_the_old_files_together(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, FIRST)
-    marker = (out / artifact.MARKER).read_text()
+    record = (out / artifact.RECORD).read_text()
     with pytest.raises(AttributeError):
         write(out, SECOND | {"tables/broken.csv": None})  # type: ignore[dict-item]
     assert content(out) == FIRST
-    assert (out / artifact.MARKER).read_text() == marker
+    assert (out / artifact.RECORD).read_text() == record
     with pytest.raises(AttributeError):
         write(tmp_path / "new", {"index.html": None})  # type: ignore[dict-item]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -154,22 +204,20 @@ def test_a_kill_leaves_the_old_files_and_what_it_left_is_cleared(tmp_path: Path,
     if there:
         write(out, FIRST)
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom sgjepa.core import output\n"
-        "with output.output_folder(Path(sys.argv[1]), 'sgjepa report', 'index.html') as place:\n"
-        "    (place / 'index.html').write_text('half')\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom sgjepa.core.artifact import artifact\n"
+        "with artifact(Path(sys.argv[1]), {}, 'sgjepa report', replace=True) as new:\n"
+        "    (new.path / 'index.html').write_text('half')\n    print('ready', flush=True)\n    time.sleep(60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    (left,) = tmp_path.rglob("*.tmp")
-    write(out, SECOND)
-    assert left.is_dir(), "a process that is still writing is left alone"
+    with pytest.raises(InputError, match=rf"out is in use by process {process.pid} on .*; wait for it or stop it"):
+        write(out, SECOND)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert content(out) == SECOND | ({f"{left.name}/index.html": "half"} if there else {})
-    write(out, FIRST)
-    assert content(out) == FIRST
-    assert not left.exists()
+    assert {name for name in content(out) if not name.startswith(".")} == (set(FIRST) if there else set())
+    write(out, SECOND)
+    assert content(out) == SECOND
 
 
 def test_a_kill_between_two_renames_never_shows_a_page_beside_other_files(
@@ -226,8 +274,16 @@ def test_a_dataset_can_be_made_in_a_folder_that_is_there_and_empty(tmp_path: Pat
     assert open_dataset(collect(few, tmp_path / "empty", workers=1)).train.episodes == 2
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(InputError, match="is not a dataset"):  # the folder we stand in would be swapped away
-        collect(few, Path(), workers=1)
+    assert open_dataset(collect(few, Path(), workers=1)).train.episodes == 2, "also the one we stand in"
+
+
+@pytest.mark.parametrize("name", ["~", "file:x", "memory:x", "s3:b", "a b%20#?", "ä"])
+def test_a_dataset_lies_where_its_name_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Lance and Arrow take such names for addresses."""
+    few = replace(small(), train=replace(small().train, episodes=2), test=replace(small().test, episodes=2))
+    monkeypatch.chdir(tmp_path)
+    assert open_dataset(collect(few, Path(name), workers=1)).train.episodes == 2
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_preview_goes_to_a_folder_of_its_own(
@@ -267,9 +323,9 @@ def test_a_study_and_the_demo_refuse_a_page_of_somebody_elses_before_any_work(
 def test_numbers_do_not_go_over_a_file_that_is_something_else(
     copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifest = (copied / "manifest.json").read_text()
-    assert "holds something else" in refuse(capsys, "coverage", copied, "--json", copied / "manifest.json")
-    assert (copied / "manifest.json").read_text() == manifest
+    manifest = (copied / "artifact.json").read_text()
+    assert "holds something else" in refuse(capsys, "coverage", copied, "--json", copied / "artifact.json")
+    assert (copied / "artifact.json").read_text() == manifest
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds something else" in refuse(capsys, "coverage", copied, "--json", tmp_path / "notes.txt")
     for _ in range(2):

@@ -18,7 +18,7 @@ from sgjepa.data import episode
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.store import fit_normalisers, open_dataset
-from sgjepa.data.windows import Clips, Together
+from sgjepa.data.windows import Clips, JointClips
 from sgjepa.envs import ENVS, planar
 from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec, Quantity
@@ -134,7 +134,7 @@ def test_a_world_without_controls_goes_through_every_reader(walled: Path) -> Non
     assert split.control.shape == (6, 64, 0)
     scores = fit_normalisers(split.control, split.law)
     assert (scores.control.mean, len(scores.law.mean)) == ((), 1)
-    clips = Together([Clips(split, np.arange(4), 25), Clips(split, np.arange(4, 6), 25)])
+    clips = JointClips([Clips(split, np.arange(4), 25), Clips(split, np.arange(4, 6), 25)])
     batch = clips.batch(np.array([0, 50, len(clips) - 1]))
     assert batch.control.shape == (3, 25, 0)
     assert batch.frames.shape == (3, 25, 16, 16, 3)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from fixtures.datasets import small
 from fixtures.processes import wait_for_the_end_of
 
 from sgjepa import laws
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.data import collect as collect_module
-from sgjepa.data.collect import collect
-from sgjepa.data.config import Part, episode_law, episode_plan, episode_seed, make_env, make_episode
+from sgjepa.data.collect import collect, key_of
+from sgjepa.data.config import DatasetConfig, Part, episode_law, episode_plan, episode_seed, make_env, make_episode
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS, planar
 from sgjepa.laws import Grid, Law
@@ -43,15 +45,20 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(finished: Path, tmp_pa
     assert data_bytes(other_seed) != data_bytes(finished)
 
 
+def begin(out: Path, settings: DatasetConfig | None = None) -> Path:
+    """A dataset that an interrupted command began; returns the folder of its chunks."""
+    with suppress(KeyboardInterrupt), artifact.artifact(out, key_of(settings or small()), "sgjepa data", resumable=True):
+        raise KeyboardInterrupt
+    return out / artifact.PARTIAL / collect_module.CHUNKS
+
+
 @pytest.mark.parametrize("world", ["approach_ball"])
 def test_frames_drawn_by_opengl_repeat_too(tmp_path: Path, world: str) -> None:
     """One worker or two, in one go or begun by somebody else: the same bytes, pictures included."""
     base = small(world)
     settings = replace(base, train=replace(base.train, episodes=27), test=replace(base.test, episodes=3))
     one = collect(settings, tmp_path / "one", workers=1)
-    begun = tmp_path / "two.partial"
-    begun.mkdir()
-    collect_module._make_chunk(collect_module._plan(settings, begun)[1])
+    collect_module._make_chunk(collect_module._plan(settings, begin(tmp_path / "two", settings))[1])
     two = collect(settings, tmp_path / "two", workers=2)
     assert data_bytes(one) == data_bytes(two)
     alone = make_episode(settings, make_env(settings), "test", 2)
@@ -242,12 +249,12 @@ def test_killed_in_the_middle_the_same_command_goes_on(finished: Path, tmp_path:
     out, script = tmp_path / "killed", tmp_path / "make.py"
     script.write_text(MAKE)
     command = [sys.executable, str(script), str(out), str(Path(__file__).parents[1]), str(workers)]
-    partial, there = out.with_name("killed.partial"), list[int]()
+    partial, there = out / ".partial", list[int]()
     for at in (1, 2, 1):  # when so many of the four chunks were made
         process = subprocess.Popen([*command, str(at)], stderr=subprocess.DEVNULL, start_new_session=True)
         assert process.wait() == -signal.SIGKILL, "the parent only: its workers must end by themselves"
         wait_for_the_end_of(process.pid)
-        there.append(len(list(partial.glob("*.arrow"))))
+        there.append(len(list(partial.glob(".chunks/*.arrow"))))
         with pytest.raises(InputError, match=r"half made|does not exist"):
             open_dataset(out)
     assert there == sorted(there)
@@ -255,7 +262,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(finished: Path, tmp_path:
     subprocess.run([*command, "0"], check=True, stderr=subprocess.DEVNULL)
     assert data_bytes(out) == data_bytes(finished)
     assert not partial.exists()
-    assert sorted(p.name for p in out.iterdir()) == ["manifest.json", "test.lance", "train.lance"]
+    assert sorted(p.name for p in out.iterdir()) == ["artifact.json", "test.lance", "train.lance"]
 
 
 def test_a_finished_dataset_is_not_made_again(copied: Path) -> None:
@@ -265,34 +272,31 @@ def test_a_finished_dataset_is_not_made_again(copied: Path) -> None:
 
 
 def test_other_settings_are_refused_and_named(copied: Path) -> None:
-    with pytest.raises(InputError, match="is finished with seed = 0, not 5; choose another --out"):
+    with pytest.raises(InputError, match=r"holds one with config.seed = 0, not 5; choose another --out"):
         collect(small(seed=5), copied)
 
 
 def test_a_half_made_dataset_of_other_settings_is_kept(tmp_path: Path) -> None:
-    partial = tmp_path / "d.partial"
-    partial.mkdir()
-    (partial / "config.json").write_text(json.dumps({"world": "house"}))
-    with pytest.raises(InputError, match="was begun with world = house, not square"):
-        collect(small(), tmp_path / "d")
-    assert (partial / "config.json").exists()
+    chunk = collect_module._plan(small(), begin(tmp_path / "d"))[0]
+    collect_module._make_chunk(chunk)
+    with pytest.raises(InputError, match=r"was begun with config.seed = 0, not 5; choose another --out or delete it"):
+        collect(small(seed=5), tmp_path / "d")
+    assert chunk.path.exists()
 
 
-def test_a_dataset_that_lacks_only_its_name_gets_it_if_the_settings_are_the_same(copied: Path) -> None:
-    """Killed between the manifest and the last rename."""
-    partial = copied.rename(copied.with_name("late.partial"))
-    (partial / ".train-000000.arrow.123.tmp").write_bytes(b"left by a kill")
-    with pytest.raises(InputError, match="is finished with seed = 0, not 5"):
-        collect(small(seed=5), copied.with_name("late"))
-    made = collect(small(), copied.with_name("late"))
-    assert sorted(p.name for p in made.iterdir()) == ["manifest.json", "test.lance", "train.lance"]
+def test_a_dataset_that_lacks_a_file_is_made_again(copied: Path, finished: Path) -> None:
+    """Killed while files took their places, or somebody deleted one."""
+    next((copied / "test.lance" / "data").iterdir()).unlink()
+    with pytest.raises(InputError, match="is missing; run `sgjepa data` again"):
+        open_dataset(copied)
+    made = collect(small(), copied, workers=1)
+    assert sorted(p.name for p in made.iterdir()) == ["artifact.json", "test.lance", "train.lance"]
+    assert data_bytes(open_dataset(made).path) == data_bytes(finished)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "foreign"])
 def test_a_damaged_chunk_is_made_again(finished: Path, tmp_path: Path, damage: str) -> None:
-    partial = tmp_path / "d.partial"
-    partial.mkdir()
-    chunk = collect_module._plan(small(), partial)[0]
+    chunk = collect_module._plan(small(), begin(tmp_path / "d"))[0]
     if damage == "truncated":
         collect_module._make_chunk(chunk)
         os.truncate(chunk.path, chunk.path.stat().st_size // 2)
@@ -312,9 +316,8 @@ def test_a_law_cannot_take_a_columns_name(tmp_path: Path, monkeypatch: pytest.Mo
 def test_two_makers_of_one_dataset_do_not_meet(tmp_path: Path) -> None:
     import fcntl
 
-    partial = tmp_path / "d.partial"
-    partial.mkdir()
-    with (partial / ".lock").open("w") as lock:
+    (tmp_path / "d").mkdir()
+    with (tmp_path / "d" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="is in use by another process"):
             collect(small(), tmp_path / "d")

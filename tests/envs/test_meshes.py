@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +12,11 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa.cli import doctor
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
-from sgjepa.data.collect import collect, schema_of
-from sgjepa.data.config import DatasetConfig, make_env, with_meshes
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.data.collect import collect, key_of, schema_of
+from sgjepa.data.config import DatasetConfig, make_env, with_mesh_digest
+from sgjepa.envs.robots import MENAGERIE
 
 XML = """<mujoco><compiler meshdir="assets"/><asset><mesh name="stone" file="stone.obj"/></asset><worldbody>
 <body name="link00"><geom type="mesh" mesh="stone" group="2"/></body></worldbody></mujoco>"""
@@ -46,38 +48,43 @@ def catcher() -> DatasetConfig:
 
 def test_only_meshes_that_are_shown_enter_the_settings(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = catcher()
-    assert with_meshes(plain) == plain, "without meshes a dataset's settings and bytes are what they always were"
+    assert with_mesh_digest(plain) == plain, "without meshes a dataset's settings and bytes are what they always were"
     monkeypatch.setenv(MENAGERIE, str(menagerie))
-    assert with_meshes(small("square")) == small("square"), "no robot there"
-    dressed = with_meshes(plain)
+    assert with_mesh_digest(small("square")) == small("square"), "no robot there"
+    dressed = with_mesh_digest(plain)
     assert list(dressed.env) == [MENAGERIE]
-    assert with_meshes(dressed) == dressed
+    assert with_mesh_digest(dressed) == dressed
     assert not schema_of(plain, "train").equals(schema_of(dressed, "train"), check_metadata=True), "chunks do not mix"
     write_mesh(menagerie / "unitree_z1" / "assets", 0.2)
     os.utime(menagerie / "unitree_z1" / "assets" / "stone.obj", (0, 0))  # MuJoCo keeps a mesh that is no newer by a second
-    assert with_meshes(plain).env != dressed.env, "another mesh is another look"
+    assert with_mesh_digest(plain).env != dressed.env, "another mesh is another look"
     monkeypatch.delenv(MENAGERIE)
     assert make_env(dressed).model.nmesh == 0, "the simulator alone needs no meshes"
     with pytest.raises(InputError, match="set SGJEPA_MENAGERIE to their folder"):
-        with_meshes(dressed)
+        with_mesh_digest(dressed)
 
 
 @pytest.mark.opengl
 def test_a_dataset_does_not_go_on_in_another_look(menagerie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    partial = tmp_path / "catcher.partial"
-    partial.mkdir()
-    artifact.write_json(partial / "config.json", config.to_dict(catcher()))
+    begin(tmp_path / "catcher", catcher())
     monkeypatch.setenv(MENAGERIE, str(menagerie))
     with pytest.raises(InputError, match="was begun without Menagerie's meshes; unset SGJEPA_MENAGERIE to go on") as caught:
         collect(catcher(), tmp_path / "catcher")
     assert "\n" not in str(caught.value)
-    artifact.write_json(partial / "config.json", config.to_dict(with_meshes(catcher())))
+    shutil.rmtree(tmp_path / "catcher")
+    begin(tmp_path / "catcher", with_mesh_digest(catcher()))
     monkeypatch.delenv(MENAGERIE)
     with pytest.raises(InputError, match="was begun with Menagerie's meshes; set SGJEPA_MENAGERIE to go on"):
         collect(catcher(), tmp_path / "catcher")
     with pytest.raises(InputError, match="set SGJEPA_MENAGERIE to their folder"):
         collect(replace(catcher(), env={MENAGERIE: "0123456789ab"}), tmp_path / "other")
-    assert not list(partial.glob("*.arrow"))
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def begin(out: Path, settings: DatasetConfig) -> None:
+    """A dataset that an interrupted command began."""
+    with suppress(KeyboardInterrupt), artifact.artifact(out, key_of(settings), "sgjepa data", resumable=True):
+        raise KeyboardInterrupt
 
 
 def test_the_doctor_says_which_meshes_are_there(menagerie: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 import sgjepa.envs  # noqa: F401  # chooses the OpenGL backend before mujoco is imported
 from sgjepa.core.errors import InputError
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.envs.robots.kinematics import Arm, rotation_vector
 from sgjepa.envs.robots.panda import PANDA
-from sgjepa.envs.robots.robot import MENAGERIE, Robot, add_robot
+from sgjepa.envs.robots.robot import Robot, add_robot
 from sgjepa.envs.robots.z1 import Z1
 
 mujoco = pytest.importorskip("mujoco")

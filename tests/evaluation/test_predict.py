@@ -17,9 +17,9 @@ from PIL import Image
 from torch import Tensor
 
 from sgjepa import cli, laws
-from sgjepa.core import artifact
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL, about, require_free
+from sgjepa.core.run_folder import MODEL, about
 from sgjepa.core.stats import bootstrap
 from sgjepa.core.tables import read_table, select
 from sgjepa.data.collect import collect
@@ -32,6 +32,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
+from sgjepa.evaluation.records import EvaluationRecord
 from sgjepa.laws import Grid
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
@@ -164,7 +165,7 @@ def test_a_probe_is_fitted_once_and_belongs_to_its_model(run_folder: Path, data:
     with torch.no_grad():
         next(model.parameters()).add_(1)
     checkpoint.finish(folder, about(folder), {MODEL: model})
-    with pytest.raises(InputError, match="was fitted to another model"):
+    with pytest.raises(InputError, match=r"holds one with settings.model = .*; move it away or delete it"):
         fit_probe(folder, data, PROBE)
 
 
@@ -389,16 +390,18 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
     assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), paper) == ""
     assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), mini) == "mlp2", "small pictures take more frames"
-    with pytest.raises(InputError, match=r"holds one with config.true = \[4.0\], not None; move it away"):
+    with pytest.raises(InputError, match=r"holds one with settings.config.true = \[4.0\], not None; move it away"):
         counterfactual(folder, data, CounterfactualConfig(forecast=other))
 
 
 def test_an_evaluation_is_not_replaced_by_one_of_another_dataset_of_that_name(evaluated: Path) -> None:
-    settings = artifact.read_json(evaluated / "predict.json")["settings"]
-    require_free(evaluated / "predict.json", settings | {"added since": 1}, "")
-    require_free(evaluated / "predict.json", settings | {"meaning": 99, "data": "another"}, "")
-    with pytest.raises(InputError, match=r"square-test holds one with data = .*, not another; move it away"):
-        require_free(evaluated / "predict.json", settings | {"data": "another"}, "move it away")
+    settings = artifact.read_record(EvaluationRecord, evaluated).settings
+    key = {"settings": config.to_dict(replace(settings, data="another"))}
+    with (
+        pytest.raises(InputError, match=r"square-test holds one with settings.data = .*, not another; move it away"),
+        artifact.artifact(evaluated, key, "sgjepa evaluate", inside=evaluated.parents[1]),
+    ):
+        pytest.fail("it worked first")
 
 
 def test_in_distribution_is_two_standard_deviations(evaluated: Path, run_folder: Path) -> None:
@@ -499,11 +502,11 @@ def test_bad_input_gets_one_clear_line(
     )
     half = tmp_path / "half"
     half.mkdir()
-    shutil.copy(run_folder / "run.json", half)
+    shutil.copy(run_folder / "artifact.json", half)
     assert "has no finished model" in refuse(capsys, "evaluate", str(half), "--dataset", str(finished))
     assert "does not exist" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(tmp_path / "nothing"))
     assert "unknown kind of probe" in refuse(
-        capsys, "probe", str(run_folder), "--dataset", str(finished), "--probe", "cubic"
+        capsys, "evaluate", str(run_folder), "--probe-only", "--dataset", str(finished), "--probe", "cubic"
     )
     assert "do not fit" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(finished), "--context", "70")
     ball = collect(replace(small("approach_ball"), train=replace(small().train, episodes=8)), tmp_path / "ball", workers=1)
@@ -518,7 +521,10 @@ def test_bad_input_gets_one_clear_line(
     assert "house, and" in said
     assert "trained on square" in said
     assert "another dataset square" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(renamed))
-    assert cli.main(["probe", str(run_folder), "--dataset", str(house), "--probe", "linear", "--transfer"]) == 0
+    assert (
+        cli.main(["evaluate", str(run_folder), "--probe-only", "--dataset", str(house), "--probe", "linear", "--transfer"])
+        == 0
+    )
     capsys.readouterr()
     assert "pictures of 48 pixels" in refuse(capsys, "evaluate", str(run_folder), "--dataset", str(large))
 
@@ -541,7 +547,7 @@ def test_the_command_prints_what_its_file_holds(
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(finished), "--probe", "linear"]) == 0
-    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "probe.json")["scores"]
+    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "artifact.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
     assert cli.main(["evaluate", str(folder), "--probe-only", "--datasets", str(finished.parent), "--probe", "linear"]) == 0

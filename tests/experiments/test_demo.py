@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, no_opengl: str) -> Path:
     first = subprocess.Popen(
         command, env=WITH_TESTS, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    rows = folder / "demo/runs/approach_ball_lewm-quick-seed0/run.json"
+    rows = folder / "demo/runs/approach_ball_lewm-quick-seed0/artifact.json"
     while not rows.exists():
         assert first.poll() is None, first.communicate()[0]
         time.sleep(0.1)
@@ -97,7 +97,7 @@ def test_the_demo_speaks_of_sg_jepa_first_and_of_its_duration_last(place: Path) 
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
-    configs = [artifact.read_json(run / "run.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
+    configs = [artifact.read_json(run / "artifact.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
     assert len(configs) == 3
     for key in ("epochs", "batch", "frames", "drawn", "updates"):
         assert len({json.dumps(c["train"][key]) for c in configs}) == 1, key

@@ -367,7 +367,7 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
                 {"law": np.full(size, "gravity"), "episode": episode, **columns, "nmse": error, "position_l2": error}
             )
         write_table(place / "counterfactual.parquet", join(parts))
-        artifact.write_json(place / "counterfactual.json", {"settings": {"model": "model", "data": "data"}})
+        artifact.write_json(place / "artifact.json", {"settings": {"model": "model", "data": "data"}})
     told = told_by_horizon(study.results.methods[0], "gravity", 4.0, "position_l2")
     assert {given: by_horizon[20].mean for given, by_horizon in told.items()} == {2.0: 60.5, 4.0: 20.5, 6.0: 60.5}
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]

@@ -218,7 +218,7 @@ def test_rollout_composes(model: WorldModel) -> None:
 def test_weights_and_settings_on_disk_make_the_same_model(name: str, model: WorldModel, tmp_path: Path) -> None:
     save_weights(tmp_path / "model.safetensors", model)
     settings = MODELS[name]
-    if name != "a user's":  # run.json knows the configs in training/config.py
+    if name != "a user's":  # artifact.json knows the configs in training/config.py
         run = json.loads(json.dumps(config.to_dict(replace(recipe("square_gru", "mini"), model=settings))))
         settings = config.from_dict(Run, run).model
     other = settings.build().eval()

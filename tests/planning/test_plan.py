@@ -248,7 +248,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     assert (ours["of"], paper["of"], paper["seconds"], paper["success"]) == ("here", "paper", "0.316", "0.98")
     assert float(ours["k_last"]) == pytest.approx(float(row["k5"]))
     assert float(ours["k_mean"]) == pytest.approx(float(row["mean"]))
-    records = sorted(run.glob("control/*/control.json"))
+    records = sorted(run.glob("control/*/artifact.json"))
     before = [path.stat().st_mtime_ns for path in records]
     assert cli.main(command) == 0
     assert [path.stat().st_mtime_ns for path in records] == before

@@ -9,7 +9,7 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa.core.errors import InputError, MachineError
-from sgjepa.data.config import chance_seed, make_env
+from sgjepa.data.config import make_env, policy_seed
 from sgjepa.data.episode import reset_options, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arm_world import ArmWorld
@@ -143,9 +143,9 @@ def test_who_holds_still_does_not_move(world: str) -> None:
 
 
 def test_chance_is_of_the_sampling_seed_and_the_episode_alone() -> None:
-    seeds = {chance_seed(sampling, "test", number) for sampling in range(5) for number in range(50)}
+    seeds = {policy_seed(sampling, "test", number) for sampling in range(5) for number in range(50)}
     assert len(seeds) == 250
-    assert chance_seed(0, "test", 7) != starts(small(CATCHER), "test", [7])[0].seed
+    assert policy_seed(0, "test", 7) != starts(small(CATCHER), "test", [7])[0].seed
 
 
 @pytest.mark.parametrize("name", SIMPLE)

@@ -15,8 +15,8 @@ from fixtures.runs import RUN
 
 from sgjepa import cli
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Continued, RunRecord
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import Continued, RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
@@ -298,13 +298,13 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
     run = place / "runs" / "tiny"
     about = run_folder.about(run)
     try:
-        artifact.write_record(run / run_folder.CONFIG, replace(about, data={"a longer one": "0" * 12}))
+        artifact.write_record(run, replace(about, data={"a longer one": "0" * 12}))
         with pytest.raises(InputError, match="held out from tiny is not known: it was trained on a longer one"):
             trained(policy, dataset, held_out=True)
-        artifact.write_record(run / run_folder.CONFIG, replace(about, data={"another": "0" * 12}, worlds=("square",)))
+        artifact.write_record(run, replace(about, data={"another": "0" * 12}, worlds=("square",)))
         trained(policy, dataset, held_out=True)  # of this world it knows nothing
     finally:
-        artifact.write_record(run / run_folder.CONFIG, about)
+        artifact.write_record(run, about)
 
 
 def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from fixtures.runs import RUN
 
 from sgjepa import cli
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import RunRecord
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.probe_targets import state_observations
@@ -443,7 +443,7 @@ def test_a_policy_from_before_a_setting_came_goes_on_with_its_usual_value(caught
     there = read_policy(folder)
     network = {key: value for key, value in there.settings.config["network"].items() if key != "changes"}
     older = replace(there.settings, config={**there.settings.config, "network": network})
-    artifact.write_record(folder / RECORD, replace(there, settings=older))
+    artifact.write_record(folder, replace(there, settings=older))
     assert train_policy(TINY, features, caught, folder) == folder
     with pytest.raises(InputError, match="changes"):
         train_policy(replace(TINY, network=replace(TINY.network, changes=True)), features, caught, folder)

@@ -79,10 +79,10 @@ class Played:
     def files(self) -> dict[str, list[Path]]:
         """What is read again, by kind."""
         found = {
-            "policy.json": [self.policy / "policy.json"],
+            "record of a policy": [self.policy / "artifact.json"],
             "policy": [self.policy / "policy.safetensors"],
-            "trial of a policy": sorted(self.policy.glob("control/*/control.json")),
-            "trial of a plan": sorted(self.run.glob("control/*/control.json")),
+            "trial of a policy": sorted(self.policy.glob("control/*/artifact.json")),
+            "trial of a plan": sorted(self.run.glob("control/*/artifact.json")),
             "tables": sorted(self.root.glob("*/*/control/*/*.parquet")),
         }
         assert all(found.values()), found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sgjepa import cli
-from sgjepa.core import artifact
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import EXPERIMENTS
@@ -26,8 +26,8 @@ def claim(ours: Interval, seeds: int = 3, where: str = "square, h = 44") -> Meas
 
 def written(folder: Path, *rows: Measured, size: str = "mini", updates: int | None = None) -> Path:
     place = folder / "predictors-mini" / "report"
-    with artifact.output_folder(place, "sgjepa study predictors", FILE) as staged:
-        (staged / "index.html").write_text("a page")
+    with artifact.artifact(place, {}, "sgjepa study predictors", replace=True) as new:
+        (new.path / "index.html").write_text("a page")
     write_claims(place, "predictors", size, updates, "sgjepa study predictors --size mini --seeds 3", rows)
     return folder
 
@@ -103,7 +103,7 @@ def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not
     for i, (seeds, updates, settings) in enumerate(trials):
         row = claim(Interval(-0.1 * seeds, -0.2 * seeds, -0.05, 9), seeds)
         record = ClaimsRecord("predictors", "mini", updates, f"sgjepa study --seeds {seeds}", (row,), made, settings)
-        artifact.write_bytes(kept / f"{i}.json", artifact.record_bytes(record))
+        artifact.write_json(kept / f"{i}.json", config.to_dict(record))
     ((record, row),) = best(read_claims([kept]))["below_lewm"]
     assert (row.seeds, record.updates) == (3, None)
 
@@ -113,7 +113,10 @@ def test_an_edited_claim_is_refused(tmp_path: Path) -> None:
     text = json.loads(path.read_text())
     text["rows"][0]["ours"]["high"] = -0.05
     path.write_text(json.dumps(text))
-    with pytest.raises(InputError, match=r"claims\.json was edited"):
+    with pytest.raises(
+        InputError,
+        match=r"claims\.json is damaged: .*; delete it and run `sgjepa study predictors` again",
+    ):
         read_claims([tmp_path])
 
 

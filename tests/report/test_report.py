@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.evaluated import thrice
+from fixtures.evaluated import digests_in, thrice
 
 from sgjepa import cli
 from sgjepa.cli.doctor import find_browser
@@ -180,30 +180,30 @@ def _spoil(value: Any, keep: set[str], place: str = "") -> Any:
 
 
 def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> None:
-    """Evaluation, run.json, the table's columns, the folders' names: markup in every field arrives as the text it is."""
-    keep = {"settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
+    """Records, the table's columns, the folders' names: markup in every field arrives as the text it is."""
+    keep = {"made_by", "settings.split", "settings.config", "targets", "target_names", "laws.gravity.training"}
     name = MARKUP.replace("/", "")
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
-        about = artifact.read_json(copy / "run.json")
+        about = artifact.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        artifact.write_json(copy / "run.json", _spoil(about, {"config", "files"}) | {"config": config_})
+        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
-        said = _spoil(artifact.read_json(place / "predict.json"), keep)
+        said = _spoil(artifact.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
-        said["files"] = {}  # the table is written anew
-        artifact.write_json(place / "predict.json", said)
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
+        artifact.write_json(place / "artifact.json", said | {"files": digests_in(place)})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
             rows["law"] = np.full(len(rows["law"]), MARKUP)
             write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
-            told = copy / "counterfactual" / name / "counterfactual.json"
-            artifact.write_json(told, {"settings": dict.fromkeys(("model", "data"), MARKUP)})
+            told = copy / "counterfactual" / name / "artifact.json"
+            settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
+            artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
     spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
@@ -382,7 +382,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
-    assert "is not empty" in fails(capsys, *runs, "--out", runs[0])
+    assert "was made by `sgjepa train`, not by `sgjepa report`" in fails(capsys, *runs, "--out", runs[0])
     assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
@@ -425,7 +425,7 @@ def test_what_cannot_be_reported_is_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "empty is not a run" in fails(capsys, empty, *out)
-    shutil.copy(runs[0] / "run.json", empty)
+    shutil.copy(runs[0] / "artifact.json", empty)
     assert f"has not been evaluated; run: sgjepa evaluate {empty}" in fails(capsys, empty, *out)
     said = fails(capsys, *runs, "--baseline", "LeVM", *out)
     assert "unknown baseline 'LeVM' (did you mean LeWM?)" in said
@@ -436,7 +436,7 @@ def test_what_cannot_be_reported_is_one_line(
     (other / "predict" / "square-test").rename(other / "predict" / "house-test")
     assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
     (other / "predict" / "house-test").rename(other / "predict" / "square-test")
-    settings = other / "predict" / "square-test" / "predict.json"
+    settings = other / "predict" / "square-test" / "artifact.json"
     about = artifact.read_json(settings)
     about["settings"]["data"] = "0123456789ab"
     artifact.write_json(settings, about)
@@ -452,7 +452,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    artifact.write_json(place / "predict.json", artifact.read_json(place / "predict.json") | {"files": {}})
+    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": digests_in(place)})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

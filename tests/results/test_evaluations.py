@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.evaluated import EVALUATION, copy_of
+from fixtures.evaluated import EVALUATION, RECORD, copy_of
 
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
@@ -34,8 +34,8 @@ def folders(results: Results) -> set[str]:
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
-    about = artifact.read_json(place / "predict.json")
-    artifact.write_json(place / "predict.json", about | {"differs": differs})
+    about = artifact.read_json(place / RECORD)
+    artifact.write_json(place / RECORD, about | {"differs": differs})
 
 
 def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(runs: list[Path], tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
         _another(copy, "linear4")
         (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
     assert folders(Results.of_runs(copies)) == {"square-test"}
-    (copies[0] / "predict" / "square-test-linear4" / "predict.json").write_text("lost")
+    (copies[0] / "predict" / "square-test-linear4" / RECORD).write_text("lost")
     assert folders(Results.of_runs(copies, data="square-test")) == {"square-test"}
-    with pytest.raises(InputError, match=r"square-test-linear4/predict\.json"):
+    with pytest.raises(InputError, match=r"square-test-linear4/artifact\.json"):
         Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
 
 def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
     """Other settings under the same folder name: another method, with a label and a cost of its own."""
-    loss = artifact.read_json(runs[0] / "run.json")["config"]["loss"]
+    loss = artifact.read_json(runs[0] / RECORD)["config"]["loss"]
     several = (("one", 3), ("two", 4))
     copies = [copy_of(runs[0], tmp_path / name / "run", config={"loss": loss | {"steps": n}}) for name, n in several]
     arms = Results.of_runs(copies).arms
@@ -105,7 +105,7 @@ def test_trainings_that_were_continued_are_another_method_than_those_without_a_b
 def test_a_counterfactual_of_another_model_is_not_taken(runs: list[Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
     assert len(counterfactuals(Results.of_runs([copy]))) == 1
-    record = copy / "counterfactual" / "square-test" / "counterfactual.json"
+    record = copy / "counterfactual" / "square-test" / RECORD
     about = artifact.read_json(record)
     about["settings"]["model"] = "0" * 64
     artifact.write_json(record, about)

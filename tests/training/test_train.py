@@ -21,9 +21,8 @@ from fixtures.runs import RUN, same, train_until, weights
 
 from sgjepa import cli
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Continued
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import MODEL
+from sgjepa.core.run_folder import MODEL, Continued
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.models.dino import DinoConfig
@@ -78,10 +77,10 @@ losses.compute = deadly
 def test_a_run_killed_at_any_moment_ends_in_the_same_weights(
     fitting: Run, finished: Path, trained: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(fitting)))
+    (tmp_path / "artifact.json").write_text(json.dumps(config.to_dict(fitting)))
     (tmp_path / "go.py").write_text(TRAIN.replace("run = ", DEADLY + "run = "))
     folder = tmp_path / "killed"
-    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
+    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "artifact.json"), str(folder), str(finished.parent)]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     begun = []
     for at in (3, 12, 1, 6):  # when the loss is asked for the so manieth time: before and after checkpoints
@@ -189,15 +188,15 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
     for place, name in (
         (Path, "replace"),
         (artifact, "write_record"),
-    ):  # while it is set aside, and when run.json is written
+    ):  # while it is set aside, and when the record is written
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(place, name, mock.Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 train(longer, folder, finished.parent)
     assert checkpoint.read_config(folder) != longer
-    (tmp_path / "run.json").write_text(json.dumps(config.to_dict(longer)))
+    (tmp_path / "artifact.json").write_text(json.dumps(config.to_dict(longer)))
     (tmp_path / "go.py").write_text(TRAIN.replace("run = ", DEADLY + "run = "))
-    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "run.json"), str(folder), str(finished.parent)]
+    command = [sys.executable, str(tmp_path / "go.py"), str(tmp_path / "artifact.json"), str(folder), str(finished.parent)]
     threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     for at in (1, 8):  # before anything was saved, and after a checkpoint
         killed = subprocess.run([*command, str(at)], env=threads, stderr=subprocess.DEVNULL, check=False)
@@ -241,7 +240,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
 def test_a_checkpoint_says_where_it_came_from(fitting: Run, halted: Path) -> None:
     place = checkpoint.newest(halted)
     assert place is not None
-    about = json.loads((place / "run.json").read_text())
+    about = json.loads((place / "artifact.json").read_text())
     assert config.from_dict(Run, about["config"]) == fitting
     assert about["data"] == {"square": open_dataset(halted.parent / "data" / "square").manifest.digest}
     assert about["provenance"]["threads"] == torch.get_num_threads()
@@ -500,7 +499,7 @@ def test_two_processes_go_on_from_the_checkpoint_that_the_first_finds(fitting: R
     assert done.returncode == 0, done.stderr[-2000:]
     steps = [row["step"] for row in run_folder.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 27))
-    about = json.loads((checkpoint.newest(folder) / "run.json").read_text())  # type: ignore[operator]
+    about = json.loads((checkpoint.newest(folder) / "artifact.json").read_text())  # type: ignore[operator]
     assert about["provenance"]["processes"] == 2
     assert in_two_processes(even, folder, data).returncode == 0
 

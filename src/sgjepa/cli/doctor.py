@@ -63,7 +63,7 @@ def meshes() -> dict[str, str]:
     """The folder that SGJEPA_MENAGERIE names and, for each robot, whether its meshes can be used; empty without a folder."""
     from sgjepa.envs import ENVS
     from sgjepa.envs.arm_world import ArmWorld
-    from sgjepa.envs.robots.robot import MENAGERIE
+    from sgjepa.envs.robots import MENAGERIE
 
     if not os.environ.get(MENAGERIE):
         return {}

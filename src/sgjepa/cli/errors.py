@@ -78,7 +78,8 @@ def report_error(error: BaseException, options: Namespace | None) -> int:
     """Say it; returns the exit code. options: what was asked for, as far as it was understood."""
     if isinstance(error, KeyboardInterrupt) or interrupts.came():
         words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a command may say what is safe
-        print_error(f"sgjepa: {words or 'stopped'}; {interrupts.AGAIN}")
+        again = "" if isinstance(error, interrupts.Closed) else f"; {interrupts.AGAIN}"
+        print_error(f"sgjepa: {words or 'stopped'}{again}")
         return interrupts.CODE
     if isinstance(error, BrokenPipeError) and not has_reader():  # they have seen enough
         discard_output(1, 2)
@@ -113,7 +114,7 @@ def _keep(error: BaseException, options: Namespace | None) -> Path | None:
     content = (head + "".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace")
     asked = (getattr(options, name, None) for name in ("run_folder", "out"))
     # other folders than a run's are not for us to litter: an empty one would then be refused as somebody's own
-    runs = [folder / LOG for folder in asked if folder is not None and (folder / run_folder.CONFIG).is_file()]
+    runs = [folder / LOG for folder in asked if folder is not None and run_folder.is_run(folder)]
     return next((place for place in [*runs, Path(LOG)] if _appended(place, content)), None) or _temporary(content)
 
 

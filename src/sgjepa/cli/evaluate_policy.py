@@ -114,9 +114,9 @@ def _check(options: Namespace) -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    from sgjepa.core.run_folder import CONFIG
+    from sgjepa.core.run_folder import is_run
 
-    return (folder / CONFIG).is_file()
+    return is_run(folder)
 
 
 def _dataset(options: Namespace) -> Any:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgjepa import zoo
+from sgjepa.core.artifact import RECORD
 from sgjepa.core.errors import InputError, MachineError
-from sgjepa.core.run_folder import CONFIG
 
 RUNS, DATASETS, POLICIES = Path("runs"), Path("datasets"), Path("policies")
 _SHOWN = 3  # folders that a line names
@@ -195,7 +195,7 @@ def suggest_name(error: BaseException, options: Namespace | None) -> BaseExcepti
 def _run(text: str, command: str, use: str) -> str:
     """Of a word where a run's folder belongs."""
     word = _word(text, RUNS)
-    if there := _made(word, use, RUNS, CONFIG):
+    if there := _made(word, use, RUNS):
         return there
     if word in zoo.names() and (not zoo.is_policy(word) or command in ("evaluate-policy", "view")):
         return f"{word} comes with the package; type: {use}{zoo.PREFIX}{word}"
@@ -205,13 +205,13 @@ def _run(text: str, command: str, use: str) -> str:
 def _policy(text: str, command: str, use: str) -> str:
     """Of a word where a policy's folder, or a run's, belongs."""
     word = _word(text, POLICIES) or _word(text, RUNS)
-    return _made(word, use, POLICIES, "policy.json") or _run(text, command, use)
+    return _made(word, use, POLICIES) or _run(text, command, use)
 
 
 def _dataset(text: str, command: str, use: str) -> str:
     """Of a word where a dataset's folder belongs."""
     word = _word(text, DATASETS)
-    if there := _made(word, use, DATASETS, "manifest.json"):
+    if there := _made(word, use, DATASETS):
         return there
     return _unmade(word, lambda name: f"{use}{DATASETS / name}")
 
@@ -265,11 +265,11 @@ def _first_run(recipe: str) -> str:
     return f"{recipe}-mini-seed0"
 
 
-def _made(word: str, use: str, folder: Path, record: str) -> str:
+def _made(word: str, use: str, folder: Path) -> str:
     """What there is under that name, or one that begins with it."""
     if not word:
         return ""
-    found = sorted(path.parent for pattern in (word, f"{word}-*") for path in folder.glob(f"{pattern}/{record}"))
+    found = sorted(path.parent for pattern in (word, f"{word}-*") for path in folder.glob(f"{pattern}/{RECORD}"))
     typed = " or ".join(f"{use}{shlex.quote(str(path))}" for path in found[:_SHOWN])
     return f"{word} is not a folder; type: {typed}" if typed else ""
 

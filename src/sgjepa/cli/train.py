@@ -115,10 +115,10 @@ def _check_different(datasets: Path, names: list[str]) -> None:
 
 
 def _say_trained(folder: Path) -> None:
-    from sgjepa.core import artifact, run_folder
+    from sgjepa.core import run_folder
 
     print(f"{folder}: the model is model.safetensors, every measurement a line of {run_folder.ROWS}")
-    if frozen := artifact.read_json(folder / run_folder.CONFIG).get("frozen_encoder"):
+    if frozen := run_folder.about(folder).frozen_encoder:
         print(f"  frozen encoder: {frozen}")
     measured = [row for row in run_folder.read(folder) if row.get("split") == "validation"]
     for row in measured[-1:]:

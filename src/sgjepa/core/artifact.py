@@ -1,18 +1,35 @@
-"""Files and folders that are whole or not there: atomic writes, locks, records with digests, output folders."""
+"""Artefacts: folders that are whole or not there, written by one process at a time, known by the settings that decide them.
+
+    with artifact(folder, {"settings": to_dict(settings)}, "sgjepa evaluate") as new:
+        if not new.finished:
+            write_table(new.path / "episodes.parquet", rows)
+            new.about = {"episodes": 25}
+
+What the block writes to `new.path`, a hidden folder inside of the artefact's own, takes its place when the block ends. The
+one record of an artefact, `artifact.json`, comes last: who made it, the settings, what the stage has to say, where it came
+from, the digest of every file, and its own digest. Only what a record lists is ours:
+
+- a folder that holds anything else is refused before the work, and nothing in it is overwritten or deleted;
+- a file of somebody's inside of ours stays; one of ours that was edited is refused, by name, and not replaced;
+- a file that is not what was written is refused where it is read; one that is gone is made again by the same command;
+- links are never followed, and only names that we write are swept.
+
+A run or a policy grows in its place instead: it holds `locked(folder)` and calls `write_record` when it begins and ends.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
-import glob
 import hashlib
+import io
 import json
 import os
 import platform
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -20,64 +37,498 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Any, TextIO, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from sgjepa import __version__
 from sgjepa.core import config
 from sgjepa.core.errors import InputError, one_line
 
-SEAL = "seal"
-_OLD = 24 * 3600.0  # seconds without a write after which nobody writes a file any more, whoever it was
-_checked: set[tuple[str, int, int, int]] = set()  # files whose content this process has seen to be right
+RECORD = "artifact.json"
+LOCK = ".lock"
+PARTIAL = ".partial"  # inside an artefact's folder: what is being made
+_OWN = "record_sha256"  # a record's own digest
+_DAY = 24 * 3600.0  # seconds without a write after which nobody writes a file any more, whoever it was
+_TEMPORARY = re.compile(r"\..+\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp")
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # a disk that knows no locks: work goes on without
+_checked: set[tuple[str, int, int, int]] = set()  # files whose content this process has compared with their digests
+_held: dict[Path, int] = {}  # locks of this process, and how often: a stage that calls another one does not wait for itself
+_changing = threading.Lock()
+
+T = TypeVar("T")
+Digests = dict[str, str]  # SHA-256 by the name of a file, seen from the record
 
 
-def temporary(path: Path) -> Path:
-    """A hidden name beside the path that nobody else takes, also no process of another machine that shares the disk."""
-    return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{uuid.uuid4().hex[:12]}.tmp")
+# --- artefacts -----------------------------------------------------------------------------------------------------
 
 
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40] or "host"
+@dataclass
+class New:
+    """An artefact that is being made, or, if `finished`, the very one that was asked for.
 
-
-def sweep(folder: Path, mine: bool = False) -> None:
-    """Remove what killed processes left half written in a folder; not what a living one is writing.
-
-    mine: this process holds the folder's lock, so whatever is half written there was left behind.
+    path: where its files are written, or where they are. about: what the stage has to say of it, JSON values.
     """
-    for path in folder.glob(".*.tmp"):
-        if mine or abandoned(path):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+
+    path: Path
+    finished: bool
+    about: dict[str, Any] = field(default_factory=dict)
 
 
-def abandoned(path: Path) -> bool:
-    """Whether nobody writes any more to a temporary name."""
-    owner = re.fullmatch(r"\..*\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp", path.name)
-    if owner is not None and owner[1] == _host():
-        return not alive(int(owner[2]))
-    try:  # of another machine, or of an earlier version: it does not say whether it lives
-        return time.time() - path.stat().st_mtime > _OLD
-    except OSError:
+@contextmanager
+def artifact(
+    folder: Path,
+    key: Mapping[str, Any],
+    made_by: str,
+    *,
+    replace: bool = False,
+    resumable: bool = False,
+    inside: Path | None = None,
+) -> Iterator[New]:
+    """Make the artefact in `folder`, or find it finished. A second process is refused, and so are other settings.
+
+    key: what decides it, by fields of the record. made_by: the command. replace: what it made here before gives way.
+    resumable: what an interrupted block left in `path` is there again, if it was of the same key. Hidden files there, such
+    as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose lock holds for it.
+    """
+    if not replace and _is_finished(folder, key, made_by, inside):
+        yield New(folder, finished=True)
+        return
+    if inside is not None:
+        _require_no_link(folder, inside)
+    require_free(folder, made_by)
+    with locked(inside or folder):
+        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps since we looked
+            yield New(folder, finished=True)
+            return
+        staged = folder / PARTIAL
+        _begin(staged, key, made_by, resumable, inside)
+        new = New(staged, finished=False)
+        try:
+            yield new
+            _put_in_place(staged, folder, made_by, {**key, **new.about})
+            _remove(staged)
+        except BaseException:
+            if not resumable:
+                _remove(staged)
+                with suppress(OSError):  # not empty
+                    folder.rmdir()
+            raise
+
+
+def require_free(folder: Path, made_by: str) -> None:
+    """Refuse a folder that this command must not write into: before the work, which may take hours."""
+    _require_name(folder)
+    if not _exists(folder):
+        return _require_writable(next(place for place in folder.absolute().parents if place.exists()), folder)
+    if folder.is_symlink() or not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; choose another one or move it away")
+    _require_writable(folder, folder)
+    if not (folder / RECORD).is_file():
+        if not all(map(_holds_artifacts, _visible(folder))):
+            raise InputError(f"{folder} is not empty and was not made by `{made_by}`; choose another folder or move it away")
+        return None
+    _require_maker(folder, read_json_record(folder), made_by)
+    for name, digest in _listed(folder).items():
+        _require_unedited(folder / name, digest, made_by)
+    return None
+
+
+def add(folder: Path, name: str, content: bytes) -> None:
+    """Write one more file of an artefact that is finished, in place of an earlier one of that name."""
+    with _briefly_locked(folder):
+        record, listed = read_json_record(folder), _listed(folder)
+        if (folder / name).is_symlink() or (_exists(folder / name) and name not in listed):
+            raise InputError(f"{folder / name} is in the way: it was not made by `{record['made_by']}`; move it away")
+        _require_unedited(folder / name, listed.get(name), record["made_by"])
+        # ours from before the first byte: a kill between the two must not make it look like somebody else's
+        write_json(folder / RECORD, {**record, "files": {**listed, name: None}})
+        write_bytes(folder / name, content)
+        write_json(folder / RECORD, {**record, "files": {**listed, name: file_digest(folder / name)}})
+
+
+def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Path | None) -> bool:
+    """Whether the very artefact is there, whole. Other settings and damage are refused."""
+    if not (folder / RECORD).is_file():
         return False
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of that number runs on this machine."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    record = read_json_record(folder)
+    _require_maker(folder, record, made_by)
+    _require_key(record, key, f"{folder} holds one", inside)
+    if not is_whole(folder):
         return False
-    except (PermissionError, OverflowError):  # somebody else's
-        return True
+    for name in record["files"]:
+        checked(folder, name, record)
     return True
+
+
+def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, inside: Path | None) -> None:
+    """Make the folder that is written to, or go on with the one that an interrupted command left."""
+    sweep(staged.parent, mine=True)
+    if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
+        if not _is_folder(staged) or not all(_TEMPORARY.fullmatch(entry.name) for entry in staged.iterdir()):
+            raise InputError(f"{staged} is in the way: it was not made by `{made_by}`; move it away")
+    elif staged.exists():
+        record = read_json_record(staged)
+        _require_maker(staged, record, made_by)
+        if resumable:
+            _require_key(record, key, f"{staged.parent} was begun", inside)
+            sweep(staged, mine=True)
+            return
+        _remove(staged)
+    staged.mkdir(parents=True, exist_ok=True)
+    write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, _OWN: ""})
+
+
+def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], place: str, inside: Path | None) -> None:
+    advice = "choose another --out or delete it" if inside is None else "move it away or delete it"
+    config.require_same({name: record.get(name) for name in key}, _as_json(key), place, advice)
+
+
+def _remove(staged: Path) -> None:
+    """Under a name that is swept when it is found: killed on the way, what is left would be nobody's."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(staged.rename(temporary(staged)), ignore_errors=True)
+
+
+def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str, Any]) -> None:
+    """Move the files by renames alone. Killed anywhere, no page stands beside files of another making."""
+    require_free(folder, made_by)  # again: hours may have passed
+    made = {name: digest for name, digest in digests(staged).items() if name != RECORD and not name.startswith(".")}
+    before = _listed(folder) if (folder / RECORD).is_file() else {}
+    for name in made:
+        parents = (folder / parent for parent in PurePosixPath(name).parents if parent.name)
+        blocked = [place for place in parents if _exists(place) and not _is_folder(place)]
+        blocked += [folder / name] if _exists(folder / name) and name not in before else []
+        if blocked:
+            raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
+    content = {name: value for name, value in _as_json(record).items() if name != "type"}
+    whole = {"made_by": made_by, **content, "files": made, _OWN: ""}
+    whole.setdefault("provenance", provenance())
+    write_json(folder / RECORD, {**whole, "files": dict.fromkeys([*before, *made])})
+    stale = [name for name in before if name not in made]
+    for name in sorted([*stale, *(set(before) & set(made))], key=_depth):  # what stands on top, such as a page, goes first
+        (folder / name).unlink(missing_ok=True)
+    for name in sorted(made, key=_depth, reverse=True):  # and comes last
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (staged / name).replace(folder / name)
+    for parent in {(folder / name).parent for name in stale} - {folder}:
+        with suppress(OSError):  # not empty
+            parent.rmdir()
+    write_json(folder / RECORD, whole)
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+
+
+def _holds_artifacts(place: Path) -> bool:
+    """Whether it is an artefact, or a folder of nothing else."""
+    return _is_folder(place) and ((place / RECORD).is_file() or all(map(_holds_artifacts, _visible(place))))
+
+
+def _depth(name: str) -> int:
+    return name.count("/")
+
+
+def _exists(place: Path) -> bool:
+    return place.exists() or place.is_symlink()
+
+
+def _is_folder(place: Path) -> bool:
+    return place.is_dir() and not place.is_symlink()
+
+
+def _as_json(value: Any) -> Any:
+    """The value as it comes back from a JSON file."""
+    return json.loads(json.dumps(config.to_dict(value)))
+
+
+def check_output(folder: Path, made_by: str, known: Sequence[str] = ()) -> None:
+    """Adapter, until all rooms call `require_free`."""
+    require_free(folder, made_by)
+
+
+@contextmanager
+def output_folder(folder: Path, made_by: str, whole: str = "", known: Sequence[str] = ()) -> Iterator[Path]:
+    """Adapter, until all rooms call `artifact`."""
+    with artifact(folder, {}, made_by, replace=True) as new:
+        yield new.path
+
+
+add_output = add
+
+
+def record_bytes(record: Any) -> bytes:
+    """Adapter, until all rooms write plain JSON."""
+    return to_json(config.to_dict(record)).encode("utf-8")
+
+
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+class Recorded(Protocol):
+    """A dataclass of what a record holds. made_by: the command that makes such artefacts."""
+
+    made_by: ClassVar[str]
+
+
+R = TypeVar("R", bound=Recorded)
+
+
+def write_record(folder: Path, record: Recorded) -> None:
+    """Write the record of an artefact that grows in its place; its field `files` is empty until it is finished."""
+    folder = folder.parent if folder.name == RECORD else folder
+    values: dict[str, Any] = config.to_dict(record)
+    values = {name: value for name, value in values.items() if name != "type"}
+    write_json(folder / RECORD, {"made_by": record.made_by, **values, _OWN: ""})
+
+
+def read_record(cls: type[R], folder: Path) -> R:
+    """The record of an artefact as a dataclass, which may leave out its files and where it came from."""
+    if not (folder / RECORD).is_file():
+        begun = (folder / PARTIAL).is_dir()
+        why = "is half made" if begun else "does not exist" if not folder.exists() else f"was not made by `{cls.made_by}`"
+        raise InputError(f"{folder} {why}; run `{cls.made_by}`{' again' if begun else ', or say where it is'}")
+    found = read_json_record(folder)
+    _require_maker(folder, found, cls.made_by)
+    return build_record(cls, found, folder / RECORD)
+
+
+def build_record(cls: type[T], found: Mapping[str, Any], path: Path) -> T:
+    """A record that was read as JSON, as a dataclass."""
+    free = {"made_by", _OWN, "files", "provenance"} - {one.name for one in fields(cls)}  # type: ignore[arg-type]
+    try:
+        return config.from_dict(cls, {name: value for name, value in found.items() if name not in free})
+    except InputError as error:
+        raise InputError(f"{path} was edited, or written by other code: {error}; {_cure(path, found)}") from error
+
+
+def read_json_record(folder: Path) -> dict[str, Any]:
+    """The record of an artefact as JSON values, after a comparison with its own digest."""
+    path = folder / RECORD
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError(f"{path} was edited: it should be an object; {_cure(path, {})}")
+    if found.get(_OWN) != _digest_of(found):
+        raise InputError(f"{path} was edited: its digest does not fit its content; {_cure(path, found)}")
+    files: Any = found.get("files", {})
+    listed = files.items() if isinstance(files, dict) else [("/", None)]
+    right = all(_is_inside(name) and (digest is None or isinstance(digest, str)) for name, digest in listed)
+    if not right or not isinstance(found.get("made_by"), str):
+        raise InputError(f"{path} was edited: it is not the record of an artefact; {_cure(path, found)}")
+    return found
+
+
+def made_by(folder: Path) -> str | None:
+    """The command that made what lies in a folder; None if that is no artefact."""
+    try:
+        return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["made_by"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether an artefact is finished and none of its files is gone."""
+    files = _listed(folder)
+    return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
+
+
+def artifacts_in(folder: Path) -> list[Path]:
+    """The artefacts directly below a folder, by name; whether they are whole is seen when they are read."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
+
+
+def checked(folder: Path, name: str, record: Mapping[str, Any] | None = None) -> Path:
+    """A file of an artefact, after a comparison with its digest. A process looks at the same file once."""
+    record = read_json_record(folder) if record is None else record
+    path, wanted = folder / name, record.get("files", {}).get(name)
+    if wanted is None:
+        raise InputError(f"{path} is not finished; run `{record['made_by']}` again")
+    if not path.exists():
+        raise InputError(f"{path} is missing; run `{record['made_by']}` again")
+    if not _is_right(path, wanted):
+        raise InputError(f"{path} is damaged: it is not what was written; delete it and run `{record['made_by']}` again")
+    return path
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """Compare every file of an artefact with its digest; returns its record as JSON values."""
+    record = read_json_record(folder)
+    for name in _listed(folder):
+        checked(folder, name, record)
+    return record
+
+
+class Seen:
+    """A file as it is now. It counts as checked until it is written again: reading gigabytes once per process is enough."""
+
+    def __init__(self, path: Path):
+        try:
+            status = path.stat()
+            self._key = (str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino)
+        except OSError:
+            self._key = (str(path), -1, -1, -1)
+
+    @property
+    def checked(self) -> bool:
+        return self._key in _checked
+
+    def remember(self) -> None:
+        """Note that it is right."""
+        _checked.add(self._key)
+
+
+def _listed(folder: Path) -> dict[str, str | None]:
+    """The files of an artefact and their digests; None: ours, whatever it holds."""
+    return dict(read_json_record(folder).get("files", {}))
+
+
+def _is_inside(name: str) -> bool:
+    return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+
+
+def _digest_of(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its own digest; spaces and the order of keys do not count."""
+    rest = {key: item for key, item in record.items() if key != _OWN}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def _cure(path: Path, found: Mapping[str, Any]) -> str:
+    maker = found.get("made_by")
+    return f"delete {path.parent} and {f'run `{maker}` again' if isinstance(maker, str) else 'make it again'}"
+
+
+def _require_maker(folder: Path, record: Mapping[str, Any], maker: str) -> None:
+    if record["made_by"] != maker:
+        raise InputError(
+            f"{folder} was made by `{record['made_by']}`, not by `{maker}`; choose another folder or move it away"
+        )
+
+
+def _require_unedited(path: Path, digest: str | None, maker: str) -> None:
+    if path.is_symlink() or (digest and path.exists() and not _is_right(path, digest)):
+        raise InputError(f"{path} is not as `{maker}` left it; move it away or delete it")
+
+
+def _is_right(path: Path, digest: str) -> bool:
+    """Whether a file has the digest. A process looks at the same file once."""
+    seen = Seen(path)
+    right = seen.checked or (path.is_file() and not path.is_symlink() and file_digest(path) == digest)
+    if right:
+        seen.remember()
+    return right
+
+
+def _require_no_link(folder: Path, inside: Path) -> None:
+    for place in (folder, *folder.parents):
+        if place == inside:
+            return
+        if place.is_symlink():
+            raise InputError(f"{place} is a link; nothing is written through it, move it away")
+
+
+def _require_name(folder: Path) -> None:
+    """Refuse what libraries, or a terminal, cannot write as a name."""
+    if not all(char.isprintable() for char in str(folder)):  # also bytes that are no UTF-8
+        shown = str(folder).encode("unicode_escape").decode("ascii")
+        raise InputError(f"'{shown}' cannot be a folder's name: it holds a character that cannot be printed")
+
+
+def _require_writable(place: Path, path: Path) -> None:
+    if not place.is_dir():
+        raise InputError(f"{path} cannot be made: {place} is not a folder; choose another one")
+    if not os.access(place, os.W_OK | os.X_OK):  # what writing would say, before the work
+        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+        raise OSError(why, os.strerror(why), str(path))
+
+
+# --- one writer ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder, which is made if need be: two writers would tread on each other. A folder still empty goes again."""
+    key = folder.resolve()
+    with _changing:
+        again = key in _held
+        made = [] if again else _make(folder)
+        lock = None if again else _take(folder)
+        _held[key] = _held.get(key, 0) + 1
+    try:
+        yield
+    finally:
+        with _changing:
+            _held[key] -= 1
+            if not _held[key]:
+                del _held[key]
+            if lock is not None:
+                _give_back(lock, folder)
+                for empty in made:
+                    with suppress(OSError):  # it is not empty, or has another name by now
+                        empty.rmdir()
+
+
+@contextmanager
+def _briefly_locked(folder: Path) -> Iterator[None]:
+    """Hold a folder that is there while one file changes: whoever comes waits, and no file says so."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a disk without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make the folder; returns those that were missing, the innermost first."""
+    _require_name(folder)
+    made = []
+    for path in [folder, *folder.parents]:
+        if path.exists():
+            break
+        made.append(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def _take(folder: Path) -> io.FileIO:
+    path = folder / LOCK
+    while True:
+        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "r+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = file.read(200).decode("utf-8", "replace").strip() or "another process"
+            file.close()
+            raise InputError(f"{folder} is in use by {one_line(holder)}; wait for it or stop it") from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                file.close()
+                raise
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except FileNotFoundError:
+            same = False
+        if same:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
+            return file
+        file.close()  # the holder before us removed the file just when we opened it
+
+
+def _give_back(file: io.FileIO, folder: Path) -> None:
+    """Remove the file while it is still locked."""
+    path = folder / LOCK
+    with suppress(OSError):
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            path.unlink()
+    file.close()
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
 
 
 def write_bytes(path: Path, content: bytes | memoryview) -> None:
@@ -99,73 +550,88 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def to_json(value: Any) -> str:
-    """The text of such a file. What carries a seal gets the right one."""
-    if isinstance(value, dict) and SEAL in value:
-        value = {**value, SEAL: seal_of(value)}
+    """The text of a JSON file; a record gets its right digest."""
+    if isinstance(value, dict) and _OWN in value:
+        value = {**value, _OWN: _digest_of(value)}
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     # a path that is no UTF-8 has surrogates: nothing can write them, but JSON can spell them
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_json(path: Path, cure: str = "") -> Any:
-    """The content of a JSON file, or an InputError that names it. cure: what to do about a bad one, for the message."""
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, or an InputError that names it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits
-        raise InputError(f"{path} cannot be read as JSON ({one_line(error)}){cure and f'; {cure}'}") from error
+        with _open_regular(path) as file:
+            return json.loads(file.read().decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits
+        raise InputError(f"{path} cannot be read as JSON ({one_line(error)})") from error
 
 
-def seal_of(value: Mapping[str, Any]) -> str:
-    """SHA-256 of a JSON object without its seal; spaces and the order of keys do not count."""
-    rest = {key: item for key, item in value.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+def temporary(path: Path) -> Path:
+    """A hidden name beside the path that nobody else takes, also no process of another machine that shares the disk."""
+    return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
-def verify(path: Path, written: Mapping[str, str], cure: str) -> Path:
-    """Refuse a file that is not the one that was written; returns its path. A process looks at the same file once.
+def sweep(folder: Path, mine: bool = False) -> None:
+    """Remove what killed processes left half written in a folder; not what a living one is writing.
 
-    written: digests by file name, from the record that belongs to the file. Earlier versions wrote none: then there is
-    nothing to compare with.
+    mine: this process holds the folder's lock, so whatever is half written there was left behind.
     """
-    if (wanted := written.get(path.name)) is not None and not (seen := Seen(path)).checked:
-        try:
-            found = file_digest(path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read ({error.strerror}); {cure}") from error
-        if found != wanted:
-            raise InputError(f"{path} is damaged: it is not what was written; {cure}")
-        seen.remember()
-    return path
+    for path in folder.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name) and not path.is_symlink() and (mine or _is_abandoned(path)):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
-class Seen:
-    """A file as it is now. It counts as checked until it is written again: reading gigabytes once per process is enough."""
-
-    def __init__(self, path: Path):
-        try:
-            found = path.stat()
-            self._key = (str(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino)
-        except OSError:
-            self._key = (str(path), -1, -1, -1)
-
-    @property
-    def checked(self) -> bool:
-        return self._key in _checked
-
-    def remember(self) -> None:
-        """It was looked at, and is right."""
-        _checked.add(self._key)
-
-
-def digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path) -> Digests:
     """SHA-256 of every file below the folder, by relative path."""
     return {p.relative_to(folder).as_posix(): file_digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of one file."""
-    with path.open("rb") as file:
+    with _open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open_regular(path: Path) -> io.FileIO:
+    """A file to read; a pipe or a device in its place would hang for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{path} is not a regular file; move it away")
+    return io.FileIO(handle)
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40] or "host"
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether nobody writes any more to a temporary name."""
+    owner = _TEMPORARY.fullmatch(path.name)
+    if owner is not None and owner[1] == _host():
+        return not _is_alive(int(owner[2]))
+    try:  # of another machine: it does not say whether it lives
+        return time.time() - path.stat().st_mtime > _DAY
+    except OSError:
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process of that number runs on this machine."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # somebody else's
+        return True
+    return True
+
+
+# --- where results come from ----------------------------------------------------------------------------------------
 
 
 def provenance() -> dict[str, Any]:
@@ -210,330 +676,8 @@ def _commit() -> str | None:
         return None
 
 
-LOCK = ".lock"
-_held: dict[Path, int] = {}  # by this process, and how often: a stage that calls another one does not wait for itself
-_changing = threading.Lock()
-_UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # a disk that knows no locks: work goes on without
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if need be: two writers would tread on each other. A folder still empty goes again."""
-    key = folder.resolve()
-    with _changing:
-        again = key in _held
-        made = [] if again else _make(folder)
-        lock = None if again else _take(folder)
-        _held[key] = _held.get(key, 0) + 1
-    try:
-        yield
-    finally:
-        with _changing:
-            _held[key] -= 1
-            if not _held[key]:
-                del _held[key]
-            if lock is not None:
-                _give_back(lock, folder)
-                for empty in made:
-                    with suppress(OSError):  # it is not empty, or has another name by now
-                        empty.rmdir()
-
-
-@contextmanager
-def briefly_locked(folder: Path) -> Iterator[None]:
-    """Hold a folder that is there while files in it change places: whoever comes waits, and no file says so."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a disk without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _make(folder: Path) -> list[Path]:
-    """Make the folder; returns those that were missing, the innermost first."""
-    made = []
-    for path in [folder, *folder.parents]:
-        if path.exists():
-            break
-        made.append(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return made
-
-
-def _take(folder: Path) -> TextIO:
-    path = folder / LOCK
-    while True:
-        file = path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read(200).strip() or "another process"
-            file.close()
-            raise InputError(f"{folder} is in use by {holder}; wait for it or stop it") from error
-        except OSError as error:
-            if error.errno not in _UNKNOWN:
-                file.close()
-                raise
-        try:
-            same = os.path.samestat(os.fstat(file.fileno()), path.stat())
-        except FileNotFoundError:
-            same = False
-        if same:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}\n")
-            file.flush()
-            return file
-        file.close()  # the holder before us removed the file just when we opened it
-
-
-def _give_back(file: TextIO, folder: Path) -> None:
-    """Remove the file while it is still locked. The folder may have got another name: then its owner removes it."""
-    path = folder / LOCK
-    with suppress(OSError):
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            path.unlink()
-    file.close()
-
-
-T = TypeVar("T")
-Digests = dict[str, str]  # SHA-256 by the name of a file beside the record
-
-
-def write_record(path: Path, record: Any) -> None:
-    """Write a record, whole or not at all, with its seal."""
-    write_bytes(path, record_bytes(record))
-
-
-def record_bytes(record: Any) -> bytes:
-    """What `write` writes."""
-    return to_json({**config.to_dict(record), SEAL: ""}).encode("utf-8")
-
-
-def read_record(cls: type[T], path: Path, cure: str, renamed: Mapping[str, str] | None = None) -> T:
-    """The record in a file. cure: what to do about a bad one. renamed: fields that an earlier version called otherwise."""
-    return build_record(cls, read_json(path, cure), path, cure, renamed)
-
-
-def build_record(cls: type[T], found: Any, path: Path, cure: str, renamed: Mapping[str, str] | None = None) -> T:
-    """As `read`, for JSON that was read already."""
-    if not isinstance(found, dict):
-        raise InputError(f"{path} was edited: it should be an object; {cure}")
-    values = {(renamed or {}).get(key, key): value for key, value in found.items() if key != SEAL}
-    try:
-        record = config.from_dict(cls, values)
-    except InputError as error:
-        raise InputError(f"{path} was edited: {error}; {cure}") from error
-    check_seal(found, path, cure)
-    return record
-
-
-def check_seal(found: Mapping[str, Any], path: Path, cure: str) -> None:
-    """Refuse a record in which anything differs from what was written."""
-    if SEAL in found and found[SEAL] != seal_of(found):
-        raise InputError(f"{path} was edited: its seal does not fit its content; {cure}")
-
-
 def check_provenance(found: Mapping[str, Any]) -> None:
     """What a page quotes must be there; what else is said is free."""
     missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(found)
     if missing or not isinstance(found["libraries"], Mapping):
         raise InputError(f"provenance lacks {', '.join(sorted(missing)) or 'the versions of libraries'}")
-
-
-@dataclass(frozen=True)
-class Continued:
-    """A training that was finished and went on: at which step, and what its length had been in the config."""
-
-    step: int
-    epochs: int
-    updates: int | None
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """run.json: what was trained, on what, and where it came from."""
-
-    config: dict[str, Any]  # of training/config.py's Run, which knows torch
-    data: Digests  # of each dataset, by the name that the run calls it
-    provenance: dict[str, Any]
-    worlds: tuple[str, ...] = ()
-    frozen_encoder: str | None = None
-    files: Digests = field(default_factory=dict)  # of the finished model
-    laws: tuple[str, ...] = ()  # what the model is told, in order; runs of earlier versions do not say
-    env: dict[str, str] = field(default_factory=dict)  # options of the world that the first dataset was made with
-    recorded: dict[str, Any] = field(default_factory=dict)  # what worlds without a simulator here declare, by their names
-    continued: tuple[Continued, ...] = ()  # the lengths it was finished with before that of the config
-
-    def __post_init__(self) -> None:
-        check_provenance(self.provenance)
-
-
-def kept_record(path: Path, settings: Any, cls: type[T], cure: str, renamed: Mapping[str, str] | None = None) -> T | None:
-    """What a stage wrote about itself, if it did so with the very same settings; None if the stage has to run."""
-    if not path.is_file():
-        return None
-    found = read_json(path, cure)
-    if not isinstance(found, dict):
-        raise InputError(f"{path} was edited: it should be an object; {cure}")
-    check_seal(found, path, cure)
-    names = {"settings", *(old for old, new in (renamed or {}).items() if new == "settings")}
-    there = next((found[name] for name in names if name in found), None)
-    # what earlier versions wrote may lack fields; with other settings it is done anew, and need not be understood
-    there = {key: value for key, value in there.items() if key != "type"} if isinstance(there, dict) else there
-    return build_record(cls, found, path, cure, renamed) if there == settings else None
-
-
-MARKER = ".sgjepa.json"
-Written = dict[str, str | None]  # relative path -> SHA-256 of what we wrote; None: ours, whatever it holds
-
-
-def check_output(path: Path, made_by: str, known: Sequence[str] = ()) -> Written:
-    """Refuse a folder that this command must not write into; returns the files there that are its own.
-
-    made_by: the command. known: names of its files, for folders made before there were markers: one that holds nothing
-    else is ours.
-    """
-    if not path.exists() and not path.is_symlink():
-        _require_writable(next(place for place in path.absolute().parents if place.exists()), path)
-        return {}
-    if not path.is_dir():
-        raise InputError(f"{path} is not a folder; choose another one or move it away")
-    _require_writable(path, path)
-    if (path / MARKER).is_file():
-        return _listed(path, made_by)
-    names = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
-    if set(names) <= set(known):
-        return dict.fromkeys(names)
-    raise InputError(f"{path} is not empty and was not made by `{made_by}`; choose another folder or move it away")
-
-
-@contextmanager
-def output_folder(path: Path, made_by: str, whole: str, known: Sequence[str] = ()) -> Iterator[Path]:
-    """A place to write files to; when the block ends without an error they, and only they, are ours in `path`.
-
-    whole: the file that readers look for. It goes first and comes last, so that it never stands beside files of another
-    making, not even when the process is killed while files take their places.
-    """
-    check_output(path, made_by, known)
-    # inside a folder that exists: its parent may be another disk, or not ours to write to
-    beside, inside = path.absolute(), path / "sgjepa"
-    staged = temporary(inside if path.is_dir() else beside)
-    _clear(beside)
-    _clear(inside)
-    staged.mkdir(parents=True)
-    try:
-        _mark(staged, made_by, {})
-        yield staged
-        made: Written = {name: digest for name, digest in digests(staged).items() if name != MARKER}
-        if path.is_dir():
-            with briefly_locked(path):
-                _replace(staged, path, made_by, made, whole, known)
-        else:
-            _mark(staged, made_by, made)
-            staged.rename(path)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def add_output(path: Path, name: str, content: bytes) -> None:
-    """One more file for a folder of ours, in place of an earlier one of that name."""
-    if not (path / MARKER).is_file():  # made before there were markers
-        write_bytes(path / name, content)
-        return
-    with briefly_locked(path):
-        maker, ours = _marked(path)
-        _make_room(path, name, ours)
-        # ours from before the first byte: a kill between the two must not make it look like somebody else's
-        _mark(path, maker, ours | {name: None})
-        write_bytes(path / name, content)
-        _mark(path, maker, ours | {name: file_digest(path / name)})
-
-
-def _require_writable(place: Path, path: Path) -> None:
-    if not place.is_dir():
-        raise InputError(f"{path} cannot be made: {place} is not a folder; choose another one")
-    if not os.access(place, os.W_OK | os.X_OK):  # what writing would say, before the work
-        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
-        raise OSError(why, os.strerror(why), str(path))
-
-
-def _listed(path: Path, made_by: str) -> Written:
-    """What the marker of this command lists."""
-    maker, ours = _marked(path)
-    if maker != made_by:
-        raise InputError(f"{path} was made by `{maker}`, not by `{made_by}`; choose another folder or move it away")
-    return ours
-
-
-def _mark(path: Path, made_by: str, ours: Written) -> None:
-    """With a seal: an edited list must not make somebody's file ours, nor ours somebody's."""
-    write_json(path / MARKER, {"made_by": made_by, "files": ours, SEAL: ""})
-
-
-def _marked(path: Path) -> tuple[str, Written]:
-    """Who made the folder, and what is listed; a name that leads out of the folder is nobody's of ours."""
-    cure = "choose another folder or move this one away"
-    mark = read_json(path / MARKER, cure)
-    maker, listed = (mark.get("made_by"), mark.get("files")) if isinstance(mark, dict) else (None, None)
-    if not isinstance(maker, str) or not isinstance(listed, dict):
-        raise InputError(f"{path / MARKER} was edited; {cure}")
-    check_seal(mark, path / MARKER, cure)
-    return maker, {
-        name: digest if isinstance(digest, str) else None
-        for name, digest in listed.items()
-        if not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
-    }
-
-
-def _replace(staged: Path, path: Path, made_by: str, made: Written, whole: str, known: Sequence[str]) -> None:
-    """Put what was made in the places of what we had made before, by renames alone."""
-    ours = check_output(path, made_by, known)  # again: hours may have passed
-    for left in path.glob(f".{MARKER}.*.tmp"):  # of one that was killed: we hold the folder
-        left.unlink()
-    for name in made:
-        _make_room(path, name, ours)
-    stale = [name for name in ours if name not in made and _unchanged(path / name, ours[name])]
-    _mark(path, made_by, dict.fromkeys([*stale, *made]))
-    for name in sorted([*stale, *({whole} & set(ours))], key=lambda name: name != whole):
-        (path / name).unlink(missing_ok=True)
-    for name in sorted(made, key=lambda name: name == whole):
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (staged / name).replace(path / name)
-    for folder in {(path / name).parent for name in stale} - {path}:
-        with contextlib.suppress(OSError):  # not empty
-            folder.rmdir()
-    _mark(path, made_by, made)
-
-
-def _make_room(path: Path, name: str, ours: Written) -> None:
-    """Set aside what stands where a file of ours must go, if it is not ours."""
-    for parent in reversed((path / name).relative_to(path).parents):
-        if (path / parent).exists() and not (path / parent).is_dir():
-            _set_aside(path / parent)
-    place = path / name
-    if (place.exists() or place.is_symlink()) and not (name in ours and _unchanged(place, ours[name])):
-        _set_aside(place)
-
-
-def _unchanged(place: Path, digest: str | None) -> bool:
-    """Whether a file is as we wrote it, or gone."""
-    if not place.exists():
-        return not place.is_symlink()
-    return place.is_file() and (digest is None or file_digest(place) == digest)
-
-
-def _set_aside(place: Path) -> None:
-    free = (place.with_name(f"{place.stem}.yours{number or ''}{place.suffix}") for number in count())
-    kept = next(path for path in free if not path.exists())
-    place.rename(kept)
-    print(f"sgjepa: {place} is not as we left it; it is kept as {kept.name}", file=sys.stderr)
-
-
-def _clear(path: Path) -> None:
-    """Remove hidden folders beside the path that killed processes left; only ours have a marker."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if (left / MARKER).is_file() and abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)

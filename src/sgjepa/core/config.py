@@ -1,8 +1,7 @@
 """Configs are frozen dataclasses; this file turns them into plain JSON values and back, strictly.
 
 A field whose type is a union of dataclasses, or `Annotated[..., registry]` with a registry of dataclasses by class name,
-carries the class name under the key "type". A class that was renamed lists its older names in a class attribute
-`formerly: ClassVar[tuple[str, ...]]`, so that files written before can still be read.
+carries the class name under the key "type".
 An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
 
 `override` gives a config other values at dotted places, such as {"optim.lr": "1e-3"}, by the same rules.
@@ -52,12 +51,11 @@ def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | 
     return None if one == other else (place, one, other)
 
 
-def require_same(there: Any, asked: Any, place: str) -> None:
+def require_same(old: Any, new: Any, place: str, advice: str = "choose another --out or delete it") -> None:
     """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
-    if found := difference(there, asked):
-        key, old, new = found
-        differs = f"{key} = {one_line(old, 60)}, not {one_line(new, 60)}"
-        raise InputError(f"{place} with {differs}; choose another --out or delete it")
+    if differs := difference(old, new):
+        key, before, after = differs
+        raise InputError(f"{place} with {key} = {one_line(before, 60)}, not {one_line(after, 60)}; {advice}")
 
 
 def override(config: T, settings: Mapping[str, Any]) -> T:
@@ -164,11 +162,6 @@ def _as_name(value: Any) -> str:
     return "".join(char if char.isalnum() or char in "._+-" else "_" for char in str(value).lower())
 
 
-def told(value: Any) -> dict[str, Any]:
-    """The fields alone, as they stand in a file of which it is known what it holds."""
-    return {key: content for key, content in to_dict(value).items() if key != "type"}
-
-
 def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
     """Refuse numbers outside of [low, high], or not finite, in the named fields: for `__post_init__`. None is no number.
 
@@ -239,9 +232,8 @@ def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
     classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
     if isinstance(data, Mapping) and classes:
         kind = str(data.get("type"))
-        known = {name: c for c in classes.values() for name in getattr(c, "formerly", ())} | classes
-        _expect(kind in known, f'"type" to be one of {", ".join(classes)}', kind, place)
-        return _build_dataclass(known[kind], data, place)
+        _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
+        return _build_dataclass(classes[kind], data, place)
     if float in choices and type(data) is int:
         return _float(data, place)
     for choice in choices:

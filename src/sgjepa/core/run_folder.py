@@ -1,7 +1,7 @@
 """The run folder: what every stage leaves in it, and the log of a training, one JSON object per line.
 
 runs/<name>/
-  run.json                  the resolved config, the datasets' digests and where it came from
+  artifact.json             the record: the resolved config, the datasets' digests and where it came from
   rows.jsonl                everything measured during training, one record per line
   checkpoints/              what training needs to go on
   model.safetensors         the finished model
@@ -16,61 +16,83 @@ runs/<name>/
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sgjepa.core import artifact, config
-from sgjepa.core.artifact import RunRecord
+from sgjepa.core.artifact import Digests
 from sgjepa.core.errors import InputError, one_line
 
-CONFIG, ROWS, MODEL, DECODER = "run.json", "rows.jsonl", "model.safetensors", "decoder.safetensors"
+CONFIG, ROWS, MODEL, DECODER = artifact.RECORD, "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
 BEFORE = "before"
 # of an evaluation
-EPISODES, STATES, EVALUATION = "episodes.parquet", "states.parquet", "predict.json"
+EPISODES, STATES, EVALUATION = "episodes.parquet", "states.parquet", artifact.RECORD
 SUMMARY, STRIPS = "summary.csv", "strips.npz"
 # of a counterfactual
-COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", "counterfactual.json"
+COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", artifact.RECORD
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A training that was finished and went on: at which step, and what its length had been in the config."""
+
+    step: int
+    epochs: int
+    updates: int | None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The record of a run: what was trained, on what, and where it came from."""
+
+    made_by: ClassVar[str] = "sgjepa train"
+
+    config: dict[str, Any]  # of training/config.py's Run, which knows torch
+    data: Digests  # of each dataset, by the name that the run calls it
+    provenance: dict[str, Any]
+    worlds: tuple[str, ...] = ()
+    frozen_encoder: str | None = None
+    files: Digests = field(default_factory=dict)  # of the finished model
+    laws: tuple[str, ...] = ()  # what conditions the model, in order
+    env: dict[str, str] = field(default_factory=dict)  # options of the world that the first dataset was made with
+    recorded: dict[str, Any] = field(default_factory=dict)  # what worlds without a simulator here declare, by their names
+    continued: tuple[Continued, ...] = ()  # the lengths it was finished with before that of the config
+
+    def __post_init__(self) -> None:
+        artifact.check_provenance(self.provenance)
 
 
 def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
-    """Refuse a directory that holds something else; one with the very same settings and data, or none, is fine.
+    """Refuse a folder that holds something else; one with the very same settings and data, or none, is fine.
 
-    settings: a dataclass. What run.json holds is read through it first, so that a class that was renamed since, or a field
-    that was added with a default, makes no difference.
-    data: the digest of each dataset that is there now.
+    settings: a dataclass. data: the digest of each dataset that is there now.
     """
-    if (folder / CONFIG).is_file():
-        there = about(folder)
-        asked, written = config.to_dict(settings), there.config
-        if written != asked:
-            written = _as_of_today(type(settings), written, folder)
-        config.require_same(written, asked, f"{folder} holds a run")
+    artifact.require_free(folder, RunRecord.made_by)
+    if is_run(folder):
+        record = about(folder)
+        config.require_same(record.config, config.to_dict(settings), f"{folder} holds a run")
         for name, digest in data.items():
-            if (used := there.data.get(name)) != digest:
+            if (used := record.data.get(name)) != digest:
                 raise InputError(
                     f"{folder} was trained on another dataset {name}: its digest was {used} and is now {digest}; "
                     f"choose another --out, delete the run, or make that dataset again"
                 )
-    elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
-        raise InputError(f"{folder} exists and is not a run (no {CONFIG}); choose another --out or move it away")
 
 
-def _as_of_today(cls: type, written: Any, folder: Path) -> Any:
-    try:
-        return config.to_dict(config.from_dict(cls, written))
-    except InputError as error:
-        raise InputError(f"{folder} holds a run of other code ({error}); choose another --out or delete it") from error
+def is_run(folder: Path) -> bool:
+    """Whether a training was begun in a folder."""
+    return artifact.made_by(folder) == RunRecord.made_by
 
 
 def about(folder: Path) -> RunRecord:
-    """What run.json says."""
+    """The record of a run."""
     if not (folder / CONFIG).is_file():
-        raise InputError(f"{folder} is not a run (no {CONFIG}); make one with `sgjepa train`, or see `sgjepa zoo`")
-    return artifact.read_record(
-        RunRecord, folder / CONFIG, f"put back what `sgjepa train` wrote, or train in another --out than {folder}"
-    )
+        raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
+    return artifact.read_record(RunRecord, folder)
 
 
 def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world: str, transfer: bool | None) -> None:
@@ -100,33 +122,18 @@ def swapped(who: str, name: str, used: str, digest: str) -> InputError:
     )
 
 
-def require_free(path: Path, settings: Any, cure: str) -> None:
-    """Refuse to put another result in the place of one that is there; what an earlier version measured is measured anew."""
-    there = artifact.read_json(path).get("settings", {}) if path.is_file() else {}
-    same_meaning = there.get("meaning") == settings.get("meaning")
-    if there and same_meaning and (found := config.difference(_where_both(there, settings), _where_both(settings, there))):
-        key, old, new = found
-        raise InputError(f"{path.parent} holds one with {key} = {one_line(old, 60)}, not {one_line(new, 60)}; {cure}")
-
-
-def _where_both(one: Any, other: Any) -> Any:
-    """The part of settings that others have too: one that was added since makes no difference."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return one
-    return {key: _where_both(value, other[key]) for key, value in one.items() if key in other}
-
-
 def create(folder: Path, record: RunRecord) -> None:
-    """Make the directory of a run and write run.json, unless it has one already."""
+    """Make the folder of a run and write its record, unless it has one already."""
     if not (folder / CONFIG).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        artifact.write_record(folder / CONFIG, record)
+        artifact.write_record(folder, record)
 
 
 def append(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
     text = "".join(json.dumps(record) + "\n" for record in rows)
-    with (folder / ROWS).open("a", encoding="utf-8") as file:
+    handle = os.open(folder / ROWS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
 
 

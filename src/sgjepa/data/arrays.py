@@ -1,4 +1,4 @@
-"""A dataset from arrays: recordings of anybody's, with what a world of ours would have said about them."""
+"""Datasets from arrays: recordings that were made elsewhere, with a specification made from their names and units."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
-from sgjepa.data import codec as codecs
 from sgjepa.data import episode
-from sgjepa.data.collect import assemble, schema_of
+from sgjepa.data.codec import CODECS
+from sgjepa.data.collect import CHUNKS, assemble, key_of, schema_of
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.episode import Episode
-from sgjepa.data.manifest import MANIFEST
+from sgjepa.data.manifest import MADE_BY
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.spec import DatasetDefaults, DatasetSize, EnvSpec, Probed, Quantity
@@ -65,30 +65,31 @@ def from_arrays(
 
     frames: (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3). control: (N, T, A), what acts between a frame and the
     next. state: (N, T, S), or by name, each (N, T) or (N, T, k). law: by name, a number for all episodes or one for each.
-    world: what these recordings are of; one of ours, whose names and probe then hold, or a new name (default: the folder's).
+    world: the world of the recordings; a registered one, whose names and probe then hold, or a new name (default: the
+    folder's).
     position, velocity: names of the state that a probe reads, as many velocities as positions or none; without a word it
     reads all. angle, rate, symmetry: of a body that turns. units: by the state's and control's names.
     test: the share of episodes that is held out, drawn with `seed`, or their numbers.
     """
     out = Path(out).absolute()
-    given = _checked(frames, control, state, law or {})
-    names = _state_names(state, given.state.shape[-1], state_names)
-    spec = _world(
+    recording = _checked(frames, control, state, law or {})
+    names = _state_names(state, recording.state.shape[-1], state_names)
+    spec = _spec_of(
         world or re.sub(r"\W+", "_", out.name).strip("_").lower() or "recorded",
-        given,
+        recording,
         names,
-        _names("control", control_names, given.control.shape[-1], "u"),
+        _names("control", control_names, recording.control.shape[-1], "u"),
         fps,
         units or {},
         _probed(names, position, velocity, angle, rate, symmetry),
     )
-    fitting, held_out = _split(len(given.frames), test, seed)
-    pixels = given.frames[0].shape[1]
+    fitting, held_out = _split(len(recording.frames), test, seed)
+    pixels = recording.frames[0].shape[1]
     laws = {
-        split: {name: _sampler(values[numbers]) for name, values in given.law.items()}
+        split: {name: _sampler(values[numbers]) for name, values in recording.law.items()}
         for split, numbers in (("train", fitting), ("test", held_out))
     }
-    spec = _with_usual(spec, pixels, laws, len(fitting), len(held_out))
+    spec = _with_defaults(spec, pixels, laws, len(fitting), len(held_out))
     settings = DatasetConfig(
         world=spec.name,
         image_size=pixels,
@@ -98,24 +99,26 @@ def from_arrays(
         seed=seed,
         recorded=spec,
     )
-    codecs.find(codec)
-    return _write(out, settings, given, {"train": fitting, "test": held_out})
+    CODECS.find(codec)
+    return _write(out, settings, recording, {"train": fitting, "test": held_out})
 
 
 def _checked(frames: Any, control: Any, state: Any, law: Mapping[str, Any]) -> _Recording:
-    """The arrays in our shapes, or a line that says which one is wrong."""
-    pictures = [np.asarray(one) for one in frames]
+    """The arrays in the shapes of `_Recording`; an InputError names the one that does not fit."""
+    pictures = [np.asarray(episode_frames) for episode_frames in frames]
     if len(pictures) < 2:
         raise InputError(f"a dataset needs at least two episodes, one to train on and one to hold out, got {len(pictures)}")
     first = pictures[0].shape
-    for number, one in enumerate(pictures):
-        if one.dtype != np.uint8 or one.ndim != 4 or one.shape[-1] != 3:
-            raise InputError(f"frames of episode {number} must be uint8 (T, H, W, 3), got {one.dtype} {one.shape}")
-        if one.shape[1] != one.shape[2]:
-            raise InputError(f"frames must be square, got {one.shape[1]} x {one.shape[2]} pixels: crop or resize them first")
-        if one.shape != first:
+    for number, film in enumerate(pictures):
+        if film.dtype != np.uint8 or film.ndim != 4 or film.shape[-1] != 3:
+            raise InputError(f"frames of episode {number} must be uint8 (T, H, W, 3), got {film.dtype} {film.shape}")
+        if film.shape[1] != film.shape[2]:
             raise InputError(
-                f"frames of episode {number} are {one.shape}, those of episode 0 {first}: cut episodes to one length"
+                f"frames must be square, got {film.shape[1]} x {film.shape[2]} pixels: crop or resize them first"
+            )
+        if film.shape != first:
+            raise InputError(
+                f"frames of episode {number} are {film.shape}, those of episode 0 {first}: cut episodes to one length"
             )
     count, steps = len(pictures), first[0]
     parts = list(state.values()) if isinstance(state, Mapping) else [state]
@@ -128,29 +131,27 @@ def _checked(frames: Any, control: Any, state: Any, law: Mapping[str, Any]) -> _
     return _Recording(pictures, values, driven, laws)
 
 
-def _numbers(what: str, given: Any, count: int, steps: int) -> np.ndarray:
+def _numbers(what: str, array: Any, count: int, steps: int) -> np.ndarray:
     """(N, T) or (N, T, k) numbers -> (N, T, k) float32; a control may lack the last frame's, which drives nothing."""
     try:
-        values = np.asarray(given, np.float32)
+        values = np.asarray(array, np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be numbers (N, T, k), all episodes equally long") from error
     values = values[..., None] if values.ndim == 2 else values
     if what == "control" and values.ndim == 3 and values.shape[1] == steps - 1:
         values = np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
     if values.ndim != 3 or values.shape[:2] != (count, steps):
-        raise InputError(
-            f"{what} must be ({count}, {steps}, k) as there are so many episodes and frames, got {values.shape}"
-        )
+        raise InputError(f"{what} must be ({count}, {steps}, k) for as many episodes and frames, got {values.shape}")
     if not np.isfinite(values).all():
-        where = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise InputError(f"{what} of episode {where} holds a value that is not finite")
+        number = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise InputError(f"{what} of episode {number} holds a value that is not finite")
     return values
 
 
-def _law(name: str, given: Any, count: int) -> np.ndarray:
+def _law(name: str, array: Any, count: int) -> np.ndarray:
     """One value for each episode, as float32 holds it."""
     try:
-        values = np.broadcast_to(np.asarray(given, np.float32).reshape(-1), count).astype(np.float64)
+        values = np.broadcast_to(np.asarray(array, np.float32).reshape(-1), count).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"law '{name}' must be a number or one for each of the {count} episodes") from error
     if not name.isidentifier() or name in episode.COLUMNS:
@@ -160,18 +161,18 @@ def _law(name: str, given: Any, count: int) -> np.ndarray:
     return values
 
 
-def _state_names(state: Any, width: int, given: Sequence[str] | None) -> tuple[str, ...]:
-    if given is None and isinstance(state, Mapping):
-        found: list[str] = []
+def _state_names(state: Any, width: int, names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None and isinstance(state, Mapping):
+        columns_of: list[str] = []
         for name, part in state.items():
             columns = np.asarray(part).shape[2:]
-            found += [str(name)] if columns in ((), (1,)) else [f"{name}_{i}" for i in range(columns[0])]
-        return tuple(found)
-    return _names("state", given, width, "s")
+            columns_of += [str(name)] if columns in ((), (1,)) else [f"{name}_{i}" for i in range(columns[0])]
+        return tuple(columns_of)
+    return _names("state", names, width, "s")
 
 
-def _names(what: str, given: Sequence[str] | None, width: int, letter: str) -> tuple[str, ...]:
-    names = tuple(f"{letter}{i}" for i in range(width)) if given is None else tuple(given)
+def _names(what: str, wanted: Sequence[str] | None, width: int, letter: str) -> tuple[str, ...]:
+    names = tuple(f"{letter}{i}" for i in range(width)) if wanted is None else tuple(wanted)
     if len(names) != width or len(set(names)) != width:
         raise InputError(f"{what}_names must be {width} different names, got {len(names)}: {', '.join(names)}")
     return names
@@ -180,7 +181,7 @@ def _names(what: str, given: Sequence[str] | None, width: int, letter: str) -> t
 def _probed(
     names: tuple[str, ...], position: Sequence[str] | None, velocity: Sequence[str], angle: str, rate: str, symmetry: int
 ) -> Probed | None:
-    """What a probe reads; None where there is no state."""
+    """The quantities that a probe reads; None without a state."""
     if not names:
         return None
     moving = {*velocity, angle, rate} - {""}
@@ -195,26 +196,26 @@ def _probed(
     return Probed(places, tuple(velocity), angle, rate, symmetry)
 
 
-def _world(
+def _spec_of(
     name: str,
-    given: _Recording,
+    recording: _Recording,
     state: tuple[str, ...],
     control: tuple[str, ...],
     fps: float,
     units: Mapping[str, str],
     probed: Probed | None,
 ) -> EnvSpec:
-    """What the recordings declare; those of one of our worlds declare what that one does."""
-    limit = float(np.abs(given.control).max(initial=0.0)) or 1.0
-    steps = len(given.frames[0])
+    """The specification of the recordings; those of a registered world have its specification."""
+    limit = float(np.abs(recording.control).max(initial=0.0)) or 1.0
+    steps = len(recording.frames[0])
     if name in ENVS:
-        ours = find(name).env_spec
-        widths = {"state": (len(ours.state), len(state)), "control": (len(ours.control), len(control))}
-        for what, (declared, found) in widths.items():
-            if declared != found:
-                raise InputError(f"{name} has {declared} numbers of {what}, the arrays {found}; give another `world` name")
+        spec = find(name).env_spec
+        widths = {"state": (len(spec.state), len(state)), "control": (len(spec.control), len(control))}
+        for what, (declared, width) in widths.items():
+            if declared != width:
+                raise InputError(f"{name} has {declared} numbers of {what}, the arrays {width}; give another `world` name")
         return replace(
-            ours,
+            spec,
             frames=steps,
             records={},
             observed_records=(),
@@ -230,13 +231,13 @@ def _world(
     return EnvSpec(
         name=name,
         gym_id=f"recorded/{name}-v0",
-        state=tuple(Quantity(one, units.get(one, "")) for one in state),
-        control=tuple(Quantity(one, units.get(one, "")) for one in control),
+        state=tuple(Quantity(name, units.get(name, "")) for name in state),
+        control=tuple(Quantity(name, units.get(name, "")) for name in control),
         control_limit=limit,
         phys=(),
         nominal_law={},
         probed=probed,
-        image_size=given.frames[0].shape[1],
+        image_size=recording.frames[0].shape[1],
         fps=fps,
         frames=steps,
     )
@@ -257,56 +258,46 @@ def _split(count: int, test: float | Sequence[int], seed: int) -> tuple[np.ndarr
 
 
 def _sampler(values: np.ndarray) -> Sampler:
-    """What is known of how a law was drawn."""
+    """The sampler that describes recorded values of a law."""
     different = np.unique(values)
     if len(different) <= _FEW:
         return Grid(tuple(different.tolist()))
     return Observed(float(values.mean()), float(values.std()), float(different[0]), float(different[-1]))
 
 
-def _with_usual(spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int) -> EnvSpec:
+def _with_defaults(
+    spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int
+) -> EnvSpec:
     """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
     size = DatasetSize(pixels, fitting, held_out, min(_WINDOW, spec.frames))
     usual = DatasetDefaults(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
     return replace(spec, defaults=usual)
 
 
-def _write(out: Path, settings: DatasetConfig, given: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:
-    """All at once: what is there already must be the very same."""
-    partial = out.with_name(out.name + ".partial")
-    if out.exists():
-        if not (out / MANIFEST).is_file():
-            raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another folder")
-        there = open_dataset(out)
-        config.require_same(config.to_dict(there.settings), config.to_dict(settings), f"{out} holds a dataset")
-        for split in (there.train, there.test):
-            for row, number in enumerate(numbers[split.name].tolist()):
-                if not np.array_equal(split.pixels(np.array([row]))[0], given.frames[number]):
-                    raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
-        return there
-    if partial.exists() and not (partial / artifact.LOCK).exists() and any(partial.iterdir()):
-        raise InputError(f"{partial} is in the way; move it away or choose another folder")
-    partial.mkdir(parents=True, exist_ok=True)
-    with artifact.locked(partial):
-        artifact.sweep(partial, mine=True)
-        chunks = {split: list(_chunks(partial, settings, given, split, numbers[split])) for split in episode.SPLITS}
-        assemble(settings, partial, chunks, None)
-        for leftover in partial.glob("*.arrow"):
-            leftover.unlink()
-        partial.rename(out)
-        (out / artifact.LOCK).unlink()
-    return open_dataset(out)
+def _write(out: Path, settings: DatasetConfig, recording: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:
+    """All at once; what is there already must be the very same."""
+    with artifact.artifact(out, key_of(settings), MADE_BY) as new:
+        if not new.finished:
+            chunks = {split: list(_chunks(new.path, settings, recording, split, numbers[split])) for split in episode.SPLITS}
+            new.about = assemble(settings, new.path, chunks, None)
+    dataset = open_dataset(out)
+    for split in (dataset.train, dataset.test) if new.finished else ():
+        for row, number in enumerate(numbers[split.name].tolist()):
+            if not np.array_equal(split.pixels(np.array([row]))[0], recording.frames[number]):
+                raise InputError(f"{out} holds other episodes of the same form; choose another folder or delete it")
+    return dataset
 
 
-def _chunks(partial: Path, settings: DatasetConfig, given: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
+def _chunks(folder: Path, settings: DatasetConfig, recording: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
     """Files of encoded episodes, each as it is done."""
-    schema, chosen = schema_of(settings, split), codecs.find(settings.codec)
+    (folder / CHUNKS).mkdir(exist_ok=True)
+    schema, chosen = schema_of(settings, split), CODECS.find(settings.codec)
     with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
         for start in range(0, len(numbers), _CHUNK):
             some = numbers[start : start + _CHUNK]
-            numbered = ((start + i, _episode(given, int(number))) for i, number in enumerate(some))
+            numbered = ((start + i, _episode(recording, int(number))) for i, number in enumerate(some))
             batch = episode.rows(numbered, split, schema, chosen, settings.world)
-            path = partial / f"{split}-{start // _CHUNK:06d}.arrow"
+            path = folder / CHUNKS / f"{split}-{start // _CHUNK:06d}.arrow"
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
                 writer.write_batch(batch)
@@ -315,15 +306,15 @@ def _chunks(partial: Path, settings: DatasetConfig, given: _Recording, split: st
             yield path
 
 
-def _episode(given: _Recording, number: int) -> Episode:
-    steps = len(given.frames[number])
+def _episode(recording: _Recording, number: int) -> Episode:
+    steps = len(recording.frames[number])
     return Episode(
-        frames=np.ascontiguousarray(given.frames[number]),
-        state=given.state[number],
-        control=given.control[number],
+        frames=np.ascontiguousarray(recording.frames[number]),
+        state=recording.state[number],
+        control=recording.control[number],
         phys=np.zeros(0, np.float32),
-        law={name: float(values[number]) for name, values in given.law.items()},
+        law={name: float(values[number]) for name, values in recording.law.items()},
         reward=np.zeros(steps, np.float32),
         success=False,
-        seed=number,  # of the recording among those that were given
+        seed=number,  # its place among the recordings
     )

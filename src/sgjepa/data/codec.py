@@ -1,4 +1,4 @@
-"""How one frame becomes bytes. `lz4` is lossless, smaller and faster on these frames; `jpeg` is the paper's format."""
+"""Codecs of frames. `lz4` is lossless, smaller and faster on these frames; `jpeg` is the paper's format."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import lz4.block
 import numpy as np
 import simplejpeg
 
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.registry import Registry
 
 
 @dataclass(frozen=True)
 class Codec:
-    """A pixel format; `about` goes into the dataset's metadata, for whoever reads it with another tool."""
+    """A codec of frames. about: goes into the dataset's metadata, for readers with other tools"""
 
     name: str
     about: str
@@ -46,22 +47,18 @@ def _decode_jpeg(packed: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return frame
 
 
-CODECS = {
-    "lz4": Codec("lz4", "LZ4 block of the raw RGB bytes, row by row, without a size header", _encode_lz4, _decode_lz4),
-    "jpeg": Codec("jpeg", "JPEG, RGB in, quality 95, 4:4:4", _encode_jpeg, _decode_jpeg),
-}
+CODECS: Registry[Codec] = Registry(
+    "codec",
+    {
+        "lz4": Codec("lz4", "LZ4 block of the raw RGB bytes, row by row, without a size header", _encode_lz4, _decode_lz4),
+        "jpeg": Codec("jpeg", "JPEG, RGB in, quality 95, 4:4:4", _encode_jpeg, _decode_jpeg),
+    },
+)
 
 
-def find(name: str) -> Codec:
-    """The codec of that name."""
-    if name not in CODECS:
-        raise unknown("codec", name, CODECS)
-    return CODECS[name]
-
-
-def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], place: str) -> np.ndarray:
-    """Decode one frame; a broken one is an InputError that names its place."""
+def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], source: str) -> np.ndarray:
+    """Decode a frame. source: names it in the InputError of a corrupt one"""
     try:
         return codec.decode(packed, shape)
     except (ValueError, RuntimeError, lz4.block.LZ4BlockError) as error:
-        raise InputError(f"{place}: the {codec.name} picture is corrupt ({one_line(error, 120)})") from error
+        raise InputError(f"{source}: the {codec.name} picture is corrupt ({one_line(error, 120)})") from error

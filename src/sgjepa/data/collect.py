@@ -20,11 +20,12 @@ from sgjepa.core import artifact, config, threads
 from sgjepa.core import processes as workers
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.progress import progress
-from sgjepa.data import codec, episode
-from sgjepa.data.config import DatasetConfig, Part, check, make_env, make_episode, with_meshes
-from sgjepa.data.manifest import MANIFEST, LawSummary, Manifest, PartSummary, read_manifest, write_manifest
+from sgjepa.data import episode
+from sgjepa.data.codec import CODECS
+from sgjepa.data.config import DatasetConfig, Part, check, make_env, make_episode, with_mesh_digest
+from sgjepa.data.manifest import MADE_BY, LawSummary, PartSummary, part_digest
 from sgjepa.envs.base import Env
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.laws import Grid
 
 
@@ -33,14 +34,14 @@ def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
     spec = settings.env_spec
     names = list({**spec.nominal_law, **settings.part(split).laws})
     env = {**{key: choices[0] for key, choices in spec.options.items()}, **settings.env}
-    return episode.schema(spec, names, settings.image_size, codec.find(settings.codec), env, settings.seed)
+    return episode.schema(spec, names, settings.image_size, CODECS.find(settings.codec), env, settings.seed)
 
 
-def assemble(settings: DatasetConfig, partial: Path, chunks: dict[str, list[Path]], speed: float | None) -> None:
-    """Chunks to Lance, then the manifest: the folder is a dataset from that moment on."""
+def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]], speed: float | None) -> dict[str, Any]:
+    """Write the chunks as Lance datasets; returns what the dataset's record says of them, besides the settings."""
     parts = {}
     for split, paths in chunks.items():
-        target = partial / f"{split}.lance"
+        target = folder.absolute() / f"{split}.lance"
         shutil.rmtree(target, ignore_errors=True)
         schema = schema_of(settings, split)
         try:
@@ -49,8 +50,14 @@ def assemble(settings: DatasetConfig, partial: Path, chunks: dict[str, list[Path
             shutil.rmtree(target, ignore_errors=True)
             reason = "No space left on device" if "No space left" in str(error) else one_line(error)
             raise OSError(f"{reason}: {target}") from error
-        parts[split] = _summary(target, settings, split)
-    write_manifest(partial, Manifest(episode.FORMAT, settings, parts, speed, artifact.provenance()))
+        parts[split] = config.to_dict(_summary(target, settings, split))
+    spec = config.to_dict(settings.env_spec)
+    return {"parts": parts, "frames_per_second": speed, "env_spec": spec}
+
+
+def key_of(settings: DatasetConfig) -> dict[str, Any]:
+    """All that decides a dataset, as its record holds it."""
+    return {"format": episode.FORMAT, "config": config.to_dict(settings)}
 
 
 def _batches(paths: list[Path]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +78,7 @@ def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
         laws={
             name: _describe([note["law"][name] for note in notes], isinstance(part.laws[name], Grid)) for name in part.laws
         },
-        sha256=artifact.digests(target),
+        digest=part_digest(target),
         successes=sum(note["success"] for note in notes),
         labels={name: dict(counts.most_common()) for name, counts in words.items()},
     )
@@ -88,6 +95,7 @@ def _describe(values: list[float], grid: bool) -> LawSummary:
     return LawSummary(float(np.mean(values)), float(np.std(values)), min(values), max(values), middles, tuple(counts))
 
 
+CHUNKS = ".chunks"  # of a dataset that is not finished: encoded episodes
 CHUNK = 25  # episodes per file; fixed, so that the bytes do not depend on it
 
 
@@ -103,60 +111,41 @@ class _Chunk:
 
 def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> Path:
     """Make the dataset at `out`, or go on with it, or do nothing if it is finished. Returns `out`."""
-    settings = with_meshes(settings)
+    settings = with_mesh_digest(settings)
     check(settings)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if (out.exists() or out.is_symlink()) and not _empty(out):
-        if not (out / MANIFEST).is_file():
-            raise InputError(f"{out} exists and is not a dataset (no {MANIFEST}); choose another --out or move it away")
-        _require_same(config.to_dict(read_manifest(out).config), settings, f"{out} is finished")
-        return out
-    partial = out.with_name(out.name + ".partial")
-    if partial.exists() and not partial.is_dir():
-        raise InputError(f"{partial} is in the way; move it away or choose another --out")
-    partial.mkdir(parents=True, exist_ok=True)
-    with artifact.locked(partial):
-        artifact.sweep(partial, mine=True)
-        begun = partial / "config.json"
-        if (partial / MANIFEST).exists():  # killed after the last step but one
-            _require_same(config.to_dict(read_manifest(partial).config), settings, f"{partial} is finished")
-        else:
-            if begun.exists():
-                _require_same(artifact.read_json(begun), settings, f"{partial} was begun")
-            artifact.write_json(begun, config.to_dict(settings))
-            chunks = _plan(settings, partial)
+    _require_same_look(out, settings)
+    with artifact.artifact(out, key_of(settings), MADE_BY, resumable=True) as new:
+        if not new.finished:
+            chunks = _plan(settings, new.path / CHUNKS)
             speed = _make(chunks, workers or threads.cores())
             by_split = {split: [c.path for c in chunks if c.split == split] for split in episode.SPLITS}
-            assemble(settings, partial, by_split, speed)
-        for leftover in [*partial.glob("*.arrow"), begun]:
-            leftover.unlink(missing_ok=True)
-        partial.rename(out)
-        (out / artifact.LOCK).unlink()
+            new.about = assemble(settings, new.path, by_split, speed)
     return out
 
 
-def _empty(out: Path) -> bool:
-    """Whether it is a folder in whose place the finished dataset can be put; not the one we stand in, nor a link."""
-    return out.is_dir() and not out.is_symlink() and not any(out.iterdir()) and out.resolve() != Path.cwd()
+def _require_same_look(out: Path, settings: DatasetConfig) -> None:
+    """Refuse to go on with the robot in another look."""
+    for folder in (out, out / artifact.PARTIAL):
+        if artifact.made_by(folder) == MADE_BY:
+            dressed = MENAGERIE in artifact.read_json_record(folder)["config"]["env"]
+            if dressed != (MENAGERIE in settings.env):
+                how, change = ("with", "set") if dressed else ("without", "unset")
+                raise InputError(
+                    f"{out} was begun {how} Menagerie's meshes; {change} {MENAGERIE} to go on, or choose another --out"
+                )
 
 
-def _require_same(there: Any, settings: DatasetConfig, place: str) -> None:
-    """Refuse to go on with other settings, or with the robot in another look."""
-    dressed = isinstance(there, dict) and MENAGERIE in (there.get("env") or {})
-    if dressed != (MENAGERIE in settings.env):
-        how, cure = ("with", "set") if dressed else ("without", "unset")
-        raise InputError(f"{place} {how} Menagerie's meshes; {cure} {MENAGERIE} to go on, or choose another --out")
-    config.require_same(there, config.to_dict(settings), place)
-
-
-def _plan(settings: DatasetConfig, partial: Path) -> list[_Chunk]:
+def _plan(settings: DatasetConfig, folder: Path) -> list[_Chunk]:
+    folder.mkdir(exist_ok=True)
+    artifact.sweep(folder, mine=True)
     chunks = []
     for split in episode.SPLITS:
         count = settings.part(split).episodes
         for start in range(0, count, CHUNK):
             numbers = range(start, min(start + CHUNK, count))
-            chunks.append(_Chunk(settings, split, numbers, partial / f"{split}-{start // CHUNK:06d}.arrow"))
+            chunks.append(_Chunk(settings, split, numbers, folder / f"{split}-{start // CHUNK:06d}.arrow"))
     return chunks
 
 
@@ -215,7 +204,7 @@ def _make_chunk(chunk: _Chunk) -> None:
     # one at a time: the rows are encoded, raw frames of many episodes would fill the memory
     numbered = ((number, make_episode(settings, env, chunk.split, number)) for number in chunk.numbers)
     schema = schema_of(settings, chunk.split)
-    batch = episode.rows(numbered, chunk.split, schema, codec.find(settings.codec), settings.world)
+    batch = episode.rows(numbered, chunk.split, schema, CODECS.find(settings.codec), settings.world)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)

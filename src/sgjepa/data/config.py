@@ -1,6 +1,7 @@
-"""What an episode's number decides, given a seed and the split: the seed for reset, the laws, the plan, a policy's chance.
+"""The settings of a dataset, and everything that they decide about an episode: seeds, laws, plan, environment.
 
-Each depends on nothing else, so any episode can be made alone, and a small dataset is the beginning of a large one.
+Each decision depends on seed, split and episode number alone, so any episode can be made by itself, and a small dataset is
+the beginning of a large one.
 """
 
 from __future__ import annotations
@@ -9,32 +10,35 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sgjepa import laws
 from sgjepa.core.config import check_bounds, from_dict
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.data import codec, episode
+from sgjepa.data import episode
+from sgjepa.data.codec import CODECS
 from sgjepa.data.episode import SPLITS
 from sgjepa.envs import find
-from sgjepa.envs.arm_world import ArmWorld
-from sgjepa.envs.base import Env
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Sampler
 
-SPLIT_SEED = 42  # of training against validation episodes, the same for all trainings unless told otherwise
+if TYPE_CHECKING:
+    from sgjepa.envs.base import Env
+
+SPLIT_SEED = 42  # of training against validation episodes, the default of all trainings
+MOST_EPISODES = 100_000_000  # more is refused as a typing error
 
 
 def episode_seed(seed: int, split: str, number: int) -> int:
-    """The seed for `Env.reset`. It depends on nothing but these three: episode 17 does not need episode 16."""
+    """The seed for `Env.reset` in an episode."""
     return _seed(seed, SPLITS[split], number)
 
 
-def chance_seed(sampling: int, split: str, number: int) -> int:
-    """The seed of whoever drives the episode. sampling: another one is another try at the same episodes."""
+def policy_seed(sampling: int, split: str, number: int) -> int:
+    """The seed of the policy in an episode. sampling: number of the repeat on the same episodes"""
     return _seed(sampling, SPLITS[split], number, 3)
 
 
@@ -44,35 +48,32 @@ def _seed(seed: int, *key: int) -> int:
 
 
 def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: int) -> dict[str, float]:
-    """The laws of one episode, from a stream of their own, rounded to what the dataset's float32 columns hold."""
+    """The laws of one episode, from a random stream of their own, rounded to what the dataset's float32 columns hold."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPLITS[split], number, 1)))
     return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
 
 
 def episode_plan(plans: Sequence[str], seed: int, split: str, number: int) -> str:
-    """What the episode is meant to come to; empty in worlds without plans.
+    """The outcome that the expert aims at in an episode; empty in worlds without plans.
 
-    Each run of as many episodes as there are plans has every one of them, in an order of its own: the shares are exact.
+    Each block of as many episodes as there are plans has all of them, in a random order: the shares are exact.
     """
     if not plans:
         return ""
-    block, place = divmod(number, len(plans))
+    block, position = divmod(number, len(plans))
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPLITS[split], block, 2)))
-    return plans[int(rng.permutation(len(plans))[place])]
-
-
-MOST_EPISODES = 100_000_000  # a slip of the finger beyond it
+    return plans[int(rng.permutation(len(plans))[position])]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One split: how many episodes, under which laws."""
+    """The settings of a split: number of episodes, and their laws."""
 
     episodes: int
     laws: dict[str, Sampler]
 
     def __post_init__(self) -> None:
-        check_bounds(self, episodes=(-MOST_EPISODES, MOST_EPISODES))  # from below they are checked with the dataset
+        check_bounds(self, episodes=(-MOST_EPISODES, MOST_EPISODES))  # `check` refuses too few
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,9 @@ class DatasetConfig:
     train: Part
     test: Part
     codec: str = "lz4"
-    env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_meshes`
+    env: dict[str, str] = field(default_factory=dict)  # options of the world, such as contact; and see `with_mesh_digest`
     seed: int = 0
-    recorded: EnvSpec | None = (
-        None  # what a world that is not simulated here declares; its episodes are somebody's recordings
-    )
+    recorded: EnvSpec | None = None  # of a world that is not simulated here: its episodes are recordings
 
     def __post_init__(self) -> None:
         check_bounds(self, image_size=(1, 16_384))
@@ -97,7 +96,7 @@ class DatasetConfig:
 
     @property
     def env_spec(self) -> EnvSpec:
-        """What the world declares."""
+        """The specification of the world."""
         return find(self.world).env_spec if self.recorded is None else self.recorded
 
     def part(self, split: str) -> Part:
@@ -105,24 +104,26 @@ class DatasetConfig:
 
 
 def env_spec_of(name: str, recorded: Mapping[str, Any]) -> EnvSpec:
-    """What a world declares: one of ours, or a recorded one as a run keeps it (`RunRecord.recorded`)."""
+    """The specification of a registered world, or of a recorded one as a run stores it (`RunRecord.recorded`)."""
     return from_dict(EnvSpec, recorded[name]) if name in recorded else find(name).env_spec
 
 
-def with_meshes(settings: DatasetConfig) -> DatasetConfig:
+def with_mesh_digest(settings: DatasetConfig) -> DatasetConfig:
     """The settings with a digest of the robot's meshes in `env`, where SGJEPA_MENAGERIE gives it any: frames show them."""
+    from sgjepa.envs.arm_world import ArmWorld  # brings MuJoCo
+
     env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
     if os.environ.get(MENAGERIE) and issubclass(find(settings.world), ArmWorld):
         model = find(settings.world)(image_size=8).model
-        shown = b"".join(part.tobytes() for part in (model.mesh_vert, model.mesh_face, model.geom_rgba))
-        env[MENAGERIE] = hashlib.sha256(shown).hexdigest()[:12]
+        look = b"".join(part.tobytes() for part in (model.mesh_vert, model.mesh_face, model.geom_rgba))
+        env[MENAGERIE] = hashlib.sha256(look).hexdigest()[:12]
     if MENAGERIE in settings.env and env != settings.env:
         raise InputError(f"these settings are for the meshes {settings.env[MENAGERIE]}; set {MENAGERIE} to their folder")
     return replace(settings, env=env)
 
 
-def options(settings: DatasetConfig) -> dict[str, str]:
-    """Of the world: what its environment is made with, besides the size of its pictures."""
+def env_options(settings: DatasetConfig) -> dict[str, str]:
+    """Constructor options of the world's environment, without the size of its pictures."""
     return {key: value for key, value in settings.env.items() if key != MENAGERIE}
 
 
@@ -130,17 +131,17 @@ def make_env(settings: DatasetConfig) -> Env:
     """The environment that makes the dataset's episodes."""
     if settings.recorded is not None:
         raise InputError(f"{settings.world} was recorded elsewhere: there is no simulator for it here")
-    how: dict[str, Any] = dict(options(settings))
-    return find(settings.world)(image_size=settings.image_size, **how)
+    options: dict[str, Any] = dict(env_options(settings))
+    return find(settings.world)(image_size=settings.image_size, **options)
 
 
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
-    """Any episode of the dataset, alone."""
+    """An episode of the dataset, made by itself."""
     return episode.simulate(env, *_launch(settings, env, split, number))
 
 
 def begin_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> None:
-    """Put the environment where that episode begins; no picture is drawn."""
+    """Reset the environment to the start of an episode, without rendering."""
     seed, law, plan = _launch(settings, env, split, number)
     env.begin(seed, episode.reset_options(law, plan))
 
@@ -153,11 +154,11 @@ def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple
 
 
 def check(settings: DatasetConfig) -> None:
-    """Refuse at the door what would fail in a worker."""
+    """Refuse settings that would fail in a worker."""
     spec = settings.env_spec
-    codec.find(settings.codec)
+    CODECS.find(settings.codec)
     for key, value in settings.env.items():
-        if key == MENAGERIE:  # from `with_meshes`
+        if key == MENAGERIE:  # from `with_mesh_digest`
             continue
         if not spec.options:
             raise InputError(f"{spec.name} has no options, so none called '{key}'")
@@ -175,7 +176,7 @@ def check(settings: DatasetConfig) -> None:
     for name in settings.train.laws.keys() & (episode.COLUMNS.keys() | spec.records.keys()):
         raise InputError(f"a law cannot be called '{name}': a dataset has a column of that name already")
     env = make_env(settings)
-    env.reset(seed=0)  # draws a frame: a renderer that cannot work is found out here
+    env.reset(seed=0)  # draws a frame, so a renderer that cannot work is refused here
     env.close()
 
 

@@ -3,7 +3,7 @@
 row t:   pixels[t], state[t]    the frame and exactly the state it shows
          control[t]             acts between frame t and t + 1; the last row's drives nothing
          one column per law     constant over the episode; the paper's action is [control; law]
-         one column per record  what else the world records at a frame: `EnvSpec.records`
+         one column per record  more that the world records at a frame: `EnvSpec.records`
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,10 @@ import pyarrow as pa
 from sgjepa import laws
 from sgjepa.core.errors import unknown
 from sgjepa.data.codec import Codec
-from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec, Quantity
+
+if TYPE_CHECKING:
+    from sgjepa.envs.base import Env
 
 FORMAT = "sgjepa-1"
 SPLITS = {"train": 0, "test": 1}
@@ -44,13 +46,13 @@ REWARD = "1 at the frame in which success is first reached, else 0"  # in worlds
 
 
 def columns_of(widths: Mapping[str, int]) -> dict[str, str]:
-    """The columns of a dataset; widths: of state, control and phys, which are not there where they would be 0 wide."""
+    """Descriptions of a dataset's columns. widths: of state, control and phys; columns of width 0 are left out"""
     return {name: about for name, about in COLUMNS.items() if widths.get(name, 1)}
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What one run of an environment leaves behind: T frames and what held at each.
+    """A recorded episode: T frames, and what held at each.
 
     frames: pictures (T, H, W, 3) uint8.
     state: (T, S) float32, what each frame shows, in the units that [Worlds](worlds.md) names.
@@ -58,10 +60,10 @@ class Episode:
     phys: (P,) float32, constants of the episode.
     law: values by name.
     reward: (T,) float32, of the step that led to the frame; 0 at frame 0.
-    success: whether the task was solved, in a world that has one.
-    seed: what fixed the beginning.
-    records: more that the world notes at each frame, by name, (T, R) float32 each.
-    labels: the world's words for the whole episode.
+    success: whether the task was solved, in a world with a task.
+    seed: of the reset.
+    records: more numbers of each frame, by name, (T, R) float32 each.
+    labels: words for the whole episode, by name.
     names: of the state's columns.
     """
 
@@ -84,7 +86,7 @@ class Episode:
 
 
 def reset_options(law: Mapping[str, float], plan: str) -> dict[str, Any]:
-    """What `Env.reset` is told about an episode; a world without plans takes none."""
+    """The options of `Env.reset` for an episode."""
     return {"law": dict(law), **({"plan": plan} if plan else {})}
 
 
@@ -92,9 +94,9 @@ Act: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # a picture (H, W, 3) 
 
 
 def simulate(env: Env, seed: int, law: Mapping[str, float], plan: str = "", act: Act | None = None) -> Episode:
-    """One episode of the environment; without a plan the seed decides it, where there are any.
+    """Simulate an episode. Without a plan the seed draws one, in worlds with plans.
 
-    act: what drives; None: the world's own demonstrator.
+    act: the policy; None: the scripted expert of the world.
     """
     frame, _ = env.reset(seed=seed, options=reset_options(law, plan))
     drive = act or (lambda frame, t: env.expert())

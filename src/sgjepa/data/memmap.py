@@ -1,7 +1,7 @@
-"""Arrays that are computed once and kept as memory maps: decoded frames, latents.
+"""Arrays that are computed once and stored as memory maps: decoded frames, latents.
 
-A file is an .npy as NumPy writes it, and behind the array, where NumPy does not look, a digest of what is before it. So
-array and digest get their name together. Files of earlier versions end with the array.
+A file is an .npy as NumPy writes it, and behind the array, where NumPy does not look, a digest of everything before. So
+array and digest get their name together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sgjepa.core.errors import InputError, one_line
 _MARK = b"\nsgjepa sha256 "
 _TAIL = len(_MARK) + 64
 _BLOCK = 2**20  # bytes read at a time
-_SAMPLED = 512  # blocks of a large file of frames that are looked at
+_SAMPLED = 512  # blocks of a large file that are checked
 
 
 def memory_map(
@@ -31,10 +31,10 @@ def memory_map(
     sampled: bool = False,
     verify: bool = True,
 ) -> np.ndarray:
-    """The array in the file, read-only; made with `fill` if the file is not there, whole or not at all.
+    """The array in the file, read-only. A missing file is made with `fill`, whole or not at all.
 
     sampled: a file of more than half a gigabyte is checked by its size, its header and blocks spread over it. That is
-    enough for decoded frames, tens of gigabytes at paper size: a torn or mixed-up file is found, one wrong pixel is not.
+    enough for decoded frames, tens of gigabytes at paper size: it detects a torn or mixed-up file, not a wrong pixel.
     verify=False: another process of this training has checked it.
     """
     if not path.exists():
@@ -48,7 +48,7 @@ def memory_map(
         raise InputError(f"{path} holds other frames than the dataset beside it; delete that file")
     if verify and not (seen := Seen(path)).checked:
         end = array.offset + array.nbytes
-        if not _right(path, array, end, sampled):
+        if not _matches_digest(path, end, sampled):
             raise InputError(f"{path} is damaged: it is not what was written; {cure}")
         seen.remember()
     return array
@@ -74,10 +74,7 @@ def _make(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.nd
         temporary.unlink(missing_ok=True)
 
 
-def _right(path: Path, array: np.ndarray, end: int, sampled: bool) -> bool:
-    size = path.stat().st_size
-    if size == end:  # of an earlier version: there is nothing to compare with, but numbers can still be impossible
-        return array.dtype.kind != "f" or all(np.isfinite(part).all() for part in array)
+def _matches_digest(path: Path, end: int, sampled: bool) -> bool:
     with path.open("rb") as file:
         file.seek(end)
         tail = file.read(_TAIL + 1)
@@ -85,17 +82,17 @@ def _right(path: Path, array: np.ndarray, end: int, sampled: bool) -> bool:
 
 
 def _digest(path: Path, end: int, sampled: bool) -> str:
-    """SHA-256 of the first `end` bytes, or of some blocks of them."""
-    found = hashlib.sha256(str(end).encode("ascii"))
+    """SHA-256 of the first `end` bytes, or of a sample of their blocks."""
+    digest = hashlib.sha256(str(end).encode("ascii"))
     with path.open("rb") as file:
         for start in _starts(end, sampled):
             file.seek(start)
-            found.update(file.read(min(_BLOCK, end - start)))
-    return found.hexdigest()
+            digest.update(file.read(min(_BLOCK, end - start)))
+    return digest.hexdigest()
 
 
 def _starts(end: int, sampled: bool) -> Iterator[int]:
-    """The first of them is the header's; the last is the end."""
+    """Starts of the blocks that are hashed: the first has the header, the last ends the array."""
     blocks = -(-end // _BLOCK)
     chosen = np.unique(np.linspace(0, blocks - 1, _SAMPLED).astype(int)).tolist() if sampled else range(blocks)
     return (block * _BLOCK for block in chosen)

@@ -1,4 +1,4 @@
-"""A dataset to look at: a contact sheet (PNG) and a short video (animated WebP, or MP4 with the extra `video`)."""
+"""A preview of a dataset: a contact sheet (PNG) and a short video (animated WebP, or MP4 with the extra `video`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
 from sgjepa.laws import find
 
-SHOWN = (0, 13, 25, 38, 50, 63)  # the paper's frames
+SHEET_FRAMES = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
 MOST_ROWS = 50
 MADE_BY, _SHEET = "sgjepa preview", "contact_sheet.png"
@@ -30,43 +30,43 @@ def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> 
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:
         raise InputError(f"a preview shows 1 to {MOST_ROWS} laws, got {rows}")
-    artifact.check_output(out, MADE_BY, FILES)
-    numbers = spread(dataset.test, rows)
+    artifact.require_free(out, MADE_BY)
+    numbers = _across_laws(dataset.test, rows)
     frames = dataset.test.pixels(numbers)  # (R, T, H, W, 3)
     part = dataset.test
     labels = [law_text(part.laws, part.law[n].tolist(), part.about["laws"]) or f"episode {n}" for n in numbers.tolist()]
-    pictures = film_of(frames, labels, part.about["fps"])
+    pictures = film_frames(frames, labels, part.about["fps"])
     film = f"preview.{video}"
-    with artifact.output_folder(out, MADE_BY, _SHEET, FILES) as staged:
-        _save(contact_sheet(frames, labels, dataset.settings.world), staged / _SHEET, "PNG", optimize=True)
-        save_film(pictures, staged / film, dataset.test.about["fps"])
+    with artifact.artifact(out, {}, MADE_BY, replace=True) as new:
+        _save(contact_sheet(frames, labels, dataset.settings.world), new.path / _SHEET, "PNG", optimize=True)
+        save_film(pictures, new.path / film, dataset.test.about["fps"])
     return [out / _SHEET, out / film]
 
 
-def film_of(frames: np.ndarray, labels: list[str], fps: float) -> list[Image.Image]:
-    """The pictures of a film of episodes side by side, each under its label. frames: (R, T, H, W, 3)"""
+def film_frames(frames: np.ndarray, labels: list[str], fps: float) -> list[Image.Image]:
+    """Pictures of episodes side by side, each under its label, one picture per frame. frames: (R, T, H, W, 3)"""
     return [_side_by_side(frames[:, t], labels, t / fps) for t in range(frames.shape[1])]
 
 
 def save_film(pictures: list[Image.Image], path: Path, fps: float) -> None:
-    """A moving picture, WebP or MP4 by the file's ending."""
+    """Write pictures as WebP or MP4, by the suffix of the path."""
     if path.suffix == ".mp4":
         _write_mp4(pictures, path, fps)
         return
-    artifact.write_bytes(path, webp_of(pictures, fps))
+    artifact.write_bytes(path, encode_webp(pictures, fps))
 
 
-def webp_of(pictures: list[Image.Image], fps: float) -> bytes:
-    """An animated WebP that begins again when it is over."""
+def encode_webp(pictures: list[Image.Image], fps: float) -> bytes:
+    """Encode pictures as an animated WebP that loops."""
     buffer, more = io.BytesIO(), pictures[1:]
     pictures[0].save(buffer, "WEBP", save_all=True, append_images=more, duration=1000 / fps, loop=0, quality=85)
     return buffer.getvalue()
 
 
-def spread(split: Split, rows: int) -> np.ndarray:
-    """Episodes whose first law runs evenly from the smallest to the largest value in the split, each value once.
+def _across_laws(split: Split, rows: int) -> np.ndarray:
+    """Numbers of episodes whose first law runs evenly from its smallest to its largest value, each value once.
 
-    Without laws, the first ones.
+    In a split without laws, those of the first episodes.
     """
     if not split.laws:
         return np.arange(min(rows, split.episodes))
@@ -77,7 +77,7 @@ def spread(split: Split, rows: int) -> np.ndarray:
 
 
 def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
-    """The laws of an episode, a line each; nothing where there are none."""
+    """The laws of an episode, a line each."""
     return "\n".join(f"{find(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 
@@ -91,25 +91,25 @@ def _tile(frame: np.ndarray) -> Image.Image:
 
 
 def contact_sheet(frames: np.ndarray, labels: list[str], title: str) -> Image.Image:
-    """One row per episode, one column for each of the SHOWN frames. frames: (R, T, H, W, 3)"""
-    width = _LABEL + len(SHOWN) * (_TILE + _GAP)
+    """One row per episode, one column for each of the SHEET_FRAMES frames. frames: (R, T, H, W, 3)"""
+    width = _LABEL + len(SHEET_FRAMES) * (_TILE + _GAP)
     height = _TOP + len(frames) * (_TILE + _GAP)
     sheet = Image.new("RGB", (width, height), _PAPER)
     draw = ImageDraw.Draw(sheet)
     draw.text((_GAP, _TOP // 2), title.replace("_", " "), _INK, _font(14), anchor="lm")
-    for column, t in enumerate(SHOWN):
+    for column, t in enumerate(SHEET_FRAMES):
         middle = _LABEL + column * (_TILE + _GAP) + _TILE // 2
         draw.text((middle, _TOP // 2), f"frame {t}", _QUIET, _font(12), anchor="mm")
     for row, (film, label) in enumerate(zip(frames, labels, strict=True)):
         top = _TOP + row * (_TILE + _GAP)
         draw.text((_GAP, top + _TILE // 2), label, _INK, _font(13), anchor="lm")
-        for column, t in enumerate(SHOWN):
+        for column, t in enumerate(SHEET_FRAMES):
             sheet.paste(_tile(film[t]), (_LABEL + column * (_TILE + _GAP), top))
     return sheet
 
 
 def _side_by_side(frames: np.ndarray, labels: list[str], seconds: float) -> Image.Image:
-    """One moment of all episodes, each under its law. frames: (R, H, W, 3)"""
+    """The frames of several episodes at one time, each under its label. frames: (R, H, W, 3)"""
     lines = max(label.count("\n") for label in labels) + 1
     top = 8 + 18 * lines
     picture = Image.new("RGB", (len(frames) * (_TILE + _GAP) + _GAP, (top + _TILE + 22) // 2 * 2), _PAPER)

@@ -1,4 +1,4 @@
-"""What a probe reads out of a world. NumPy only.
+"""The quantities that a probe reads from pictures of a world. NumPy only.
 
 A world declares it (`EnvSpec.probed`): positions, as many velocities, an angle with its rate. An angle enters as sine and
 cosine of `symmetry * angle`, so poses that look the same have the same target.
@@ -55,12 +55,12 @@ class Targets:
         return np.stack(parts, axis=-1)
 
     def to_state(self, y: np.ndarray) -> dict[str, np.ndarray]:
-        """Targets (..., Y) -> named state; the angle is one of those that look the same."""
+        """Targets (..., Y) -> state by name; of several angles that look the same, the one nearest to zero."""
         names = (*self.position, *self.velocity)
-        found = {name: y[..., i] for i, name in enumerate(names)}
+        state = {name: y[..., i] for i, name in enumerate(names)}
         if self.turns:
-            found |= {self.angle_name: self.angle(y), self.rate: y[..., -1]}
-        return found
+            state |= {self.angle_name: self.angle(y), self.rate: y[..., -1]}
+        return state
 
     def angle(self, y: np.ndarray) -> np.ndarray:
         """In radians, within half a symmetry step of zero."""
@@ -90,13 +90,13 @@ _WINDOW = 4  # frames, in a world that says nothing
 
 
 def require_targets(split: Split) -> Targets:
-    """What the split's world declares to be readable; an InputError if that is nothing."""
-    found = split_targets(split)
-    if found is None:
+    """The targets that an open split records; an InputError if its world declares none."""
+    targets = split_targets(split)
+    if targets is None:
         raise InputError(
             f"{split.about['task']} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)"
         )
-    return found
+    return targets
 
 
 def split_targets(split: Split) -> Targets | None:

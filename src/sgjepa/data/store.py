@@ -22,7 +22,7 @@ from sgjepa.core.errors import InputError, one_line, unknown
 from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data import codec, episode
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
-from sgjepa.data.manifest import MANIFEST, Manifest, check_bound, read_manifest
+from sgjepa.data.manifest import Manifest, read_manifest
 from sgjepa.envs import ENVS
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Grid, Sampler
@@ -48,7 +48,7 @@ class Dataset:
     @property
     def env_spec(self) -> EnvSpec:
         """The specification of the world that the episodes are from."""
-        return self.settings.env_spec
+        return self.manifest.env_spec
 
     def __repr__(self) -> str:
         spec = self.settings.env_spec
@@ -94,21 +94,14 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
     """Open the folder that `sgjepa data` made. `verify=False` skips the file digests (about 1 s per GB)."""
     path = Path(path)
     if not path.exists():
-        half = path.with_name(path.name + ".partial")
-        again = f"{half} is half made: run the same `sgjepa data` command again"
-        raise InputError(f"{path} does not exist; {again if half.exists() else _how_made(path.name)}")
-    if not (path / MANIFEST).is_file():
-        half_made = path.suffix == ".partial"
-        why = "is half made: run the same `sgjepa data` command again" if half_made else f"is not a dataset (no {MANIFEST})"
-        raise InputError(f"{path} {why}")
+        raise InputError(f"{path} does not exist; {_how_made(path.name)}")
     manifest = read_manifest(path)
-    splits = {}
-    for name in episode.SPLITS:
-        folder, part = path / f"{name}.lance", manifest.parts[name]
-        if verify:
-            _verify(folder, part.sha256)
-        splits[name] = Split(folder, name, part.episodes, part.digest, manifest.config.env_spec)
-        check_bound(path / MANIFEST, manifest, splits[name])
+    if verify:
+        _verify(path)
+    splits = {
+        name: Split(path / f"{name}.lance", name, part.episodes, part.digest, manifest.env_spec)
+        for name, part in manifest.parts.items()
+    }
     return Dataset(path, manifest, manifest.config, splits["train"], splits["test"])
 
 
@@ -120,17 +113,13 @@ def _how_made(name: str) -> str:
     )
 
 
-def _verify(folder: Path, written: dict[str, str]) -> None:
-    found = artifact.digests(folder)
-    for name, digest in written.items():
-        if name not in found:
-            raise InputError(f"{folder / name} is missing; the dataset is damaged, delete it and make it again")
-        if found[name] != digest:
-            raise InputError(f"{folder / name} is not what was written; the dataset is damaged, delete it and make it again")
-    if extra := sorted(set(found) - set(written)):
-        raise InputError(
-            f"{folder / extra[0]} does not belong to the dataset; someone edited it, delete it and make it again"
-        )
+def _verify(path: Path) -> None:
+    """Refuse files that are not what was written, and further ones where Lance would read them."""
+    record = artifact.check(path)
+    for name in episode.SPLITS:
+        for file in (path / f"{name}.lance").rglob("*"):
+            if not file.is_dir() and file.relative_to(path).as_posix() not in record["files"]:
+                raise InputError(f"{file} does not belong to the dataset; move it away")
 
 
 class Split:
@@ -147,12 +136,12 @@ class Split:
         self.folder, self.name, self.episodes, self.digest, self.env_spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
-            self._lance = lance.dataset(str(folder))
+            self._lance = lance.dataset(str(folder.absolute()))
             self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])
             self.frames: int = self._about["frames_per_episode"]
             self.laws: tuple[str, ...] = tuple(self._about["laws"])
             self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
-            self._codec = codec.find(self._about["codec"])
+            self._codec = codec.CODECS.find(self._about["codec"])
             self._widths: dict[str, int] = {key: len(self._about[key]) for key in ("state", "control", "phys")}
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error

@@ -1,7 +1,7 @@
-"""Clips for training: every frame is decoded once and kept as uint8, in RAM or in a memory map.
+"""Windows of frames for training. Every frame is decoded once, and held as uint8 in RAM or in a memory map.
 
-Overlapping windows then cost a copy each. Decoding for every window would decode a frame 15.6 times per epoch
-(25-frame windows of 64-frame episodes).
+An overlapping window then costs a copy. Decoding for every window would decode a frame 15.6 times per epoch (25-frame
+windows of 64-frame episodes).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Clips:
         )
 
 
-class Together:
+class JointClips:
     """Windows of several datasets as one collection; all must have the same laws, controls and picture size."""
 
     def __init__(self, parts: list[Clips]):
@@ -90,7 +90,7 @@ class Together:
         return int(self._ends[-1])
 
     def part_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Which of `parts` each of these windows is from."""
+        """The index in `parts` of each of these windows."""
         return np.searchsorted(self._ends, np.asarray(numbers), side="right")
 
     def batch(self, numbers: np.ndarray) -> Batch:
@@ -114,9 +114,9 @@ def check_alike(splits: Sequence[Split]) -> None:
     first, *others = splits
     for other in others:
         for name in ("laws", "picture", "frames"):
-            one, two = getattr(first, name), getattr(other, name)
-            if one != two:
-                raise InputError(f"{first.folder} and {other.folder} differ in {name}: {one}, {two}")
+            values = getattr(first, name), getattr(other, name)
+            if values[0] != values[1]:
+                raise InputError(f"{first.folder} and {other.folder} differ in {name}: {values[0]}, {values[1]}")
         if first.control.shape[2] != other.control.shape[2]:
             raise InputError(f"{first.folder} and {other.folder} differ in their controls")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,16 +18,15 @@ from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.store import Dataset, Split, training_samplers
 from sgjepa.evaluation import metrics
-from sgjepa.evaluation.evaluate import MADE_BY, ForecastConfig, named, not_usual
+from sgjepa.evaluation.evaluate import ForecastConfig, named, not_usual
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probes import fit_to
-from sgjepa.evaluation.records import CounterfactualRecord, cure
+from sgjepa.evaluation.records import MADE_BY
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import latents_of
 
-FILES = (run_folder.COUNTERFACTUAL, run_folder.COUNTERFACTUAL_ROWS)
 PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
 
 
@@ -57,35 +55,16 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
         "model": artifact.file_digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
-    if _kept(folder, place, settings):
-        return place
-    with artifact.locked(folder):
-        if not _kept(folder, place, settings):  # perhaps since we looked
-            _counterfactual(folder, place, run, model, dataset, cfg, settings)
+    with artifact.artifact(place, {"settings": settings}, MADE_BY, inside=folder) as new:
+        if not new.finished:
+            table = _measure(folder, run, model, dataset, cfg)
+            write_table(new.path / run_folder.COUNTERFACTUAL_ROWS, table)
+            new.about = {"laws": list(varying(dataset.test))}
     return place
 
 
-def _kept(folder: Path, place: Path, settings: dict[str, Any]) -> bool:
-    """Done before, with these settings; its table is the one that was written."""
-    remedy = cure(folder, place) + " --counterfactual"
-    there = artifact.kept_record(place / run_folder.COUNTERFACTUAL, settings, CounterfactualRecord, remedy)
-    if there is not None:
-        artifact.verify(place / run_folder.COUNTERFACTUAL_ROWS, there.files, remedy)
-    return there is not None
-
-
-def _counterfactual(
-    folder: Path,
-    place: Path,
-    run: Run,
-    model: WorldModel,
-    dataset: Dataset,
-    cfg: CounterfactualConfig,
-    settings: dict[str, Any],
-) -> None:
-    about = place / run_folder.COUNTERFACTUAL
-    run_folder.require_free(about, settings, "move it away to do it anew")
-    artifact.check_output(place, MADE_BY, FILES)
+def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: CounterfactualConfig) -> Table:
+    """A row for each law, episode, given value and horizon."""
     part, names = dataset.test, varying(dataset.test)
     if not names:
         raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
@@ -120,13 +99,7 @@ def _counterfactual(
                 }
             )
             bar.update(1)
-    with artifact.output_folder(place, MADE_BY, about.name, FILES) as staged:
-        table = staged / run_folder.COUNTERFACTUAL_ROWS
-        write_table(table, join(tables))
-        said = CounterfactualRecord(
-            settings, names, provenance=artifact.provenance(), files={table.name: artifact.file_digest(table)}
-        )
-        artifact.write_record(staged / about.name, said)
+    return join(tables)
 
 
 def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:

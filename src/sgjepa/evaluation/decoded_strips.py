@@ -32,8 +32,7 @@ def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
     if not path.is_file():
         return None
     decoder = model.build_decoder(run.train.decoder_width)
-    cure = f"delete {path} and {folder / run_folder.MODEL}, and run its `sgjepa train` command again"
-    load_weights(artifact.verify(path, run_folder.about(folder).files, cure), decoder, cure)
+    load_weights(artifact.checked(folder, path.name), decoder)
     return decoder.eval()
 
 

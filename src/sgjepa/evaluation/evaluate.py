@@ -12,7 +12,7 @@ Sources:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,20 +28,17 @@ from sgjepa.data.store import Dataset, Split, split_episodes, training_samplers
 from sgjepa.evaluation import metrics
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.coverage import coverage_of
-from sgjepa.evaluation.decoded_strips import STRIPS, load_decoder, write_strips
+from sgjepa.evaluation.decoded_strips import load_decoder, write_strips
 from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probes import Fitted, Kind, ProbeConfig, fit_on, fit_to
-from sgjepa.evaluation.records import Coverage, EvaluationRecord, LawRecord, Scores, Settings, cure
+from sgjepa.evaluation.records import MADE_BY, Coverage, EvaluationRecord, LawRecord, Scores, Settings, read_evaluation
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import encode_split, latents_of
 from sgjepa.training.validation import effective_rank
 
-MADE_BY = "sgjepa evaluate"
-FILES = (run_folder.EVALUATION, run_folder.EPISODES, run_folder.STATES, run_folder.SUMMARY, *STRIPS)
 RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
-_CHECKED = (run_folder.EPISODES, run_folder.STATES, run_folder.STRIPS)  # files that are read again
 
 
 @dataclass(frozen=True)
@@ -97,43 +94,24 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         split=split,
         meaning=" ".join(metrics.METRICS),  # with another metric, evaluations made before are done anew
     )
-    if _kept(folder, place, settings):
-        return place
-    with artifact.locked(folder):
-        if not _kept(folder, place, settings):  # perhaps since we looked
-            _evaluate(folder, place, run, model, dataset, cfg, settings, differs)
+    outdated = artifact.made_by(place) == MADE_BY and read_evaluation(place).settings.meaning != settings.meaning
+    with artifact.artifact(place, {"settings": config.to_dict(settings)}, MADE_BY, replace=outdated, inside=folder) as new:
+        if not new.finished:
+            load_decoder(folder, run, model)  # a damaged one is refused before the work
+            scores = measure(folder, run, model, dataset, cfg, split)
+            write_table(new.path / run_folder.EPISODES, scores.errors)
+            write_table(new.path / run_folder.STATES, scores.states)
+            if split == "test":
+                write_strips(folder, new.path, run, model, dataset, cfg.context)
+            new.about = config.to_dict(_record(folder, run, model, dataset, settings, differs, scores))
     return place
 
 
-def _kept(folder: Path, place: Path, settings: Settings) -> bool:
-    """Done before, with these settings; its files are the ones that were written."""
-    asked, remedy = config.told(settings), cure(folder, place)
-    there = artifact.kept_record(place / run_folder.EVALUATION, asked, EvaluationRecord, remedy)
-    if there is None:
-        return False
-    for name in there.files:
-        artifact.verify(place / name, there.files, remedy)
-    return True
-
-
-def _evaluate(
-    folder: Path,
-    place: Path,
-    run: Run,
-    model: WorldModel,
-    dataset: Dataset,
-    cfg: ForecastConfig,
-    settings: Settings,
-    differs: str,
-) -> None:
-    """Measure, and write all files at once."""
-    split = settings.split
-    load_decoder(folder, run, model)  # a damaged one is found before the work
-    run_folder.require_free(place / run_folder.EVALUATION, config.told(settings), "move it away to evaluate anew")
-    artifact.check_output(place, MADE_BY, FILES)
-    found = measure(folder, run, model, dataset, cfg, split)
+def _record(
+    folder: Path, run: Run, model: WorldModel, dataset: Dataset, settings: Settings, differs: str, scores: Measured
+) -> EvaluationRecord:
     coverage = coverage_of(dataset)
-    about = EvaluationRecord(
+    return EvaluationRecord(
         run=folder.name,
         dataset=dataset.path.name,
         differs=differs,
@@ -146,20 +124,13 @@ def _evaluate(
             for name, sampler in training_samplers(dataset).items()
         },
         coverage=None if coverage is None else Coverage(tuple(map(tuple, coverage["laws"])), tuple(coverage["L_law"])),
-        targets=found.targets,
-        target_names=found.targets.names,
-        target_std=found.std,
+        targets=scores.targets,
+        target_names=scores.targets.names,
+        target_std=scores.std,
         settings=settings,
-        scores=found.scores,
+        scores=scores.scores,
         provenance=artifact.provenance(),
     )
-    with artifact.output_folder(place, MADE_BY, run_folder.EVALUATION, FILES) as staged:
-        write_table(staged / run_folder.EPISODES, found.errors)
-        write_table(staged / run_folder.STATES, found.states)
-        if split == "test":
-            write_strips(folder, staged, run, model, dataset, cfg.context)
-        digests = {name: artifact.file_digest(staged / name) for name in _CHECKED if (staged / name).is_file()}
-        artifact.write_record(staged / run_folder.EVALUATION, replace(about, files=digests))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sgjepa.core.stats import ZScore, fit_zscore
 from sgjepa.data.probe_targets import Targets, require_targets, spec_targets, state_observations
 from sgjepa.data.store import Dataset, split_episodes
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.evaluation.records import ProbeRecord
+from sgjepa.evaluation.records import MADE_BY, ProbeRecord
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.models.weights import load_weights, save_weights
 from sgjepa.training import checkpoint
@@ -186,7 +186,7 @@ def _zscored(y: Tensor, score: ZScore) -> Tensor:
     return (y - torch.tensor(score.mean)) / torch.tensor(score.std)
 
 
-_SETTINGS, _WEIGHTS, _MADE_BY = "probe.json", "probe.safetensors", "sgjepa evaluate --probe-only"
+_WEIGHTS = "probe.safetensors"
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
@@ -202,16 +202,18 @@ def fit_to(
 
     targets: what to read of `EnvSpec.state_observation` instead of `EnvSpec.probed`; makes a probe of its own.
     """
-    place = probe_folder(folder, dataset, cfg, targets)
-    settings = _settings(folder, run, dataset, cfg, targets)
-    read = targets or require_targets(dataset.train)
-    if there := _kept(place, settings):
-        return _load(place, there, model, read, cfg)
-    with artifact.locked(folder):
-        if there := _kept(place, settings):  # perhaps since we looked
-            return _load(place, there, model, read, cfg)
-        states = dataset.train.state if targets is None else state_observations(dataset.train)
-        return _fit_new(folder, run, model, dataset, cfg, place, settings, read, states)
+    place, read = probe_folder(folder, dataset, cfg, targets), targets or require_targets(dataset.train)
+    key = {"settings": _settings(folder, run, dataset, cfg, targets)}
+    with artifact.artifact(place, key, MADE_BY, inside=folder) as new:
+        if not new.finished:
+            fitted = _of_init(run, model, dataset, cfg, targets)
+            if fitted is None:
+                state = dataset.train.state if targets is None else state_observations(dataset.train)
+                latents = latents_of(model, dataset.train, folder)
+                fitted = fit_on(model, latents, state, read, cfg, run.split_seed, folder.name)
+            save_weights(new.path / _WEIGHTS, fitted.probe)
+            new.about = {"scores": fitted.scores}
+    return _load(place, model, read, cfg)
 
 
 def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
@@ -227,70 +229,33 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The same; None if there is none."""
     targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
-    for place in sorted(path.parent for path in (folder / run_folder.PROBES).glob(f"*-mlp*/{_SETTINGS}")):
-        there = artifact.read_record(ProbeRecord, place / _SETTINGS, f"delete {place}", {"fitted_to": "settings"})
-        own = "targets" in there.settings  # it reads something of its own
-        if targets is not None and there.settings["model"] == weights and not own:
-            return _load(place, there, model, targets, config.from_dict(ProbeConfig, there.settings["probe"]))
+    for place in artifact.artifacts_in(folder / run_folder.PROBES):
+        settings = artifact.read_record(ProbeRecord, place).settings
+        usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
+        if targets is not None and usual and settings["model"] == weights:
+            return _load(place, model, targets, config.from_dict(ProbeConfig, settings["probe"]))
     return None
 
 
-def _kept(place: Path, settings: dict[str, Any]) -> ProbeRecord | None:
-    return artifact.kept_record(place / _SETTINGS, settings, ProbeRecord, f"delete {place}", {"fitted_to": "settings"})
-
-
-def _fit_new(
-    folder: Path,
-    run: Run,
-    model: WorldModel,
-    dataset: Dataset,
-    cfg: ProbeConfig,
-    place: Path,
-    settings: dict[str, Any],
-    targets: Targets,
-    state: np.ndarray,
-) -> Fitted:
-    if (place / _SETTINGS).is_file():
-        raise InputError(f"the probe in {place} was fitted to another model, dataset or setting; delete that folder")
-    artifact.check_output(place, _MADE_BY, (_SETTINGS, _WEIGHTS))
-    own = targets if "targets" in settings else None
-    fitted = _leaders(run, model, dataset, cfg, own) or _fit_here(folder, run, model, dataset, cfg, targets, state)
-    with artifact.output_folder(place, _MADE_BY, _SETTINGS, (_SETTINGS, _WEIGHTS)) as staged:
-        save_weights(staged / _WEIGHTS, fitted.probe)
-        digests = {_WEIGHTS: artifact.file_digest(staged / _WEIGHTS)}
-        artifact.write_record(staged / _SETTINGS, ProbeRecord(settings, fitted.scores, artifact.provenance(), digests))
-    return fitted
-
-
-def _leaders(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, own: Targets | None) -> Fitted | None:
-    """Where the encoder is still that of the run it was taken from, so is the probe, if one was fitted there."""
+def _of_init(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, own: Targets | None) -> Fitted | None:
+    """The probe of the run that the encoder was taken from, if one was fitted there and the encoder is still the same."""
     if run.init is None or run.train.trains != "predictor" or not (Path(run.init) / run_folder.MODEL).is_file():
         return None
-    leader = Path(run.init)
-    place = probe_folder(leader, dataset, cfg, own)
-    first, other = checkpoint.load_run(leader)
-    there = _kept(place, _settings(leader, first, dataset, cfg, own))
-    if there is None or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
+    init = Path(run.init)
+    place = probe_folder(init, dataset, cfg, own)
+    if artifact.made_by(place) is None or not artifact.is_whole(place):
         return None
-    return _load(place, there, model, own or require_targets(dataset.train), cfg)
+    first, other = checkpoint.load_run(init)
+    settings = artifact.read_record(ProbeRecord, place).settings
+    same = settings == config.to_dict(_settings(init, first, dataset, cfg, own))
+    if not same or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
+        return None
+    return _load(place, model, own or require_targets(dataset.train), cfg)
 
 
 def _seen_by(model: WorldModel) -> tuple[Any, ...]:
     """All that decides a model's features."""
     return type(model), model.encoder_settings, weights_digest(*model.encoder_modules())
-
-
-def _fit_here(
-    folder: Path,
-    run: Run,
-    model: WorldModel,
-    dataset: Dataset,
-    cfg: ProbeConfig,
-    targets: Targets,
-    state: np.ndarray,
-) -> Fitted:
-    latents = latents_of(model, dataset.train, folder)
-    return fit_on(model, latents, state, targets, cfg, run.split_seed, folder.name)
 
 
 def fit_on(
@@ -341,7 +306,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, target
     }
 
 
-def _load(place: Path, there: ProbeRecord, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
-    probe = Probe(cfg, model.feature_width, len(targets.names))
-    load_weights(artifact.verify(place / _WEIGHTS, there.files, f"delete {place}"), probe, cure=f"delete {place}")
-    return Fitted(probe.eval(), cfg, targets, there.scores, str(there.settings.get("data", "")))
+def _load(place: Path, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
+    record, probe = artifact.read_record(ProbeRecord, place), Probe(cfg, model.feature_width, len(targets.names))
+    load_weights(artifact.checked(place, _WEIGHTS), probe)
+    return Fitted(probe.eval(), cfg, targets, record.scores, str(record.settings["data"]))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sgjepa.core import artifact, config
-from sgjepa.core.artifact import Digests
 from sgjepa.core.errors import InputError
-from sgjepa.core.run_folder import EVALUATION
 from sgjepa.core.tables import Table, read_table
 from sgjepa.data.probe_targets import Targets
 from sgjepa.laws import Sampler
+
+MADE_BY = "sgjepa evaluate"
 
 
 def _check_scores(found: Mapping[str, Any]) -> None:
@@ -26,12 +26,11 @@ def _check_scores(found: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """probe.json. settings: all that decides the probe."""
+    """The record of a probe. settings: all that decides it."""
 
+    made_by: ClassVar[str] = MADE_BY
     settings: dict[str, Any]
     scores: dict[str, Any]
-    provenance: dict[str, Any]
-    files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_scores(self.scores)
@@ -85,8 +84,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """predict.json. encoder: a foreign one's name."""
+    """The record of an evaluation. encoder: a foreign one's name."""
 
+    made_by: ClassVar[str] = MADE_BY
     run: str
     name: str
     seed: int
@@ -100,9 +100,8 @@ class EvaluationRecord:
     settings: Settings
     scores: Scores
     provenance: dict[str, Any]
-    dataset: str = ""  # its name
+    dataset: str  # its name
     differs: str = ""  # what sets it apart from the usual evaluation, as in its folder's name
-    files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.target_names != self.targets.names or len(self.target_std) != len(self.target_names):
@@ -112,34 +111,23 @@ class EvaluationRecord:
 
 @dataclass(frozen=True)
 class CounterfactualRecord:
-    """counterfactual.json; of earlier versions the settings alone are sure to be there."""
+    """The record of counterfactual forecasts. settings: all that decides them. laws: those that were varied."""
 
+    made_by: ClassVar[str] = MADE_BY
     settings: dict[str, Any]
-    laws: tuple[str, ...] = ()
-    law: str = ""  # earlier versions had one
-    provenance: dict[str, Any] = field(default_factory=dict)
-    files: Digests = field(default_factory=dict)
+    laws: tuple[str, ...]
+    provenance: dict[str, Any]
 
 
-def cure(run: Path, place: Path) -> str:
-    """What to do about an evaluation that is damaged."""
-    return f"delete {place} and run: sgjepa evaluate {run}"
+def read_evaluation(folder: Path) -> EvaluationRecord:
+    """The record of an evaluation."""
+    return artifact.read_record(EvaluationRecord, folder)
 
 
-def read_evaluation(place: Path) -> EvaluationRecord:
-    """What `sgjepa evaluate` wrote about an evaluation."""
-    run, path = place.parents[1], place / EVALUATION
-    found = artifact.read_json(path, cure(run, place))
-    if isinstance(found, dict) and artifact.SEAL not in found and "laws" not in found:
-        raise InputError(f"{place} was evaluated by an earlier version; run: sgjepa evaluate {run}")
-    return artifact.build_record(EvaluationRecord, found, path, cure(run, place))
-
-
-def read_checked(path: Path, written: Digests, needed: tuple[str, ...]) -> Table:
+def read_checked(path: Path, needed: tuple[str, ...]) -> Table:
     """A table of an evaluation, after a look at its digest and its columns."""
-    remedy = cure(path.parents[2], path.parent)
-    table = read_table(artifact.verify(path, written, remedy))
+    table = read_table(artifact.checked(path.parent, path.name))
     for name in needed:
         if name not in table:
-            raise InputError(f"{path} is damaged: it lacks the column {name}; {remedy}")
+            raise InputError(f"{path} is damaged: it lacks the column {name}; delete it and run `{MADE_BY}` again")
     return table

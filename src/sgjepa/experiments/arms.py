@@ -315,7 +315,7 @@ def locate(job: Job, runs: Path, datasets: Path, leader: Job | None = None) -> J
     """
     run, digest = job.run, digest_of(job.run, datasets, leader)
     end = f"{digest}-seed{run.seed}"
-    begun = sorted(path for path in runs.glob(f"*-{end}") if (path / run_folder.CONFIG).is_file())
+    begun = sorted(path for path in runs.glob(f"*-{end}") if run_folder.is_run(path))
     if begun:
         made = read_config(begun[0])
         run = replace(run, name=made.name, init=made.init, train=replace(run.train, decoder=made.train.decoder))

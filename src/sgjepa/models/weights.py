@@ -20,13 +20,13 @@ def save_weights(path: Path, module: nn.Module) -> None:
     save_tensors(path, module.state_dict())
 
 
-def load_weights(path: Path, module: nn.Module, cure: str = "") -> None:
-    """Fill a module; every tensor must be there and fit. cure: what to do about a bad file, for the message."""
-    tensors = load_tensors(path, cure)
+def load_weights(path: Path, module: nn.Module) -> None:
+    """Fill a module; every tensor must be there and fit."""
+    tensors = load_tensors(path)
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
-        raise InputError(f"{path} holds another model ({one_line(error, 160)}){cure and f'; {cure}'}") from error
+        raise InputError(f"{path} holds another model ({one_line(error, 160)})") from error
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -44,26 +44,26 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
         temporary.unlink(missing_ok=True)
 
 
-def load_tensors(path: Path, cure: str = "") -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
     """What `save_tensors` wrote. A number that is not finite was never trained: a training stops before it saves one."""
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise _unreadable(path, error, cure) from error
+        raise _unreadable(path, error) from error
     for name, value in tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
-            raise InputError(f"{path} is damaged: {name} holds a number that is not finite{cure and f'; {cure}'}")
+            raise InputError(f"{path} is damaged: {name} holds a number that is not finite")
     return tensors
 
 
-def load_metadata(path: Path, cure: str = "") -> dict[str, str]:
+def load_metadata(path: Path) -> dict[str, str]:
     """The text beside the tensors."""
     try:
         with safe_open(path, "pt") as file:
             return dict(file.metadata() or {})
     except (OSError, SafetensorError, ValueError) as error:
-        raise _unreadable(path, error, cure) from error
+        raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception, cure: str) -> InputError:
-    return InputError(f"{path} cannot be read ({one_line(error, 120)}){cure and f'; {cure}'}")
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path} cannot be read ({one_line(error, 120)})")

@@ -14,7 +14,7 @@ import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
-from sgjepa.data.config import DatasetConfig, chance_seed
+from sgjepa.data.config import DatasetConfig, policy_seed
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Observation, Policy
 from sgjepa.policies.files import SECONDS
@@ -60,7 +60,7 @@ def drive_by_frame(
     """`drive` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
-    policy.reset(laws, [chance_seed(sampling, split, start.number) for start in begun])
+    policy.reset(laws, [policy_seed(sampling, split, start.number) for start in begun])
     if hasattr(policy, "aim"):
         policy.aim(begun)
     observation, controls, seconds = fleet.begin(begun), [], []

@@ -149,7 +149,6 @@ def load_policy(
     execute: E. steps: of the sampler. run: where the run is whose features it sees, if it was moved.
     """
     record = read_policy(folder)
-    cure = f"delete {folder / WEIGHTS} and run its `sgjepa train-policy` command again"
     if not (folder / WEIGHTS).is_file():
         raise InputError(f"{folder} has no finished policy; run its `sgjepa train-policy` command again first")
     try:
@@ -168,7 +167,7 @@ def load_policy(
             "put the run back that it was trained on"
         )
     network = cfg.network.build(width, controls, len(record.settings.laws) if cfg.law else 0)
-    load_weights(artifact.verify(folder / WEIGHTS, record.files, cure), network, cure)
+    load_weights(artifact.checked(folder, WEIGHTS), network)
     return DiffusionPolicy(record, network, features, _sampling(cfg.diffusion, sampler, steps), execute)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -17,14 +15,14 @@ from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, read_table, write_table
-from sgjepa.data.config import begin_episode, make_env, with_meshes
+from sgjepa.data.config import begin_episode, make_env, with_mesh_digest
 from sgjepa.data.store import Dataset, training_samplers, unseen
-from sgjepa.envs.robots.robot import MENAGERIE
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.policies.base import Policy
 from sgjepa.policies.closed_loop import WAVE, Driven, drive, together
 from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
-from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIAL, TRIALS, WEIGHTS, ControlRecord, Driver, TrialSettings, cure
+from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIALS, TRIED_BY, WEIGHTS, ControlRecord, Driver, TrialSettings
 from sgjepa.policies.goal_tasks import Cases, Start, cases_of, from_columns, starts
 from sgjepa.policies.leakage import check, check_run, family
 from sgjepa.policies.scripted import simple
@@ -91,12 +89,12 @@ def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int
     return np.stack(films)
 
 
-MADE_BY = "sgjepa evaluate-policy"
-FILES = (TRIAL, ROWS, CONTROLS)
+MADE_BY = TRIED_BY
+_WAVES = ".waves"  # what is driven already of a trial that is not finished
 HELD_OUT = "held-out"
 REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
 _FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
-_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then done anew
+_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then refused
 _SECONDS = "seconds.json"  # of a wave
 
 
@@ -141,7 +139,7 @@ def trial(
     """Let a policy drive the episodes that begin so, all of the test split if None; returns the trial's folder."""
     task_of(dataset.settings.world)
     begun = begun or beginnings(dataset)
-    if with_meshes(dataset.settings) != dataset.settings:  # the other way round it is refused there
+    if with_mesh_digest(dataset.settings) != dataset.settings:  # the other way round it is refused there
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
     count, cases, part = len(begun.starts), begun.cases, dataset.test if begun.split == SPLIT else dataset.train
     settings = TrialSettings(subject.driver, subject.how, part.digest, begun.split, count, sampling, _MEANING, cases)
@@ -149,14 +147,35 @@ def trial(
     differs = "-".join(part for part in (subject.differs, *which, _unusual(cases)) if part)
     name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
     place = subject.folder / name
-    if _kept(place, settings):
-        return place
-    with artifact.locked(subject.folder):
-        if not _kept(place, settings):  # perhaps since we looked
-            run_folder.require_free(place / TRIAL, config.told(settings), "move it away to try anew")
-            artifact.check_output(place, MADE_BY, FILES)
-            _try(subject, dataset, settings, place, differs, processes, begun.starts)
+    key = {"settings": config.to_dict(settings)}
+    with artifact.artifact(place, key, MADE_BY, resumable=True, inside=subject.folder) as new:
+        if not new.finished:
+            waves = new.path / _WAVES
+            waves.mkdir(exist_ok=True)
+            done = together(list(_waves(subject, dataset, settings, waves, processes, begun.starts)))
+            write_table(new.path / ROWS, done.rows)
+            write_table(new.path / CONTROLS, done.controls)
+            seconds = round(sum(artifact.read_json(path) for path in waves.glob(f"*-{_SECONDS}")), 2)
+            new.about = config.to_dict(_record(dataset, settings, done, seconds, differs))
     return place
+
+
+def _record(dataset: Dataset, settings: TrialSettings, done: Driven, seconds: float, differs: str) -> ControlRecord:
+    measures = dataset.env_spec.measures
+    return ControlRecord(
+        dataset=dataset.path.resolve().name,
+        played=dataset.settings,
+        laws={
+            name: LawRecord(dataset.test.about["laws"][name], sampler)
+            for name, sampler in training_samplers(dataset).items()
+        },
+        measures=measures,
+        settings=settings,
+        scores={one.name: _mean(done.rows[one.name]) for one in measures},
+        seconds=seconds,
+        provenance=artifact.provenance(),
+        differs=differs,
+    )
 
 
 def beginnings(
@@ -198,59 +217,6 @@ def _unusual(cases: Cases | None) -> str:
     usual = Cases(cases.count)
     changed = [f"{name}{value}" for name, value in vars(cases).items() if value != getattr(usual, name)]
     return "-".join([f"cases{cases.count}", *changed])
-
-
-def _kept(place: Path, settings: TrialSettings) -> bool:
-    """Done before, with these settings; its files are the ones that were written."""
-    asked = config.told(settings)
-    there = artifact.kept_record(place / TRIAL, asked, ControlRecord, cure(place))
-    if there is None and settings.cases is None:  # trials made before there were cases do not mention them
-        without = {key: value for key, value in asked.items() if key != "cases"}
-        there = artifact.kept_record(place / TRIAL, without, ControlRecord, cure(place))
-    if there is None:
-        return False
-    for name in there.files:
-        artifact.verify(place / name, there.files, cure(place))
-    return True
-
-
-def _try(
-    subject: Subject,
-    dataset: Dataset,
-    settings: TrialSettings,
-    place: Path,
-    differs: str,
-    processes: int,
-    begun: Sequence[Start],
-) -> None:
-    """Drive what is missing, and write all files at once."""
-    spec = dataset.env_spec
-    digest = hashlib.sha256(artifact.to_json(config.told(settings)).encode()).hexdigest()[:12]
-    partial = place.parent / f".{place.name}-{digest}.partial"
-    partial.mkdir(parents=True, exist_ok=True)
-    artifact.sweep(partial, mine=True)
-    done = together(list(_waves(subject, dataset, settings, partial, processes, begun)))
-    scores = {one.name: _mean(done.rows[one.name]) for one in spec.measures}
-    about = ControlRecord(
-        dataset=dataset.path.resolve().name,
-        played=dataset.settings,
-        laws={
-            name: LawRecord(dataset.test.about["laws"][name], sampler)
-            for name, sampler in training_samplers(dataset).items()
-        },
-        measures=spec.measures,
-        settings=settings,
-        scores=scores,
-        seconds=round(sum(artifact.read_json(path) for path in partial.glob(f"*-{_SECONDS}")), 2),
-        provenance=artifact.provenance(),
-        differs=differs,
-    )
-    with artifact.output_folder(place, MADE_BY, TRIAL, FILES) as staged:
-        write_table(staged / ROWS, done.rows)
-        write_table(staged / CONTROLS, done.controls)
-        digests = {name: artifact.file_digest(staged / name) for name in (ROWS, CONTROLS)}
-        artifact.write_record(staged / TRIAL, replace(about, files=digests))
-    shutil.rmtree(partial, ignore_errors=True)
 
 
 def _mean(values: np.ndarray) -> float | None:

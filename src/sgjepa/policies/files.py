@@ -1,7 +1,7 @@
-"""policy.json: what a policy is, what it was trained on, and how to read its numbers; without torch.
+"""The records of policies and trials: what a policy is, what it was trained on, and how to read its numbers; without torch.
 
 policies/<name>/
-  policy.json             this record
+  artifact.json           its record
   policy.safetensors      the finished network: the running mean of its weights
   rows.jsonl              everything measured during training, one record per line
   checkpoints/            what training needs to go on
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sgjepa.core import artifact, config
 from sgjepa.core.artifact import Digests, check_provenance
@@ -25,7 +25,8 @@ from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.policies.goal_tasks import Cases
 
-RECORD, WEIGHTS = "policy.json", "policy.safetensors"
+RECORD, WEIGHTS = artifact.RECORD, "policy.safetensors"
+TRAINED_BY, TRIED_BY = "sgjepa train-policy", "sgjepa evaluate-policy"
 STATE, POSE = "state", "pose"  # sources of policies without pictures: the true state, the robot's own pose alone
 
 
@@ -85,8 +86,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class PolicyRecord:
-    """The whole file. scores and files: of a finished policy."""
+    """The record of a policy. scores and files: of a finished one."""
 
+    made_by: ClassVar[str] = TRAINED_BY
     settings: Settings
     scaling: Scaling
     counts: Counts
@@ -98,15 +100,19 @@ class PolicyRecord:
         check_provenance(self.provenance)
 
 
+def is_policy(folder: Path) -> bool:
+    """Whether the training of a policy was begun in a folder."""
+    return artifact.made_by(folder) == TRAINED_BY
+
+
 def read_policy(folder: Path) -> PolicyRecord:
-    """What policy.json says."""
+    """The record of a policy."""
     if not (folder / RECORD).is_file():
-        raise InputError(f"{folder} is not a policy (no {RECORD}); `sgjepa train-policy` makes one")
-    cure = f"put back what `sgjepa train-policy` wrote, or train in another --out than {folder}"
-    return artifact.read_record(PolicyRecord, folder / RECORD, cure)
+        raise InputError(f"{folder} is not a policy; `{TRAINED_BY}` makes one")
+    return artifact.read_record(PolicyRecord, folder)
 
 
-TRIALS, TRIAL, ROWS, CONTROLS = "control", "control.json", "episodes.parquet", "controls.parquet"
+TRIALS, TRIAL, ROWS, CONTROLS = "control", artifact.RECORD, "episodes.parquet", "controls.parquet"
 SPLIT = "test"  # the split that is driven, unless it is said otherwise
 SECONDS = "seconds"  # a column of the controls
 SIMULATOR = "simulator"  # the name of the planner that needs no model
@@ -142,8 +148,9 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class ControlRecord:
-    """The whole file. played: the dataset's own settings, from which any of its episodes can be begun again."""
+    """The record of a trial. played: the dataset's own settings, from which any of its episodes can be begun again."""
 
+    made_by: ClassVar[str] = TRIED_BY
     dataset: str  # its name
     played: DatasetConfig
     laws: dict[str, LawRecord]
@@ -161,25 +168,16 @@ class ControlRecord:
             raise InputError("ControlRecord.measures should begin with success")
 
 
-def cure(place: Path) -> str:
-    """What to do about a trial that is damaged."""
-    return f"delete {place} and run `sgjepa evaluate-policy` again"
-
-
-def read_trial(place: Path) -> tuple[ControlRecord, Table]:
+def read_trial(folder: Path) -> tuple[ControlRecord, Table]:
     """A trial's record and its rows, checked."""
-    about = artifact.read_record(ControlRecord, place / TRIAL, cure(place))
-    table = _checked(place / ROWS, about)
+    about = artifact.read_record(ControlRecord, folder)
+    table = read_table(artifact.checked(folder, ROWS))
     for name in ("episode", "steps", *(one.name for one in about.measures), *(f"law.{law}" for law in about.laws)):
         if name not in table:
-            raise InputError(f"{place / ROWS} is damaged: it lacks the column {name}; {cure(place)}")
+            raise InputError(f"{folder / ROWS} is damaged: it lacks the column {name}; delete it and run `{TRIED_BY}` again")
     return about, table
 
 
-def read_controls(place: Path, about: ControlRecord) -> Table:
+def read_controls(folder: Path) -> Table:
     """The controls of a trial, checked."""
-    return _checked(place / CONTROLS, about)
-
-
-def _checked(path: Path, about: ControlRecord) -> Table:
-    return read_table(artifact.verify(path, about.files, cure(path.parent)))
+    return read_table(artifact.checked(folder, CONTROLS))

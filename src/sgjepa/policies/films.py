@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sgjepa.core.tables import Table
-from sgjepa.data.preview import film_of, law_text, webp_of
+from sgjepa.data.preview import encode_webp, film_frames, law_text
 from sgjepa.envs import find
 from sgjepa.policies.evaluate import replay
 from sgjepa.policies.files import ControlRecord, read_controls
@@ -29,7 +29,7 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
     tiles = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(table["episode"][row]) for _, row in tiles]
     once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, table, read_controls(folder, about), once, SIDE)
+    frames = replay(about, table, read_controls(folder), once, SIDE)
     frames = frames[[once.index(number) for number in numbers]]
     labels = []
     for kind, row in tiles:
@@ -42,7 +42,9 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
         goals = goal_pictures(about.played, begun, SIDE)[:, None].repeat(frames.shape[1], axis=1)
         frames = np.stack([frames, goals], axis=1).reshape(-1, *frames.shape[1:])
         labels = [text for label in labels for text in (label, "its goal")]
-    return webp_of(film_of(frames, labels, spec.fps), spec.fps), "; ".join(label.replace("\n", ", ") for label in labels)
+    return encode_webp(film_frames(frames, labels, spec.fps), spec.fps), "; ".join(
+        label.replace("\n", ", ") for label in labels
+    )
 
 
 def _worst_first(about: ControlRecord, table: Table) -> np.ndarray:

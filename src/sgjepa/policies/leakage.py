@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.core import run_folder
-from sgjepa.core.artifact import Continued
 from sgjepa.core.errors import InputError
+from sgjepa.core.run_folder import Continued
 from sgjepa.data.config import SPLIT_SEED
 from sgjepa.data.store import Dataset
 from sgjepa.training.config import Run

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.artifact import Digests
-from sgjepa.core.errors import InputError
 from sgjepa.data.store import Dataset
 from sgjepa.policies.demonstrations import Windows, counts, demonstrations
 from sgjepa.policies.diffusion_model import Network, PolicyConfig, add_noise
 from sgjepa.policies.features import Features, device
-from sgjepa.policies.files import RECORD, WEIGHTS, PolicyRecord, Scores, Settings, read_policy
+from sgjepa.policies.files import RECORD, TRAINED_BY, WEIGHTS, PolicyRecord, Scores, Settings, is_policy, read_policy
 from sgjepa.policies.tasks import task_of
 from sgjepa.training import checkpoint
 from sgjepa.training.checkpoint import State
@@ -63,7 +62,7 @@ def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path
     machine = {"threads": torch.get_num_threads()}
     about = PolicyRecord(settings, scaling, counts(training, validation), artifact.provenance() | machine)
     if not (folder / RECORD).is_file():
-        artifact.write_record(folder / RECORD, about)
+        artifact.write_record(folder, about)
     trainable = DiffusionTraining(cfg, training, validation, folder.name)
     run_loop(trainable, folder, about, checkpoint.newest(folder), device())
 
@@ -124,7 +123,7 @@ class DiffusionTraining(Trainable):
 
         def note(digests: Digests) -> None:
             scores = Scores(last["train"], last.get("validation"), state.seconds)
-            artifact.write_record(folder / RECORD, replace(read_policy(folder), scores=scores, files=digests))
+            artifact.write_record(folder, replace(read_policy(folder), scores=scores, files=digests))
 
         checkpoint.publish(folder, {WEIGHTS: self.averaged.mean}, note)
 
@@ -176,14 +175,11 @@ def noise_loss(cfg: PolicyConfig, network: Network, batch: tuple[Tensor, Tensor,
 
 def _check(folder: Path, settings: Settings) -> None:
     """Refuse a folder that holds something else; one with the very same settings, or none, is fine."""
-    if (folder / RECORD).is_file():
-        there = read_policy(folder).settings
-        known = config.to_dict(config.from_dict(PolicyConfig, there.config))  # with settings that came later, as is usual
+    artifact.require_free(folder, TRAINED_BY)
+    if is_policy(folder):
         config.require_same(
-            config.to_dict(replace(there, config=known)), config.to_dict(settings), f"{folder} holds a policy"
+            config.to_dict(read_policy(folder).settings), config.to_dict(settings), f"{folder} holds a policy"
         )
-    elif folder.exists() and (not folder.is_dir() or any(not p.name.startswith(".") for p in folder.iterdir())):
-        raise InputError(f"{folder} exists and is not a policy (no {RECORD}); choose another --out or move it away")
 
 
 def pace(features: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.report import figures
 from sgjepa.report.figures import PAPER as PAPER
 from sgjepa.report.figures import alone as alone
@@ -36,5 +36,5 @@ def by_horizon(
 def by_law(methods: Sequence[Method], metric: str, horizon: int, law: Axis) -> list[Picture]:
     """A method's error for each value of a law at one horizon."""
     curves = {method.label: list(method.by_law(metric, horizon, [law.name]).values()) for method in methods}
-    title = f"{METRICS[metric]} at h = {horizon}"
+    title = f"{METRICS[metric].label} at h = {horizon}"
     return [figures.by_law(f"{metric}_by_{law.name}_h{horizon}", title, axis_name(metric), law, curves)]

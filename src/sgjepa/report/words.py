@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS, UNITS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
 from sgjepa.results.table import MAIN, Results
 from sgjepa.results.table import REGIONS as REGIONS
@@ -15,7 +15,6 @@ from sgjepa.results.table import REGIONS as REGIONS
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
 DAGGER = "\N{DAGGER}"
-_DECIMALS = {"angle_deg": 1}
 SIGNIFICANT = {BETTER: "significantly better", WORSE: "significantly worse", UNDECIDED: "not significantly better"}
 
 
@@ -41,7 +40,7 @@ def with_interval(one: Interval, decimals: int = 3) -> str:
 
 def decimals_of(metric: str) -> int:
     """How many decimals a table shows of a metric; three, as in the paper, for most."""
-    return _DECIMALS.get(metric, 3)
+    return METRICS[metric].decimals
 
 
 def digits(interval: Interval, metric: str) -> int:
@@ -56,7 +55,7 @@ def digits(interval: Interval, metric: str) -> int:
 
 def unit(metric: str) -> str:
     """A metric's unit, as it stands behind a number; nothing for a pure number."""
-    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
+    return METRICS[metric].suffix
 
 
 def size_of(error: Interval, metric: str) -> str:
@@ -98,7 +97,7 @@ def join(parts: Sequence[str]) -> str:
 
 def measured(metric: str) -> str:
     """A metric with its unit, as an axis or a table is called: "Position error (m)"."""
-    return capital(METRICS[metric]) + (f" ({unit(metric)})" if unit(metric) else "")
+    return capital(METRICS[metric].label) + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 def few(episodes: int) -> str:

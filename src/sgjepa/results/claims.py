@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from sgjepa.core import artifact
+from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.stats import Interval
 
@@ -277,7 +277,7 @@ def write_claims(
 ) -> None:
     """Beside a report, in its folder."""
     record = ClaimsRecord(study, size, updates, command, tuple(rows), artifact.provenance(), dict(settings or {}))
-    artifact.add_output(folder, FILE, artifact.record_bytes(record))
+    artifact.add(folder, FILE, artifact.to_json(config.to_dict(record)).encode())
 
 
 def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
@@ -290,8 +290,17 @@ def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
             [folder / FILE] if (folder / FILE).is_file() else folder.glob("*.json")
         )  # a report's other files are no claims
         for path in sorted([*kept, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
-            found.append(artifact.read_record(ClaimsRecord, path, f"run the study again, or delete {path}"))
+            found.append(_read(path))
     return found
+
+
+def _read(path: Path) -> ClaimsRecord:
+    try:
+        if artifact.made_by(path.parent):
+            artifact.checked(path.parent, path.name)
+        return config.from_dict(ClaimsRecord, artifact.read_json(path))
+    except InputError as error:
+        raise InputError(f"{path} is no list of claims ({error}); run the study again, or delete it") from error
 
 
 def best(found: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:

@@ -107,7 +107,7 @@ class Player:
         """Of its plans, over all its trials; None if it makes none."""
         found = []
         for trial in (trial for trials in self.trainings for trial in trials):
-            seconds = read_controls(trial.folder, trial.about).get(SECONDS, np.empty(0))
+            seconds = read_controls(trial.folder).get(SECONDS, np.empty(0))
             found.append(seconds[np.isfinite(seconds)])
         together = np.concatenate(found)
         if not len(together):

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core import artifact
-from sgjepa.core.run_folder import COUNTERFACTUAL, COUNTERFACTUAL_ROWS, COUNTERFACTUALS
+from sgjepa.core.run_folder import COUNTERFACTUAL_ROWS, COUNTERFACTUALS
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.core.tables import Table, select
-from sgjepa.evaluation.records import CounterfactualRecord, cure, read_checked
+from sgjepa.evaluation.records import CounterfactualRecord, read_checked
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.table import Results
 
@@ -91,7 +91,7 @@ def _tables(runs: Sequence[Evaluation]) -> list[Table]:
     measured = [(one, path) for one, path in paths if path and _same(one, path)]
     if len(measured) < len(runs):
         return []
-    return [read_checked(path, _record(one, path).files, _NEEDED) for one, path in measured]
+    return [read_checked(path, _NEEDED) for _, path in measured]
 
 
 def _counterfactual(arm: str, law: str, tables: list[Table]) -> Counterfactual | None:
@@ -113,16 +113,9 @@ def _counterfactual(arm: str, law: str, tables: list[Table]) -> Counterfactual |
 
 def _same(one: Evaluation, path: Path) -> bool:
     """Whether the file is of the very model and data that were evaluated, read by the same probe."""
-    if not path.with_name(COUNTERFACTUAL).is_file():
-        return False
-    settings, mine = _record(one, path).settings, one.about.settings
-    forecast = settings.get("config", {}).get("forecast", mine.config)
-    return forecast == mine.config and (settings.get("model"), settings.get("data")) == (mine.model, mine.data)
-
-
-def _record(one: Evaluation, path: Path) -> CounterfactualRecord:
-    remedy = f"{cure(one.run, path.parent)} --counterfactual"
-    return artifact.read_record(CounterfactualRecord, path.with_name(COUNTERFACTUAL), remedy)
+    settings, mine = artifact.read_record(CounterfactualRecord, path.parent).settings, one.about.settings
+    same = (settings["model"], settings["data"]) == (mine.model, mine.data)
+    return same and bool(settings["config"]["forecast"] == mine.config)
 
 
 def _areas(table: Table, true: float, given: float, horizons: tuple[int, ...]) -> np.ndarray:

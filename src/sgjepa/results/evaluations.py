@@ -14,10 +14,10 @@ import numpy as np
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.methods import label_of
-from sgjepa.core.run_folder import CONFIG, EPISODES, EVALUATION, EVALUATIONS, STATES
+from sgjepa.core.run_folder import EPISODES, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
 from sgjepa.data.probe_targets import Targets
-from sgjepa.evaluation.records import EvaluationRecord, cure, read_checked, read_evaluation
+from sgjepa.evaluation.records import EvaluationRecord, read_checked, read_evaluation
 from sgjepa.laws import Sampler, in_distribution
 
 
@@ -108,7 +108,7 @@ class Evaluation:
 
     def checked(self, name: str) -> Path:
         """One of its files, after a look at its digest."""
-        return artifact.verify(self.folder / name, self.about.files, cure(self.run, self.folder))
+        return artifact.checked(self.folder, name)
 
     def beside(self, stage: str, name: str) -> Path | None:
         """A file that another stage left for this run, dataset and probe, if it is there."""
@@ -125,7 +125,7 @@ class Evaluation:
 
     @cached_property
     def _states(self) -> Table:
-        return read_checked(self.folder / STATES, self.about.files, ("episode", "horizon"))
+        return read_checked(self.folder / STATES, ("episode", "horizon"))
 
     def states(self, source: str = "predicted") -> np.ndarray:
         """(E, H, Y) what the probe read of one source, in the order of `targets.names`; "recorded" is the truth."""
@@ -154,9 +154,9 @@ def needed(about: EvaluationRecord) -> tuple[str, ...]:
 
 def evaluated(folder: Path) -> list[str]:
     """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
-    if not (folder / CONFIG).is_file():
+    if not run_folder.is_run(folder):
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
-    found = sorted(place.parent.name for place in (folder / EVALUATIONS).glob(f"[!.]*/{EVALUATION}") if place.is_file())
+    found = [place.name for place in artifact.artifacts_in(folder / EVALUATIONS)]
     if not found:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa evaluate {folder}")
     return found
@@ -170,7 +170,7 @@ def load_evaluations(folder: Path, name: str | None = None) -> list[Evaluation]:
 def load_evaluation(place: Path) -> Evaluation:
     """The one in that folder."""
     about = read_evaluation(place)
-    return Evaluation(place, about, read_checked(place / EPISODES, about.files, needed(about)))
+    return Evaluation(place, about, read_checked(place / EPISODES, needed(about)))
 
 
 def read_runs(

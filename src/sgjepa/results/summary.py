@@ -29,7 +29,7 @@ def write_summary(results: Results, folder: Path) -> list[str]:
                 if np.isfinite(means[-1].mean):
                     head = {"source": source, "metric": metric, "unit": METRICS[metric].unit, "region": region}
                     records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(means, start=1)]
-    artifact.add_output(folder, SUMMARY, to_csv(records).encode())
+    artifact.add(folder, SUMMARY, to_csv(records).encode())
     horizons = [h for h in HORIZONS if h <= results.horizons]
     lines = [f"{arm}: error at horizon {' / '.join(map(str, horizons))}, mean and 95 % interval at the last"]
     for metric in metrics:

@@ -22,11 +22,9 @@ from sgjepa.policies.files import (
     SECONDS,
     SIMULATOR,
     STATE,
-    TRIAL,
     TRIALS,
     ControlRecord,
     Driver,
-    cure,
     read_controls,
     read_trial,
 )
@@ -125,7 +123,7 @@ class Driven:
     @cached_property
     def latency(self) -> Latency | None:
         """Of its plans, over all its trials; None if it makes none."""
-        seconds = [read_controls(trial.folder, trial.about).get(SECONDS, np.empty(0)) for trial in self.all]
+        seconds = [read_controls(trial.folder).get(SECONDS, np.empty(0)) for trial in self.all]
         together = np.concatenate([each[np.isfinite(each)] for each in seconds])
         if not len(together):
             return None
@@ -204,8 +202,8 @@ def read_trials(folders: Sequence[Path]) -> dict[str, Driven]:
 def own_trials(folder: Path, weights: str) -> list[Path]:
     """Trials of a policy's present weights on whole episodes, as its task is usually done: those on most episodes."""
     groups: dict[tuple[int, str], list[Path]] = {}
-    for place in sorted(path.parent for path in (folder / TRIALS).glob(f"*/{TRIAL}")):
-        about = artifact.read_record(ControlRecord, place / TRIAL, cure(place))
+    for place in artifact.artifacts_in(folder / TRIALS):
+        about = artifact.read_record(ControlRecord, place)
         settings = about.settings
         as_usual = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
         if settings.driver.weights == weights and as_usual:

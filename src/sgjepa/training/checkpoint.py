@@ -3,8 +3,8 @@
     checkpoints/step-0000200/
       learner.safetensors     weights, buffers, normalisers of all that is trained; the finished run has the model alone
       optimiser.safetensors   momenta and step counts
-      state.json              step, seconds trained, best validation loss, epochs without a better one; digests of both
-      run.json                config, datasets, and the versions and threads of the process that wrote this checkpoint
+      artifact.json           step, seconds trained, best validation loss, epochs without a better one; digests of both;
+                              config, datasets, and the versions and threads of the process that wrote this checkpoint
 
 A checkpoint appears under its name when it is whole, and its files are checked before they are used. Random numbers and the
 data's order are functions of seed and step, so there is nothing else to save: going on from a checkpoint is bitwise the
@@ -18,20 +18,22 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Digests, RunRecord
+from sgjepa.core.artifact import Digests
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.run_folder import RunRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 from sgjepa.training.config import Run
 from sgjepa.training.optim import Hybrid
 
 KEPT = 2  # checkpoints; the newest may be the one before a fault
-LEARNER, OPTIMISER, STATE = "learner.safetensors", "optimiser.safetensors", "state.json"
+CHECKPOINTS, LEARNER, OPTIMISER = "checkpoints", "learner.safetensors", "optimiser.safetensors"
+MADE_BY = "sgjepa train"
 
 
 @dataclass(frozen=True)
@@ -42,30 +44,27 @@ class State:
     best: float | None = None
     waited: int = 0
     seconds: float = 0.0
-    files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         config.check_bounds(self, step=(0, 1e12), waited=(0, 1e9), seconds=(0, 1e10))
 
 
+@dataclass(frozen=True)
+class _Saved(State):
+    """The record of a checkpoint. trained: what the run's record would be for the process that wrote it."""
+
+    made_by: ClassVar[str] = MADE_BY
+    trained: dict[str, Any] = field(default_factory=dict)
+
+
 def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: Any) -> Path:
-    """Write the checkpoint of `state.step` and drop old ones. about: the record that run.json would be for this process."""
-    place = folder / "checkpoints"
-    place.mkdir(exist_ok=True)
-    target = place / f"step-{state.step:07d}"
-    temporary = artifact.temporary(target)
-    temporary.mkdir()
-    try:
-        save_weights(temporary / LEARNER, modules)
-        tensors, plan = _flatten(optimiser)
-        save_tensors(temporary / OPTIMISER, tensors, {"plan": json.dumps(plan)})
-        artifact.write_record(temporary / run_folder.CONFIG, about)
-        digests = {name: artifact.file_digest(temporary / name) for name in (LEARNER, OPTIMISER)}
-        artifact.write_record(temporary / STATE, replace(state, files=digests))
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.rename(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    """Write the checkpoint of `state.step` and drop old ones. about: what the run's record would be for this process."""
+    target = folder / CHECKPOINTS / f"step-{state.step:07d}"
+    tensors, plan = _flatten(optimiser)
+    with artifact.artifact(target, {"step": state.step}, MADE_BY, replace=True, inside=folder) as new:
+        save_weights(new.path / LEARNER, modules)
+        save_tensors(new.path / OPTIMISER, tensors, {"plan": json.dumps(plan)})
+        new.about = {**config.to_dict(state), "trained": config.to_dict(about)}
     for old in _all(folder)[:-KEPT]:
         shutil.rmtree(old)
     return target
@@ -73,7 +72,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
 
 def remove_leftovers(folder: Path) -> None:
     """Drop what a killed process of this run left half written; for the holder of its lock."""
-    for place in (folder, folder / "checkpoints", folder / run_folder.LATENTS):
+    for place in (folder, folder / run_folder.LATENTS):
         artifact.sweep(place, mine=True)
 
 
@@ -90,34 +89,33 @@ def step_of(checkpoint: Path) -> int:
 
 def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
     """Fill the modules and the optimisers; returns how far the training was."""
-    cure = f"delete {checkpoint} to use the one before"
-    state = artifact.read_record(State, checkpoint / STATE, cure)
-    if checkpoint.name != f"step-{state.step:07d}":
-        raise InputError(f"{checkpoint / STATE} was edited: it says step {state.step}; {cure}")
-    load_weights(artifact.verify(checkpoint / LEARNER, state.files, cure), modules, cure)
-    tensors = load_tensors(artifact.verify(checkpoint / OPTIMISER, state.files, cure), cure)
     try:
-        saved = _unflatten(json.loads(load_metadata(checkpoint / OPTIMISER, cure)["plan"]), tensors)
-        for name, optimiser in optimisers.items():
-            optimiser.load_state_dict(saved[name])
-    except InputError:
-        raise
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
-        raise InputError(
-            f"{checkpoint / OPTIMISER} holds another optimiser ({one_line(repr(error), 120)}); {cure}"
-        ) from error
-    return replace(state, files={})
+        saved = artifact.read_record(_Saved, checkpoint)
+        if checkpoint.name != f"step-{saved.step:07d}":
+            raise InputError(f"{checkpoint / artifact.RECORD} was edited: it says step {saved.step}")
+        load_weights(artifact.checked(checkpoint, LEARNER), modules)
+        path = artifact.checked(checkpoint, OPTIMISER)
+        tensors = load_tensors(path)
+        try:
+            state = _unflatten(json.loads(load_metadata(path)["plan"]), tensors)
+            for name, optimiser in optimisers.items():
+                optimiser.load_state_dict(state[name])
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+            raise InputError(f"{path} holds another optimiser ({one_line(repr(error), 120)})") from error
+    except InputError as error:
+        raise InputError(f"{str(error).partition('; delete ')[0]}; delete {checkpoint} to use the one before") from error
+    return State(saved.step, saved.best, saved.waited, saved.seconds)
 
 
 def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> None:
-    """Write the finished modules by their files' names. The last one makes the run a finished one: run.json knows it before.
+    """Write the finished modules by their files' names. The last one makes the run a finished one.
 
-    about: as `run_folder.create` was given it; what run.json says already stays.
+    about: as `run_folder.create` was given it; what the record says already stays.
     """
 
     def note(digests: Digests) -> None:
         there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
-        artifact.write_record(folder / run_folder.CONFIG, replace(there, files=digests))
+        artifact.write_record(folder, replace(there, files=digests))
 
     publish(folder, modules, note)
 
@@ -138,18 +136,17 @@ def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Dige
 
 def load_run(folder: Path) -> tuple[Run, WorldModel]:
     """A finished run: its config and its model, in eval mode."""
-    there = run_folder.about(folder)
     run = read_config(folder)
     if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
-    path = artifact.verify(folder / run_folder.MODEL, there.files, cure_of(folder))
+    path = artifact.checked(folder, run_folder.MODEL)
     model = run.model.build()
-    load_weights(path, model, cure_of(folder))
+    load_weights(path, model)
     return run, model.eval()
 
 
 def read_config(folder: Path) -> Run:
-    """What run.json says was trained."""
+    """The configuration of a run."""
     there = run_folder.about(folder)
     try:
         return config.from_dict(Run, there.config)
@@ -157,13 +154,8 @@ def read_config(folder: Path) -> Run:
         raise InputError(f"{folder / run_folder.CONFIG} was edited, or written by other code: {error}") from error
 
 
-def cure_of(folder: Path) -> str:
-    """What to do about a finished model that is damaged: the last checkpoint has it too."""
-    return f"delete {folder / run_folder.MODEL} and run its `sgjepa train` command again"
-
-
 def _all(folder: Path) -> list[Path]:
-    found = [p for p in (folder / "checkpoints").glob("step-*") if (p / STATE).is_file() and p.name[5:].isdecimal()]
+    found = [p for p in (folder / CHECKPOINTS).glob("step-*") if (p / artifact.RECORD).is_file() and p.name[5:].isdecimal()]
     return sorted(found, key=step_of)  # by number: from ten million on, names are longer
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from sgjepa.core.errors import InputError
 from sgjepa.data.manifest import MANIFEST, read_manifest
 from sgjepa.data.store import Dataset, Normalisers, fit_normalisers, open_dataset, split_episodes
-from sgjepa.data.windows import Batch, Clips, Together, check_alike
+from sgjepa.data.windows import Batch, Clips, JointClips, check_alike
 from sgjepa.models.base import WorldModel
 from sgjepa.training import distributed
 from sgjepa.training.config import Run
@@ -61,7 +61,9 @@ def open_data(run: Run, datasets: Path, group: Group = None) -> Data:
     )
 
 
-def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group: Group = None) -> tuple[Together, Together]:
+def read_stretches(
+    run: Run, data: Data, model: WorldModel, folder: Path, group: Group = None
+) -> tuple[JointClips, JointClips]:
     """Stretches of training and of validation episodes; every frame is decoded, or encoded, once.
 
     folder: the run's, for latents of an encoder that another run trained.
@@ -79,7 +81,7 @@ def read_stretches(run: Run, data: Data, model: WorldModel, folder: Path, group:
         for clips, episodes in zip(parts, split, strict=True):
             make = partial(Clips, dataset.train, episodes, run.train.frames, keep, content)
             clips.append(distributed.first_before_others(make, group))
-    return Together(parts[0]), Together(parts[1])
+    return JointClips(parts[0]), JointClips(parts[1])
 
 
 def _reads_latents(run: Run, model: WorldModel) -> bool:

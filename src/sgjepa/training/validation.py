@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.probe_targets import Targets, default_probe_window, split_targets
-from sgjepa.data.windows import Batch, Together
+from sgjepa.data.windows import Batch, JointClips
 from sgjepa.models.base import WorldModel
 from sgjepa.training import distributed, losses
 from sgjepa.training.config import DIRECTIONS, Run, mix
@@ -90,7 +90,7 @@ PREFIX = "readable."
 class ProbeScores:
     """How well each target can be read from the stretches of a validation, which come batch by batch."""
 
-    def __init__(self, data: Together, stretches: int):
+    def __init__(self, data: JointClips, stretches: int):
         """stretches: how many will come."""
         self.data, self._every = data, -(-stretches // _STRETCHES)
         self._targets = [split_targets(part.split) for part in data.parts]
@@ -161,7 +161,7 @@ _CALIBRATION = 16  # batches that BatchNorm's statistics are averaged over
 
 
 @torch.no_grad()
-def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> None:
+def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device, group: Group) -> None:
     """Set BatchNorm's running statistics to plain averages over some training batches.
 
     Their usual moving average lags behind weights that move fast: at mini learning rates the validation loss in eval mode
@@ -191,7 +191,7 @@ def calibrate(run: Run, learner: Learner, data: Together, device: torch.device, 
 
 
 @torch.no_grad()
-def validate(run: Run, learner: Learner, data: Together, device: torch.device, group: Group) -> dict[str, float]:
+def validate(run: Run, learner: Learner, data: JointClips, device: torch.device, group: Group) -> dict[str, float]:
     """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode.
 
     On the first process, from its share, also how well a linear probe reads what the world declares readable.

@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Continued, RunRecord
 from sgjepa.core.errors import InputError
-from sgjepa.data.config import options
-from sgjepa.data.windows import Together
+from sgjepa.core.run_folder import Continued, RunRecord
+from sgjepa.data.config import env_options
+from sgjepa.data.windows import JointClips
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.training import checkpoint, distributed, losses
@@ -94,8 +94,8 @@ class WorldModelTraining(Trainable):
         self,
         run: Run,
         learner: Learner,
-        training: Together,
-        validation: Together,
+        training: JointClips,
+        validation: JointClips,
         updates: Updates,
         about: RunRecord,
         device: torch.device,
@@ -213,7 +213,7 @@ def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) 
         worlds=tuple(data.worlds),
         frozen_encoder=frozen,
         laws=data.datasets[0].train.laws,
-        env=options(data.datasets[0].settings),
+        env=env_options(data.datasets[0].settings),
         recorded={
             one.settings.world: config.to_dict(one.settings.recorded) for one in data.datasets if one.settings.recorded
         },
@@ -264,7 +264,7 @@ def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: di
     about = run_folder.about(folder)
     legs = (*about.continued, Continued(step, there.train.epochs, there.train.updates))
     lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
-    artifact.write_record(folder / run_folder.CONFIG, lengthened)
+    artifact.write_record(folder, lengthened)
 
 
 def _set_aside(folder: Path, place: Path) -> None:

@@ -1,8 +1,8 @@
 """Models and policies that come with the package, each small and with a card: `zoo:NAME` in the place of a RUN or POLICY.
 
-models/NAME/ is a run folder, its weights in half precision: run.json, model, decoder, one probe, and card.json; or that of a
-policy, with the run that it sees through in run/. It is only read. A command that uses one works on a copy in ./zoo/NAME,
-which is a run or a policy like any other: what the command leaves goes there. docs/make_zoo.py puts one into it.
+models/NAME/ is a run folder, its weights in half precision: artifact.json, model, decoder, one probe, and card.json; or
+that of a policy, with the run that it sees through in run/. It is only read. A command that uses one works on a copy in
+./zoo/NAME, which is a run or a policy like any other: what the command leaves goes there. docs/make_zoo.py makes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.zoo.cards import Card, PolicyCard
 
@@ -28,45 +28,33 @@ def names() -> list[str]:
 
 def is_policy(name: str) -> bool:
     """Whether it drives; all others are runs."""
-    return _record(name) != run_folder.CONFIG
-
-
-def drives(folder: Path) -> bool:
-    """Whether a folder is that of a policy and not of a run."""
-    from sgjepa.policies.files import RECORD
-
-    return (folder / RECORD).is_file()
+    return not run_folder.is_run(folder_of(name))
 
 
 def card(name: str) -> Card | PolicyCard:
     """Of one model or policy."""
     kind: type[Card] | type[PolicyCard] = PolicyCard if is_policy(name) else Card
-    return artifact.read_record(kind, folder_of(name) / CARD, "install sgjepa again")
+    return config.from_dict(kind, artifact.read_json(folder_of(name) / CARD))
 
 
 def take(name: str, into: Path = COPIES) -> Path:
     """A copy of a model or policy that commands may work on: `into`/NAME. One that is there is kept."""
     source, place = folder_of(name), into / name
-    kind, record = "policy" if is_policy(name) else "run", _record(name)
-    if place.is_dir() and (place / record).is_file():
-        if artifact.file_digest(place / record) != artifact.file_digest(source / record):
+    kind = "policy" if is_policy(name) else "run"
+    if (place / artifact.RECORD).is_file():
+        if artifact.file_digest(place / artifact.RECORD) != artifact.file_digest(source / artifact.RECORD):
             raise InputError(f"{place} holds another {kind} than {PREFIX}{name} of this version; move it away")
         return place
     if place.exists() or place.is_symlink():
         raise InputError(f"{place} is in the way: {PREFIX}{name} would be copied there; move it away")
     for path, digest in card(name).files.items():
-        artifact.verify(source / path, {Path(path).name: digest}, "install sgjepa again")
-    into.mkdir(parents=True, exist_ok=True)
-    artifact.sweep(into)
-    staged = artifact.temporary(place)
-    try:
+        if artifact.file_digest(source / path) != digest:
+            raise InputError(f"{source / path} is damaged: it is not what was written; install sgjepa again")
+    with artifact.locked(into):
+        artifact.sweep(into, mine=True)
+        staged = artifact.temporary(place)
         shutil.copytree(source, staged)
-        staged.replace(place)
-    except OSError:
-        if not (place / record).is_file():  # else somebody was faster, with the same
-            raise
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        staged.rename(place)
     return place
 
 
@@ -85,10 +73,3 @@ def folder_of(name: str) -> Path:
     if name not in names():
         raise unknown("model of the zoo", name, names())
     return _MODELS / name
-
-
-def _record(name: str) -> str:
-    """The file that says what it is."""
-    from sgjepa.policies.files import RECORD  # brings NumPy, which who only lists commands does not need
-
-    return RECORD if drives(folder_of(name)) else run_folder.CONFIG

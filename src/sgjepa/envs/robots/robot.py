@@ -14,10 +14,10 @@ from typing import Any
 
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.envs.headless import mujoco
+from sgjepa.envs.robots import MENAGERIE
 from sgjepa.envs.world3d import HIDDEN
 
 Vector = tuple[float, ...]
-MENAGERIE = "SGJEPA_MENAGERIE"
 _OFF = {"contype": 0, "conaffinity": 0, "mass": 0}
 
 
