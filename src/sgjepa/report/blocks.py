@@ -61,10 +61,10 @@ class Number:
             return "–"
         mean, low, high = self._texts
         wrapped = {"best": f"<b>{mean}</b>", "second": f"<u>{mean}</u>"}.get(self.mark, mean)
-        note = f" {DAGGER}" if 0 < one.count < FEW else ""
-        note = f" {escape(self.note)}" if self.note else "" if self.note is not None else note
-        known = one.low == one.low  # a published number has no interval
-        ends = f"<small>{low} to {high}{note}</small>" if known else "<small>one episode</small>" if one.count == 1 else ""
+        note = self.note if self.note is not None else DAGGER if 0 < one.count < FEW else ""
+        ends = f"<small>{low} to {high}{escape(f' {note}') if note else ''}</small>"
+        if one.low != one.low:  # a published number has no interval
+            ends = "<small>one episode</small>" if one.count == 1 else ""
         return (chip(self.verdict) if self.verdict else "") + wrapped + ends
 
     @property

@@ -115,10 +115,10 @@ def write_page(page: Page, folder: Path, made_by: str, known: Sequence[str] = ()
     made_by: the command, whose earlier page it may replace. known: what else of ours may be there.
     """
     files = page.files
-    with artifact.output_folder(folder, made_by, PAGE, known) as staged:
+    with artifact.artifact(folder, {}, made_by, replace=True) as new:
         for name, content in files.items():
-            (staged / name).parent.mkdir(exist_ok=True)
-            artifact.write_bytes(staged / name, content)
+            (new.path / name).parent.mkdir(exist_ok=True)
+            (new.path / name).write_bytes(content)
     return folder / PAGE
 
 
