@@ -109,10 +109,10 @@ def _link(anchor: str, title: str) -> str:
     return f'<a href="#{escape(anchor)}">{escape(title)}</a>'
 
 
-def write_page(page: Page, folder: Path, made_by: str, known: Sequence[str] = ()) -> Path:
+def write_page(page: Page, folder: Path, made_by: str) -> Path:
     """Write the page and what lies beside it to a folder, whole or not at all; returns the page.
 
-    made_by: the command, whose earlier page it may replace. known: what else of ours may be there.
+    made_by: the command, whose earlier page it may replace.
     """
     files = page.files
     with artifact.artifact(folder, {}, made_by, replace=True) as new:
