@@ -263,7 +263,7 @@ def try_policy(job: ActorJob, datasets: Path) -> Tried:
 
     from sgjepa.policies.evaluate import beginnings, trained, trial
     from sgjepa.policies.features import open_features
-    from sgjepa.policies.train_diffusion import train_policy
+    from sgjepa.policies.learned import train_policy
 
     arm = job.arm
     assert isinstance(arm, Policy)
