@@ -1,7 +1,8 @@
 """Trials: policies and planners drive the episodes of a dataset, and what comes of it is kept as an artefact.
 
-A `Subject` is who drives: a learned policy (`trained`), one that learns nothing (`untrained`), or a planner (planning/load.py).
-`beginnings` says which episodes; `trial` lets a subject drive them, wave by wave, so that a killed one goes on.
+A `Subject` is who drives: a learned policy (`trained`), one that learns nothing (`untrained`), or a planner
+(planning/load.py). `beginnings` says which episodes; `trial` lets a subject drive them, wave by wave, so that a killed one
+goes on.
 """
 
 from __future__ import annotations
