@@ -38,8 +38,8 @@ def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
     """Refuse, before any work, a world or method that is not there and folders that the demo did not make."""
     demo = experiment(world, methods, length)
     demo.arms(length)
-    artifact.check_output(out / page(world, length), demo.command)
-    artifact.check_output(out / preview_folder(world), looks.MADE_BY, looks.FILES)
+    artifact.require_free(out / page(world, length), demo.command)
+    artifact.require_free(out / preview_folder(world), looks.MADE_BY)
 
 
 def page(world: str, length: str) -> str:

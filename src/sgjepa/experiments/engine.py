@@ -201,7 +201,7 @@ def run(experiment: Experiment, request: Request) -> Path:
     if missing:
         print(f"{experiment.name}: its answer needs {', '.join(missing)} too; without that only a comparison is written")
     page = request.out / request.page
-    artifact.check_output(page, experiment.command)  # hours before it is written
+    artifact.require_free(page, experiment.command)  # hours before it is written
     for arm in trainings_of(arms):
         with_settings(arm.run, request)
     make_datasets(dataset_names(arms), request.datasets, request.workers, experiment.datasets(request.size))
@@ -230,7 +230,7 @@ def run(experiment: Experiment, request: Request) -> Path:
         trained={arm.name: tuple(j.folder.name for j in jobs if j.name == arm.name) for arm in trainings_of(arms)},
         settings=dict(request.settings),
     )
-    artifact.add_output(page, RECORD, artifact.record_bytes(record))
+    artifact.add(page, RECORD, artifact.to_json(config.to_dict(record)).encode())
     command = request.command(experiment.name, seeds)
     write_claims(page, experiment.name, request.size, request.updates, command, claims, request.settings)
     return written

@@ -21,4 +21,4 @@ def write_control(
     firsts = {arm: results.driven(arm).first for arm in results.arms}
     films = {arm: film(one.folder, one.about, one.table) for arm, one in firsts.items()}
     page = closed_loop_page(results, find(results.world).env_spec, films, latents)
-    return write_page(page, out, made_by, known)
+    return write_page(page, out, made_by)

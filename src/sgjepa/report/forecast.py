@@ -56,7 +56,7 @@ _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
 
 def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
     """Write the report of evaluated runs to the folder `out`; returns the page."""
-    artifact.check_output(out, MADE_BY)
+    artifact.require_free(out, MADE_BY)
     return write_page(forecast_page(Results.of_runs(runs, baseline, data)), out, MADE_BY)
 
 

@@ -59,7 +59,8 @@ def export(page: Page, folder: Path, grid: Grid) -> Path:
     if sheets > _MOST:
         raise InputError(f"that would be {sheets:,} films, more than {_MOST:,}; take fewer --laws or --seeds, or fewer runs")
     cases: dict[str, Any] = {}
-    with artifact.output_folder(folder, MADE_BY, PAGE, (PAGE,)) as staged:
+    with artifact.artifact(folder, {}, MADE_BY, replace=True) as new:
+        staged = new.path
         (staged / FRAMES).mkdir()
         with progress(sheets, 0, "export", "films") as bar:
             for name, found in laws.items():
