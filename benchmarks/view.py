@@ -1,4 +1,4 @@
-"""Dragging a law in the viewer: from the question to the last lookahead frame, 64 frames, for each model of the zoo alone.
+"""Dragging a law in the viewer: from the request to the last frame of the rollout, 64 frames, for each model of the zoo.
 
 ours    one thread, the decoder's weights in the order of pixels
 plain   a thread for every core, weights as they are stored
@@ -25,31 +25,31 @@ SETTINGS = machine.prepare()
 import torch  # noqa: E402
 
 from sgjepa import zoo  # noqa: E402
-from sgjepa.view.desk import Desk  # noqa: E402
-from sgjepa.view.question import Question  # noqa: E402
-from sgjepa.view.shown import Shown, open_shown  # noqa: E402
-from sgjepa.view.studio import Studio  # noqa: E402
+from sgjepa.view.model_scene import LoadedModel, ModelScenes, open_model  # noqa: E402
+from sgjepa.view.request import Request  # noqa: E402
+from sgjepa.view.request_queue import RequestQueue  # noqa: E402
+from sgjepa.view.viewer import Viewer  # noqa: E402
 
 BUDGET = 0.3  # s for a drag, simulation and imagination
 WAYS = {"ours": (1, torch.channels_last), "plain": (machine.cores(), torch.contiguous_format)}
 
 
-def drag(desk: Desk, made: Studio, number: int, rng: np.random.Generator) -> tuple[float, float]:
+def drag(queue: RequestQueue, scenes: ModelScenes, number: int, rng: np.random.Generator) -> tuple[float, float]:
     """Seconds of the wall and of the processor until all is there to be shown."""
-    (world,) = made.worlds
-    law = {axis.name: float(rng.uniform(axis.low, axis.high)) for axis in made.axes[world]}
-    question = Question(number, world, int(rng.integers(1000)), law, law, tuple(made.shown), explain=False)
+    (scene,) = scenes.names
+    law = {slider.name: float(rng.uniform(slider.low, slider.high)) for slider in scenes.sliders[scene]}
+    request = Request(number, scene, int(rng.integers(1000)), law, law, tuple(scenes.loaded), explain=False)
     done = threading.Event()
     wall, processor = time.perf_counter(), time.process_time()
-    desk.ask(0, question, lambda content: done.set() if b'"kind":"done"' in content[:200] else None)
+    queue.ask(0, request, lambda content: done.set() if b'"kind":"answered"' in content[:200] else None)
     done.wait()
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def measure(one: Shown, drags: int, rounds: int) -> dict[str, Any]:
+def measure(one: LoadedModel, drags: int, rounds: int) -> dict[str, Any]:
     """Both ways in turn, the first drag of each turn left out: it opens the simulator.
 
-    A thread takes the number of torch's threads when it begins, so every turn has a desk of its own.
+    A thread takes the number of torch's threads when it begins, so every turn has a queue of its own.
     """
     rng = np.random.default_rng(0)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
@@ -58,11 +58,11 @@ def measure(one: Shown, drags: int, rounds: int) -> dict[str, Any]:
             torch.set_num_threads(threads)
             if one.decoder is not None:
                 one.decoder.to(memory_format=layout)
-            made = Studio([one])
-            desk = Desk(made)
-            drag(desk, made, 0, rng)
-            found[name] += [drag(desk, made, number, rng) for number in range(1, drags // rounds + 1)]
-            desk.close()
+            scenes = ModelScenes([one])
+            queue = RequestQueue(Viewer([scenes]))
+            drag(queue, scenes, 0, rng)
+            found[name] += [drag(queue, scenes, number, rng) for number in range(1, drags // rounds + 1)]
+            queue.close()
     times = {name: np.array(values) for name, values in found.items()}  # (drags, 2)
     return {
         name: {
@@ -84,7 +84,7 @@ def main() -> None:
     options = parser.parse_args()
     result: dict[str, Any] = {}
     for name in options.models:
-        (one,) = open_shown([zoo.folder_of(name)])
+        one = open_model(zoo.folder_of(name), name)
         found = result[name] = measure(one, options.drags, options.rounds)
         ours, plain = found["ours"], found["plain"]
         found["ratio"] = {key: plain["p95"][key] / ours["p95"][key] for key in ("wall", "processor")}

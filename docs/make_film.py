@@ -12,12 +12,12 @@ import uvicorn
 from PIL import Image
 
 from sgjepa import zoo
-from sgjepa.view.opened import open_page
 from sgjepa.view.server import HOST, app, bind
+from sgjepa.view.viewer import open_viewer
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from browser import Browser, Tab  # noqa: E402
+from fixtures.browser import Browser, Tab  # noqa: E402
 
 OUT = ROOT / "docs" / "images" / "viewer.webp"
 RUNS = ("approach_ball_sg_jepa", "approach_ball_lewm")
@@ -30,8 +30,8 @@ SHOWN_FOR = 130  # ms
 def main() -> None:
     """Earth as trained, then the hand lowers gravity and raises it, and each time the clock runs once."""
     listening = bind(0)
-    page = open_page([zoo.folder_of(name) for name in RUNS])
-    server = uvicorn.Server(uvicorn.Config(app(page), log_level="error"))
+    viewer = open_viewer([zoo.folder_of(name) for name in RUNS])
+    server = uvicorn.Server(uvicorn.Config(app(viewer), log_level="error"))
     serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     serving.start()
     with Browser() as browser, tempfile.TemporaryDirectory() as folder:
@@ -81,15 +81,15 @@ def play(tab: Tab, take: object) -> None:
 def move(tab: Tab, gravity: float) -> None:
     """As a hand would."""
     before = int(str(tab.run("document.body.dataset.answered")).split()[0])
-    slider = "document.querySelector('#true-gravity')"
+    slider = "document.querySelector('#law-gravity')"
     tab.run(f"{slider}.value = {gravity}, ['input', 'change'].forEach((name) => {slider}.dispatchEvent(new Event(name)))")
     answered = "document.body.dataset.answered"
-    tab.wait(f"parseInt({answered}) > {before} && / (done|explained|rest)$/.test({answered})")
+    tab.wait(f"parseInt({answered}) > {before} && / (answered|explanation|finished)$/.test({answered})")
 
 
 def rest(tab: Tab) -> None:
     """Until all is answered."""
-    tab.wait("document.body.dataset.answered?.endsWith('rest')", seconds=60)
+    tab.wait("document.body.dataset.answered?.endsWith('finished')", seconds=60)
 
 
 if __name__ == "__main__":

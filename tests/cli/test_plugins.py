@@ -82,15 +82,16 @@ def test_an_installed_plug_in_is_known_without_a_word(outside: Path) -> None:
 
 
 def test_toys_of_every_kind_are_made_trained_and_judged_from_outside(outside: Path) -> None:
-    """A law, a world, a predictor, a world model, a policy and a planner, none of which the package knows."""
+    """A law, a codec, a world, a predictor, a world model, a policy and a planner, none of which the package knows."""
     code = """
 from sgjepa import cli
 import sgjepa
-assert cli.main(["data", "sled", "--workers", "1", "--import", "toys"]) == 0
+assert cli.main(["data", "sled", "--codec", "raw", "--workers", "1", "--import", "toys"]) == 0
 for run in ("sled_lag", "sled_grey"):
     assert cli.main(["train", run, "--updates", "2"]) == 0
     assert cli.main(["evaluate", f"runs/{run}-mini-seed0", "--probe", "linear"]) == 0
 assert cli.main(["report", "runs/sled_lag-mini-seed0", "runs/sled_grey-mini-seed0"]) == 0
+assert sgjepa.Dataset.open("datasets/sled-mini").manifest.config.codec == "raw"
 assert sgjepa.simulate("sled", policy="full_ahead", image_size=16).control.min() == 1.0
 
 import numpy as np, torch

@@ -24,7 +24,7 @@ from sgjepa.evaluation.evaluate import evaluate, usual_forecast
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import open_probe
-from sgjepa.policies.diffusion import load_policy
+from sgjepa.policies.learned import load_policy
 from sgjepa.recipes.datasets import dataset
 from sgjepa.training.checkpoint import load_run
 

@@ -20,10 +20,10 @@ from sgjepa import cli, zoo
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.models.weights import load_tensors, save_tensors
-from sgjepa.policies.diffusion import load_policy
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy, read_trial
+from sgjepa.policies.learned import load_policy
 from sgjepa.results.success import Opening
-from sgjepa.view.pilot import open_pilot
+from sgjepa.view.policy_scene import open_policy
 
 __all__ = ["driven"]  # a fixture
 pytestmark = pytest.mark.opengl
@@ -108,12 +108,12 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
 
 
 def test_the_viewer_shows_what_its_card_says() -> None:
-    pilot = open_pilot(zoo.folder_of(NAME), NAME)
-    assert pilot.success == card().success
-    assert pilot.blind == card().blind
+    policy = open_policy(zoo.folder_of(NAME), NAME)
+    assert policy.success == card().success
+    assert policy.blind_success == card().blind
     assert card().blind is not None
-    assert pilot.opening == card().opening
-    assert pilot.label == "SG-JEPA (GRU)"
+    assert policy.opening == card().opening
+    assert policy.label == "SG-JEPA (GRU)"
 
 
 @needs_browser
@@ -124,13 +124,13 @@ def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(model
     with running([place], tmp_path) as (_, port), Browser() as chromium:
         tab = opened(chromium, port)
         assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]
-        assert tab.run("document.querySelector('#true output').textContent").startswith("g = 6 ")
+        assert tab.run("document.querySelector('#law output').textContent").startswith("g = 6 ")
         assert "begins with a success of SG-JEPA (GRU): chosen, not typical" in tab.run("task.textContent")
         blind = card().blind
         assert blind
         share = f"{100 * blind.regions['all'].mean:.0f}"
-        assert tab.run("document.querySelector('#success text.blind').textContent") == f"blind arm {share} %"
-        assert "sees nothing" in tab.run("document.querySelector('#shares li:last-child').textContent")
+        assert tab.run("document.querySelector('#success text.blind').textContent") == f"blind baseline {share} %"
+        assert "observes nothing else" in tab.run("document.querySelector('#success-rates li:last-child').textContent")
         inside = """(() => { const own = document.querySelector('#success line.blind').getBoundingClientRect();
           const grid = [...document.querySelectorAll('#success .grid')].map((one) => one.getBoundingClientRect());
           const ends = grid.map((one) => one.y), [low, high] = [Math.min(...ends) - 1, Math.max(...ends) + 1];

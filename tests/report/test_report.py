@@ -277,6 +277,9 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
         artifact.write_json(place / "artifact.json", said | {"files": digests_in(place)})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
+            rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
+            rows["law"] = np.full(len(rows["law"]), MARKUP)
+            write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "artifact.json"
             settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
             table = read_table(told.with_name("counterfactual.parquet"))

@@ -157,7 +157,8 @@ def test_a_finished_run_goes_on_to_more_updates_by_the_rates_of_the_new_length(
     about = run_folder.about(continued)
     assert config.from_dict(Run, about.config) == longer
     assert about.continued == (Continued(18, 2, None),)
-    assert run_folder.about(checkpoint.newest(continued)).continued == about.continued  # type: ignore[arg-type]
+    saved = artifact.read_json_record(checkpoint.newest(continued))["trained"]  # type: ignore[arg-type]
+    assert config.from_dict(run_folder.RunRecord, saved).continued == about.continued
     rows = [row for row in run_folder.read(continued) if row["split"] == "train"]
     assert [row["step"] for row in rows] == list(range(1, 37))
     before = {row["step"]: row["loss"] for row in run_folder.read(trained) if row["split"] == "train"}

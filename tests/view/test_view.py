@@ -1,7 +1,8 @@
-"""What the viewer computes: truth, imagination, coverage, the law that explains frames best; questions, and the desk."""
+"""What the viewer computes: simulation, rollouts, coverage, the law that explains frames best; requests and their queue."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import shutil
@@ -25,151 +26,156 @@ from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.coverage import coverage_curve
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
-from sgjepa.view import question, studio
-from sgjepa.view.coverage import coverage
-from sgjepa.view.desk import Desk
-from sgjepa.view.imagination import encode, explain, imagine
-from sgjepa.view.question import Question
-from sgjepa.view.shown import Shown, axes, open_shown
-from sgjepa.view.studio import Studio
-from sgjepa.view.truth import simulate
+from sgjepa.view import model_scene
+from sgjepa.view.messages import Message
+from sgjepa.view.model_scene import (
+    LoadedModel,
+    ModelScenes,
+    candidate_laws,
+    encode,
+    errors_under_laws,
+    open_model,
+    roll_out,
+    simulate,
+)
+from sgjepa.view.request import Request, parse_request
+from sgjepa.view.request_queue import RequestQueue
+from sgjepa.view.scenes import coverage, sliders_for, training_spread
+from sgjepa.view.server import Outbox
+from sgjepa.view.viewer import Viewer, open_viewer, unique_names
 
 __all__ = ["viewed"]  # a fixture
 G = "gravity"
 
 
 @pytest.fixture(scope="module")
-def shown(viewed: list[Path]) -> list[Shown]:
-    return open_shown(viewed)
+def loaded(viewed: list[Path]) -> list[LoadedModel]:
+    return [open_model(folder, folder.name) for folder in viewed]
 
 
 @pytest.fixture
-def made(shown: list[Shown]) -> Studio:
-    return Studio(shown)
+def scenes(loaded: list[LoadedModel]) -> ModelScenes:
+    return ModelScenes(loaded)
 
 
-def asked(number: int, law: float, made: Studio, told: float | None = None, **changes: Any) -> Question:
-    models = tuple(made.shown)
-    return replace(Question(number, "square", 0, {G: law}, {G: law if told is None else told}, models), **changes)
+def requested(number: int, law: float, scenes: ModelScenes) -> Request:
+    return Request(number, "square", 0, {G: law}, {G: law}, tuple(scenes.loaded))
 
 
-def test_sg_jepa_is_the_first_model_of_its_world_whatever_was_named_first(shown: list[Shown]) -> None:
-    for several in (shown, shown[::-1]):
-        (scene,) = Studio(several).scenes()
+def test_sg_jepa_is_the_first_model_of_its_world_whatever_was_named_first(loaded: list[LoadedModel]) -> None:
+    for several in (loaded, loaded[::-1]):
+        (scene,) = ModelScenes(several).describe()
         assert [one["label"] for one in scene["models"]] == ["SG-JEPA (GRU)", "LeWM"]
 
 
-# --- truth and imagination -----------------------------------------------------------------------------------------
+# --- simulation and rollouts -----------------------------------------------------------------------------------------
 
 
 def test_a_launch_under_its_own_law_is_the_test_episode_of_that_number() -> None:
     settings = small()
     env = make_env(settings)
     episode = make_episode(settings, env, "test", 7)
-    truth = simulate(env, 7, episode.law)
-    np.testing.assert_array_equal(truth.episode.frames, episode.frames)
-    np.testing.assert_array_equal(truth.episode.state, episode.state)
+    simulation = simulate(env, 7, episode.law)
+    np.testing.assert_array_equal(simulation.episode.frames, episode.frames)
+    np.testing.assert_array_equal(simulation.episode.state, episode.state)
     other = simulate(env, 7, {G: episode.law[G] + 1})
     assert (other.episode.frames != episode.frames).any()
 
 
-def test_imagination_under_the_true_law_errs_as_the_evaluation_says(viewed: list[Path], finished: Path) -> None:
-    data, one = open_dataset(finished).test, open_shown(viewed[:1])[0]
-    assert one.fitted
+def test_a_rollout_under_the_true_law_errs_as_the_evaluation_says(viewed: list[Path], finished: Path) -> None:
+    data, one = open_dataset(finished).test, open_model(viewed[0], "gru")
+    assert one.probe
     number = 3
     z = one.model.encode(torch.from_numpy(data.pixels(np.array([number]))))
     law, control = data.law[[number]], data.control[[number]]
     steps = data.frames - one.context
-    probed, latent = forecast(one.model, one.fitted, z, control, law, one.context, steps, one.run.history)["predicted"]
-    wanted = one.fitted.targets.of(data.state[[number], one.context :].astype(np.float64))
-    measured = errors(Guess(one.fitted.targets, probed[:, 1:], wanted, one.fitted.std))
-    truth = simulate(make_env(small()), number, {G: float(law[0, 0])})
-    found = imagine(one, encode(one, truth.episode), truth.episode, {G: float(law[0, 0])})
+    probed, latent = forecast(one.model, one.probe, z, control, law, one.context, steps, one.run.history)["predicted"]
+    wanted = one.probe.targets.of(data.state[[number], one.context :].astype(np.float64))
+    measured = errors(Guess(one.probe.targets, probed[:, 1:], wanted, one.probe.std))
+    simulation = simulate(make_env(small()), number, {G: float(law[0, 0])})
+    found = roll_out(one, encode(one, simulation.episode), simulation.episode, {G: float(law[0, 0])})
     np.testing.assert_allclose(found.errors["position_l2"], measured["position_l2"][0], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(found.errors["latent_mse"], latent[0], rtol=1e-3, atol=1e-6)
     assert found.frames is not None
     assert found.frames.shape == (steps, 32, 32, 3)
 
 
-def test_the_law_that_is_told_reaches_the_model(shown: list[Shown]) -> None:
-    truth = simulate(make_env(small()), 0, {G: 4.0})
-    for one in shown:
-        z = encode(one, truth.episode)
-        home, away = (imagine(one, z, truth.episode, {G: told}) for told in (4.0, 9.0))
+def test_the_law_that_is_given_reaches_the_model(loaded: list[LoadedModel]) -> None:
+    simulation = simulate(make_env(small()), 0, {G: 4.0})
+    for one in loaded:
+        z = encode(one, simulation.episode)
+        home, away = (roll_out(one, z, simulation.episode, {G: law}) for law in (4.0, 9.0))
         assert (home.errors["latent_mse"] != away.errors["latent_mse"]).any()
 
 
-def test_a_law_explains_the_frames_as_well_as_the_imagination_under_it(shown: list[Shown]) -> None:
-    truth = simulate(make_env(small()), 0, {G: 4.0})
-    one, values = shown[0], np.linspace(-2, 10, 9)
-    z = encode(one, truth.episode)
-    found = np.concatenate(list(explain(one, z, truth.episode, {G: 4.0}, G, values)))
-    each = [imagine(one, z, truth.episode, {G: value}).errors["latent_mse"].mean() for value in values]
+def test_a_law_explains_the_frames_as_well_as_the_rollout_under_it(loaded: list[LoadedModel]) -> None:
+    simulation = simulate(make_env(small()), 0, {G: 4.0})
+    one, values = loaded[0], np.linspace(-2, 10, 9)
+    z = encode(one, simulation.episode)
+    found = np.concatenate(list(errors_under_laws(one, z, simulation.episode, {G: 4.0}, G, values)))
+    each = [roll_out(one, z, simulation.episode, {G: value}).errors["latent_mse"].mean() for value in values]
     np.testing.assert_allclose(found, each, rtol=1e-4)
 
 
 @pytest.mark.opengl
-def test_a_model_of_the_zoo_errs_least_when_told_the_truth_at_home() -> None:
-    """At the training mean, over four launches: the best of the laws tried lies within the training band."""
-    one = open_shown([zoo.folder_of("approach_ball_sg_jepa")])[0]
-    made = Studio([one])
+def test_a_model_of_the_zoo_errs_least_under_the_true_law_at_its_training_mean() -> None:
+    """Over four launches: the best of the candidate laws lies within the training band."""
+    one = open_model(zoo.folder_of("approach_ball_sg_jepa"), "zoo")
+    scenes = ModelScenes([one])
     found = []
     for seed in range(4):
-        question = Question(0, "approach_ball", seed, {G: 9.8}, {G: 9.8}, (one.name,))
-        values, errors = next(pair for pair in made.explained(question, one, made.axes["approach_ball"][0]) if pair)
+        request = Request(0, "approach_ball", seed, {G: 9.8}, {G: 9.8}, (one.name,))
+        values, errors = next(pair for pair in scenes.law_errors(request, one, scenes.sliders["approach_ball"][0]) if pair)
         found.append(values[errors.argmin()])
-    made.close()
+    scenes.close()
     assert abs(np.median(found) - 9.8) < 2 * one.std[G]
 
 
-def with_laws(one: Shown, mean: float, std: float) -> Shown:
-    """As if it had been trained under other laws."""
-    model = copy.deepcopy(one.model)
-    model.law_mean.fill_(mean)
-    model.law_std.fill_(std)
-    return replace(one, model=model)
+def with_laws(one: LoadedModel, mean: float, std: float) -> LoadedModel:
+    """The model, if it had been trained under other laws."""
+    return replace(one, mean={G: mean}, std=training_spread((G,), (std,)))
 
 
-def test_the_laws_that_are_tried_are_evenly_apart_and_the_first_law_is_one_of_them(shown: list[Shown]) -> None:
+def test_candidate_laws_are_evenly_apart_and_the_start_is_one_of_them(loaded: list[LoadedModel]) -> None:
     for mean in (4.0, 3.7, -1.93):
-        (axis,) = axes([with_laws(shown[0], mean, 0.5)])
-        values = studio.tried(axis)
-        assert axis.start in values
+        (slider,) = sliders_for([with_laws(loaded[0], mean, 0.5)])
+        values = candidate_laws(slider)
+        assert slider.start in values
         assert np.ptp(np.diff(values)) < 1e-6
-        assert axis.low <= values[0] and values[-1] <= axis.high  # noqa: PT018
+        assert slider.low <= values[0] and values[-1] <= slider.high  # noqa: PT018
         assert 20 <= len(values) <= 41
 
 
-def test_the_slider_reaches_what_was_asked_and_what_was_trained(shown: list[Shown]) -> None:
-    (usual,) = axes([with_laws(shown[0], 4.0, 0.5)])
+def test_the_slider_covers_the_usual_test_and_the_training(loaded: list[LoadedModel]) -> None:
+    (usual,) = sliders_for([with_laws(loaded[0], 4.0, 0.5)])
     assert (usual.low, usual.high) == (-2, 10)
-    (strange,) = axes([with_laws(shown[0], 15.0, 0.5)])
+    (strange,) = sliders_for([with_laws(loaded[0], 15.0, 0.5)])
     assert (strange.low, strange.high, strange.start) == (-2, 16, 15)
 
 
-def test_a_law_that_never_varied_in_training_is_left_at_once(shown: list[Shown]) -> None:
+def test_a_law_that_never_varied_in_training_is_left_at_once(loaded: list[LoadedModel]) -> None:
     mean, std = fit_zscore(np.full((400, 1), 4.0)).mean[0], fit_zscore(np.full((400, 1), 4.0)).std[0]
-    one = with_laws(shown[0], mean, std)
+    one = with_laws(loaded[0], mean, std)
     assert one.std == {G: 0.0}
     assert coverage({G: 4.0}, one.mean, one.std).inside
     assert not coverage({G: 4.1}, one.mean, one.std).inside
 
 
-def test_the_truth_is_that_of_the_world_a_run_was_trained_in(shown: list[Shown]) -> None:
-    here, there = shown[0], replace(shown[0], name="other", env={"contact": "reference"})
-    made = Studio([here, there])
-    found = [made.truth(asked(1, 9.0, made), one).episode.state for one in (here, there)]
+def test_the_simulation_is_that_of_the_world_a_run_was_trained_in(loaded: list[LoadedModel]) -> None:
+    here, there = loaded[0], replace(loaded[0], name="other", env={"contact": "reference"})
+    scenes = ModelScenes([here, there])
+    found = [scenes.simulation(requested(1, 9.0, scenes), one).episode.state for one in (here, there)]
     settings = replace(small(), env={"contact": "reference"})
     np.testing.assert_array_equal(found[1], simulate(make_env(settings), 0, {G: 9.0}).episode.state)
     assert np.abs(found[0] - found[1]).max() > 0.1
 
 
-def test_a_model_that_is_told_nothing_is_always_at_home(shown: list[Shown]) -> None:
-    model = copy.deepcopy(shown[0].model)
+def test_a_model_that_is_not_conditioned_on_the_law_always_gets_its_training_mean(loaded: list[LoadedModel]) -> None:
+    model = copy.deepcopy(loaded[0].model)
     model.blind = True
-    blind = replace(shown[0], model=model)
-    made = Studio([blind])
-    assert made.imagined(asked(1, 9.0, made), blind)[1].inside
+    blind = replace(loaded[0], model=model)
+    scenes = ModelScenes([blind])
+    assert scenes.rollout(requested(1, 9.0, scenes), blind)[1].inside
 
 
 # --- coverage ------------------------------------------------------------------------------------------------------
@@ -208,36 +214,36 @@ def test_a_law_that_never_varied_is_known_at_its_one_value_only() -> None:
 def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path, viewed: list[Path]) -> None:
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(InputError, match=folder.name):
-            open_shown([viewed[0], folder])
+            open_viewer([viewed[0], folder])
 
 
 def test_folders_of_one_name_are_told_apart(tmp_path: Path, viewed: list[Path]) -> None:
-    copy = shutil.copytree(viewed[0], tmp_path / viewed[0].name)
-    names = [one.name for one in open_shown([viewed[0], copy, viewed[0]])]
-    assert names == [viewed[0].name, f"{viewed[0].name}-2", f"{viewed[0].name}-3"]
+    folders, name = [viewed[0], tmp_path / viewed[0].name, viewed[0]], viewed[0].name
+    assert unique_names(folders) == [name, f"{name}-2", f"{name}-3"]
+    assert unique_names(folders[:1], (name,)) == [f"{name}-2"]
 
 
-def test_a_run_says_which_laws_its_model_is_told(viewed: list[Path]) -> None:
+def test_a_run_says_which_laws_condition_its_model(viewed: list[Path]) -> None:
     assert json.loads((viewed[0] / "artifact.json").read_text())["laws"] == [G]
 
 
-def test_a_model_without_decoder_and_probe_is_still_shown(tmp_path: Path, viewed: list[Path]) -> None:
+def test_a_model_without_decoder_and_probe_can_be_viewed(tmp_path: Path, viewed: list[Path]) -> None:
     bare = shutil.copytree(viewed[0], tmp_path / "bare")
     (bare / "decoder.safetensors").unlink()
     shutil.rmtree(bare / "probes")
-    made = Studio(open_shown([bare]))
-    messages = [message for message in made.answer(asked(1, 4.0, made)) if message]
-    imagined = next(message for message in messages if message.head["kind"] == "imagined")
-    assert imagined.pictures is None
-    assert list(imagined.head["errors"]) == ["latent_mse"]
+    scenes = ModelScenes([open_model(bare, "bare")])
+    messages = [message for message in scenes.answer(requested(1, 4.0, scenes)) if message]
+    rollout = next(message for message in messages if message.header["kind"] == "rollout")
+    assert rollout.frames is None
+    assert list(rollout.header["errors"]) == ["latent_mse"]
 
 
-def test_a_slider_reaches_as_far_as_the_usual_test_and_begins_at_home(shown: list[Shown]) -> None:
-    (axis,) = axes(shown)
-    assert (axis.low, axis.high) == (-2.0, 10.0)
-    assert axis.start == pytest.approx(shown[0].mean[G], abs=axis.step)
+def test_a_slider_covers_the_usual_test_and_starts_at_the_training_mean(loaded: list[LoadedModel]) -> None:
+    (slider,) = sliders_for(loaded)
+    assert (slider.low, slider.high) == (-2.0, 10.0)
+    assert slider.start == pytest.approx(loaded[0].mean[G], abs=slider.step)
     with pytest.raises(InputError, match="gravity must lie between -2 and 10"):
-        axis.check(10.5)
+        slider.check(10.5)
 
 
 def test_viewing_writes_nothing_into_a_run(viewed: list[Path]) -> None:
@@ -245,98 +251,125 @@ def test_viewing_writes_nothing_into_a_run(viewed: list[Path]) -> None:
         return {path: artifact.file_digest(path) if path.is_file() else "" for run in viewed for path in run.rglob("*")}
 
     before = there()
-    made = Studio(open_shown(viewed))
-    assert any(made.answer(asked(1, 5.0, made)))
+    scenes = ModelScenes([open_model(folder, folder.name) for folder in viewed])
+    assert any(scenes.answer(requested(1, 5.0, scenes)))
     assert there() == before
 
 
-# --- questions -----------------------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------------------------
 
-GOOD = {"number": 1, "world": "square", "seed": 0, "law": {G: 4.0}, "told": None, "models": []}
+GOOD = {"number": 1, "scene": "square", "seed": 0, "law": {G: 4.0}, "model_law": None, "models": []}
 BAD = {
     "nothing": "",
     "no JSON": "{",
     "deep": "[" * 5000,
     "a list": "[]",
-    "too long": json.dumps(GOOD | {"world": "x" * 30_000}),
+    "too long": json.dumps(GOOD | {"scene": "x" * 30_000}),
     "another part": GOOD | {"file": "/etc/passwd"},
     "no number": {key: value for key, value in GOOD.items() if key != "number"},
     "number": GOOD | {"number": -1},
-    "world": GOOD | {"world": "moon"},
-    "world that is none": GOOD | {"world": ["square"]},
+    "scene": GOOD | {"scene": "moon"},
+    "scene that is no name": GOOD | {"scene": ["square"]},
     "seed": GOOD | {"seed": 1.5},
     "seed that is true": GOOD | {"seed": True},
     "large seed": GOOD | {"seed": 10**30},
     "law out of range": GOOD | {"law": {G: 5000}},
     "law that is text": GOOD | {"law": {G: "4"}},
-    "law that is no number": '{"number": 1, "world": "square", "seed": 0, "models": [], "law": {"gravity": NaN}}',
+    "law that is no number": '{"number": 1, "scene": "square", "seed": 0, "models": [], "law": {"gravity": NaN}}',
     "another law": GOOD | {"law": {G: 4.0, "gravity_x": 1.0}},
     "no law": GOOD | {"law": {}},
-    "told out of range": GOOD | {"told": {G: -500}},
+    "model law out of range": GOOD | {"model_law": {G: -500}},
     "model": GOOD | {"models": ["../secret"]},
     "models": GOOD | {"models": "all"},
     "models that are none": GOOD | {"models": [{}]},
 }
 
 
-def test_a_good_question_is_understood(made: Studio) -> None:
-    found = question.read(json.dumps(GOOD | {"models": list(made.shown)}), made.choices)
-    assert found == Question(1, "square", 0, {G: 4.0}, {G: 4.0}, tuple(made.shown))
+def test_a_good_request_is_understood(scenes: ModelScenes) -> None:
+    found = parse_request(json.dumps(GOOD | {"models": list(scenes.loaded)}), scenes.choices)
+    assert found == Request(1, "square", 0, {G: 4.0}, {G: 4.0}, tuple(scenes.loaded))
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_a_bad_question_is_one_line(made: Studio, bad: Any) -> None:
+def test_a_bad_request_is_one_line(scenes: ModelScenes, bad: Any) -> None:
     text = bad if isinstance(bad, str) else json.dumps(bad)
     with pytest.raises(InputError) as said:
-        question.read(text, made.choices)
+        parse_request(text, scenes.choices)
     assert len(str(said.value).splitlines()) == 1
     assert len(str(said.value)) < 400
 
 
-# --- the desk ------------------------------------------------------------------------------------------------------
+# --- the queue -----------------------------------------------------------------------------------------------------
 
 
-def test_the_last_drag_wins_and_stale_work_is_dropped(made: Studio) -> None:
-    desk, post = Desk(made), Post()
+def test_the_last_drag_wins_and_stale_work_is_dropped(scenes: ModelScenes) -> None:
+    queue, post = RequestQueue(Viewer([scenes])), Post()
     for number in range(1, 31):
-        desk.ask(1, asked(number, number / 4, made), post)
-    post.wait("rest", 30)
-    desk.close()
-    assert post.of("done") == [30]
-    assert len(post.of("truth")) <= 2, "what was begun, and the last"
-    assert post.of("rest") == [30]
+        queue.ask(1, requested(number, number / 4, scenes), post)
+    post.wait("finished", 30)
+    queue.close()
+    assert post.of("answered") == [30]
+    assert len(post.of("simulation")) <= 2, "what was begun, and the last"
+    assert post.of("finished") == [30]
 
 
-def test_two_clients_get_their_own_answers(made: Studio) -> None:
-    desk, posts = Desk(made), [Post(), Post()]
+def test_two_clients_get_their_own_answers(scenes: ModelScenes) -> None:
+    queue, posts = RequestQueue(Viewer([scenes])), [Post(), Post()]
     for client, post in enumerate(posts):
-        desk.ask(client, asked(client + 1, 3.0 + client, made), post)
+        queue.ask(client, requested(client + 1, 3.0 + client, scenes), post)
     for client, post in enumerate(posts):
-        post.wait("rest", client + 1)
-        assert set(post.of("truth")) == {client + 1}
-    desk.close()
+        post.wait("finished", client + 1)
+        assert set(post.of("simulation")) == {client + 1}
+    queue.close()
 
 
-def test_nothing_is_sent_to_a_client_that_left(made: Studio) -> None:
-    desk, gone, here = Desk(made), Post(), Post()
-    desk.ask(1, asked(1, 3.0, made), gone)
-    desk.leave(1)
-    desk.ask(2, asked(2, 3.5, made), here)
-    here.wait("rest", 2)
-    desk.close()
-    assert gone.of("done") == []
+def test_nothing_is_sent_to_a_client_that_left(scenes: ModelScenes) -> None:
+    queue, gone, here = RequestQueue(Viewer([scenes])), Post(), Post()
+    queue.ask(1, requested(1, 3.0, scenes), gone)
+    queue.leave(1)
+    queue.ask(2, requested(2, 3.5, scenes), here)
+    here.wait("finished", 2)
+    queue.close()
+    assert gone.of("answered") == []
 
 
-def test_a_fault_is_told_and_the_desk_goes_on(made: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_reported_and_the_queue_goes_on(scenes: ModelScenes, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise MemoryError("no room")
 
-    desk, post = Desk(made), Post()
+    queue, post = RequestQueue(Viewer([scenes])), Post()
     with monkeypatch.context() as broken:
-        broken.setattr(studio, "simulate", fails)
-        desk.ask(1, asked(1, 3.0, made), post)
+        broken.setattr(model_scene, "simulate", fails)
+        queue.ask(1, requested(1, 3.0, scenes), post)
         post.wait("error", 1)
     assert "out of memory" in post.heads[0]["message"]
-    desk.ask(1, asked(2, 3.0, made), post)
-    post.wait("done", 2)
-    desk.close()
+    queue.ask(1, requested(2, 3.0, scenes), post)
+    post.wait("answered", 2)
+    queue.close()
+
+
+def test_a_client_that_does_not_read_stops_its_own_answer_only(scenes: ModelScenes) -> None:
+    queue, slow, here = RequestQueue(Viewer([scenes])), Post(), Post()
+    queue.ask(1, requested(1, 3.0, scenes), slow, is_full=lambda: len(slow.heads) >= 2)
+    queue.ask(2, requested(2, 3.5, scenes), here)
+    here.wait("finished", 2)
+    queue.close()
+    assert len(slow.heads) == 2
+
+
+def test_an_outbox_that_nobody_reads_is_full_until_it_is_delivered() -> None:
+    async def fill_and_deliver() -> list[bytes]:
+        outbox, sent = Outbox(), []
+
+        async def send(content: bytes) -> None:
+            sent.append(content)
+
+        while not outbox.is_full():
+            outbox.put(Message({"kind": "frame"}).to_bytes())
+        delivering = asyncio.create_task(outbox.deliver(send))
+        while outbox.is_full():
+            await asyncio.sleep(0)
+        delivering.cancel()
+        return sent
+
+    assert 0 < len(asyncio.run(fill_and_deliver())) < 1000

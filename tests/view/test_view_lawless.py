@@ -19,8 +19,8 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.probes import ProbeConfig, fit_probe
 from sgjepa.training.world_model import train
-from sgjepa.view.opened import open_page
-from sgjepa.view.question import Question
+from sgjepa.view.request import Request
+from sgjepa.view.viewer import open_viewer
 
 pytestmark = [
     pytest.mark.opengl,
@@ -44,16 +44,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_truth_and_imagination_have_a_ring_and_nothing_is_explained(run: Path) -> None:
-    page = open_page([run])
-    (scene,) = page.scenes()
+def test_simulation_and_rollout_have_a_ring_and_nothing_is_explained(run: Path) -> None:
+    viewer = open_viewer([run])
+    (scene,) = viewer.about()["scenes"]
     assert scene["laws"] == []
-    heads = [m.head for m in page.answer(Question(1, "reacher", 3, {}, {}, (run.name,))) if m]
-    assert [head["kind"] for head in heads] == ["truth", "imagined", "done", "rest"]
+    heads = [m.header for m in viewer.answer(Request(1, "reacher", 3, {}, {}, (run.name,))) if m]
+    assert [head["kind"] for head in heads] == ["simulation", "rollout", "answered", "finished"]
     assert len(heads[0]["outline"]) == 64
     assert len(heads[1]["outline"]) == 64 - scene["models"][0]["context"]
     assert {"position_l2", "latent_mse"} <= set(heads[1]["errors"])
-    page.close()
+    viewer.close()
 
 
 @needs_browser
@@ -62,17 +62,17 @@ def test_the_page_has_a_launch_and_no_law(run: Path, tmp_path: Path) -> None:
         for width in (1280, 390):
             tab = chromium.open(f"http://127.0.0.1:{port}/", width, 844)
             tab.wait(READY, 60)
-            assert tab.run("document.querySelector('h1').textContent") == "Watch truth and imagination part"
+            assert tab.run("document.querySelector('h1').textContent") == "Compare the rollouts with the simulation"
             assert tab.run(
-                "document.querySelector('.laws').hidden && document.querySelector('#valley').offsetParent === null"
+                "document.querySelector('.laws').hidden && document.querySelector('#law-fit').offsetParent === null"
             )
-            assert tab.run("document.querySelector('#curve path') !== null")
+            assert tab.run("document.querySelector('#error-curve path') !== null")
             assert tab.run("document.querySelector('.panel:nth-child(2) .note').textContent") == "no law varies here"
             tab.run("scrub.value = 40, scrub.dispatchEvent(new Event('input'))")
             assert tab.run("document.querySelectorAll('.panel:nth-child(2) polygon:not([points=\"\"])').length") == 2
             picture = "document.querySelector('.panel:nth-child(1) canvas').toDataURL()"
             before = tab.run(picture)
-            tab.key("t")  # there is no law to tell
+            tab.key("t")  # there is no law to give
             tab.key("n")
             tab.wait(f"{READY} && {picture} !== {before!r}", 60)
             assert tab.run("document.querySelector('#seed').value") == "1"

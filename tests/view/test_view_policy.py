@@ -26,12 +26,10 @@ from sgjepa.policies.files import read_controls, read_trial
 from sgjepa.policies.vector_env import Outcome
 from sgjepa.results.success import Opening, opening_in
 from sgjepa.training import checkpoint
-from sgjepa.view import question
-from sgjepa.view.desk import Desk
-from sgjepa.view.opened import open_page
-from sgjepa.view.pilot import open_pilot
-from sgjepa.view.question import Question
-from sgjepa.view.track import EXPERT, Track
+from sgjepa.view.policy_scene import EXPERT, PolicyScenes, open_policy
+from sgjepa.view.request import Request, parse_request
+from sgjepa.view.request_queue import RequestQueue
+from sgjepa.view.viewer import Viewer, open_viewer
 
 
 @pytest.fixture(scope="module")
@@ -50,29 +48,29 @@ def chromium() -> Iterator[Browser]:
 
 __all__ = ["driven"]  # a fixture
 pytestmark = pytest.mark.opengl
-SCENE = f"{CATCHER}-control"
+SCENE = f"{CATCHER}-policy"
 
 
 @pytest.fixture(scope="module")
-def track(driven: Driven) -> Iterator[Track]:
+def scenes(driven: Driven) -> Iterator[PolicyScenes]:
     torch.set_num_threads(1)
-    found = Track([open_pilot(driven.policy, "tiny")])
+    found = PolicyScenes([open_policy(driven.policy, "tiny")])
     yield found
     found.close()
 
 
-def asked(number: int, gravity: float, *models: str, **changes: Any) -> Question:
+def requested(number: int, gravity: float, *models: str, **changes: Any) -> Request:
     law = {"gravity": gravity}
-    return replace(Question(number, SCENE, 0, law, law, models or ("tiny",)), **changes)
+    return replace(Request(number, SCENE, 0, law, law, models or ("tiny",)), **changes)
 
 
 # --- the closed loop -----------------------------------------------------------------------------------------------
 
 
-def test_an_episode_under_its_own_law_is_that_of_the_policys_trial(track: Track, driven: Driven) -> None:
+def test_an_episode_under_its_own_law_is_that_of_the_policys_trial(scenes: PolicyScenes, driven: Driven) -> None:
     about, rows = read_trial(driven.trial)
     for number in (1, 9):
-        *frames, outcome = track.episode(asked(1, float(rows["law.gravity"][number]), seed=number), "tiny")
+        *frames, outcome = scenes.episode(requested(1, float(rows["law.gravity"][number]), seed=number), "tiny")
         assert isinstance(outcome, Outcome)
         assert outcome.steps == rows["steps"][number]
         assert outcome.measures["success"] == rows["success"][number]
@@ -81,9 +79,9 @@ def test_an_episode_under_its_own_law_is_that_of_the_policys_trial(track: Track,
         np.testing.assert_array_equal(np.concatenate(frames), film[: outcome.steps + 1])
 
 
-def test_the_law_and_the_try_change_what_a_policy_does(track: Track) -> None:
+def test_the_law_and_the_try_change_what_a_policy_does(scenes: PolicyScenes) -> None:
     def film(**changes: Any) -> np.ndarray:
-        *frames, _ = track.episode(asked(1, 4.0, **changes), "tiny")
+        *frames, _ = scenes.episode(requested(1, 4.0, **changes), "tiny")
         return np.concatenate(frames)
 
     first = film()
@@ -92,12 +90,12 @@ def test_the_law_and_the_try_change_what_a_policy_does(track: Track) -> None:
         assert other.shape != first.shape or (other != first).any()
 
 
-def test_frames_stream_in_turn_and_the_demonstrator_follows(track: Track) -> None:
-    heads = [m.head for m in track.answer(asked(7, 4.0, "tiny", EXPERT)) if m]
+def test_frames_stream_in_turn_and_the_expert_follows(scenes: PolicyScenes) -> None:
+    heads = [m.header for m in scenes.answer(requested(7, 4.0, "tiny", EXPERT)) if m]
     kinds = [(head["kind"], head.get("model")) for head in heads]
-    assert kinds[0] == ("began", None)
-    assert kinds[-2:] == [("done", None), ("rest", None)]
-    assert kinds.index(("frame", EXPERT)) >= 16, "it begins later: its plan may take a while"
+    assert kinds[0] == ("started", None)
+    assert kinds[-2:] == [("answered", None), ("finished", None)]
+    assert kinds.index(("frame", EXPERT)) >= 16, "it starts later: its plan may take a while"
     assert kinds.index(("frame", EXPERT)) < kinds.index(("outcome", "tiny")), "and does not wait for the end"
     for name in ("tiny", EXPERT):
         assert [head["first"] for head in heads if head["kind"] == "frame" and head["model"] == name] == list(
@@ -110,12 +108,12 @@ def test_frames_stream_in_turn_and_the_demonstrator_follows(track: Track) -> Non
     assert heads[0]["coverage"]["tiny"]["words"]
 
 
-def test_two_pages_at_once_do_not_disturb_each_other(track: Track) -> None:
+def test_two_pages_at_once_do_not_disturb_each_other(scenes: PolicyScenes) -> None:
     def heads(messages: list[Any]) -> list[Any]:
-        return [(m.head["kind"], m.head.get("word"), m.pictures is not None and m.pictures.sum()) for m in messages if m]
+        return [(m.header["kind"], m.header.get("word"), m.frames is not None and m.frames.sum()) for m in messages if m]
 
-    alone = [heads(list(track.answer(asked(1, law)))) for law in (2.0, 9.0)]
-    one, other = (track.answer(asked(1, law)) for law in (2.0, 9.0))
+    alone = [heads(list(scenes.answer(requested(1, law)))) for law in (2.0, 9.0)]
+    one, other = (scenes.answer(requested(1, law)) for law in (2.0, 9.0))
     mixed: list[list[Any]] = [[], []]
     for _ in range(200):
         for work, into in zip((one, other), mixed, strict=True):
@@ -125,22 +123,22 @@ def test_two_pages_at_once_do_not_disturb_each_other(track: Track) -> None:
     assert [heads(m)[:-2] for m in mixed] == [found[:-2] for found in alone]
 
 
-def test_the_last_drag_wins_and_an_episode_under_way_is_dropped(track: Track) -> None:
-    desk, post = Desk(Track(list(track.pilots.values()))), Post()
+def test_the_last_drag_wins_and_an_episode_under_way_is_dropped(scenes: PolicyScenes) -> None:
+    queue, post = RequestQueue(Viewer([PolicyScenes(list(scenes.loaded.values()))])), Post()
     for number in range(1, 8):
-        desk.ask(1, asked(number, float(number)), post)
+        queue.ask(1, requested(number, float(number)), post)
         if number == 1:
             post.wait("frame", 1)  # it is under way
-    post.wait("rest", 7)
-    desk.close()
+    post.wait("finished", 7)
+    queue.close()
     assert post.of("outcome") == [7]
     assert len([number for number in post.of("frame") if number != 7]) < 20, "of a second and more of frames"
 
 
-def test_a_page_knows_what_the_trials_say(track: Track, driven: Driven) -> None:
-    (scene,) = track.scenes()
+def test_a_page_knows_what_the_trials_say(scenes: PolicyScenes, driven: Driven) -> None:
+    (scene,) = scenes.describe()
     policy, expert = scene["models"]
-    assert (scene["name"], scene["kind"], expert["name"]) == (SCENE, "drive", EXPERT)
+    assert (scene["name"], scene["kind"], expert["name"]) == (SCENE, "policy", EXPERT)
     rows = read_trial(driven.trial)[1]
     assert policy["success"]["regions"]["all"]["mean"] == pytest.approx(rows["success"].mean(), abs=1e-3)
     assert [one["law"] for one in policy["success"]["by_law"]["gravity"]] == sorted(rows["law.gravity"].tolist())
@@ -167,48 +165,47 @@ def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_trainin
         assert found.sampling == about.settings.sampling
 
 
-def test_what_a_page_begins_with_is_within_its_sliders(track: Track) -> None:
-    (pilot,) = track.pilots.values()
+def test_what_a_page_begins_with_is_within_its_sliders(scenes: PolicyScenes) -> None:
+    (policy,) = scenes.loaded.values()
     for law, there in ((4.5, True), (400.0, False)):
         opening = Opening(7, {"gravity": law}, 1)
-        (scene,) = Track([replace(pilot, opening=opening)]).scenes()
-        said = {"label": pilot.label, "seed": 7, "law": {"gravity": law}, "sampling": 1}
+        (scene,) = PolicyScenes([replace(policy, opening=opening)]).describe()
+        said = {"label": policy.label, "seed": 7, "law": {"gravity": law}, "sampling": 1}
         assert scene["opening"] == (said if there else None)
 
 
 @pytest.mark.slow
 def test_the_zoos_policy_succeeds_where_its_page_begins() -> None:
-    pilot = open_pilot(zoo.folder_of("arm_catcher_policy"), "zoo")
-    zoos = Track([pilot])
-    (scene,) = zoos.scenes()
+    zoos = PolicyScenes([open_policy(zoo.folder_of("arm_catcher_policy"), "zoo")])
+    (scene,) = zoos.describe()
     begins = scene["opening"]
-    asked_ = Question(1, SCENE, begins["seed"], begins["law"], begins["law"], ("zoo",), sampling=begins["sampling"])
-    *_, outcome = zoos.episode(asked_, "zoo")
+    request = Request(1, SCENE, begins["seed"], begins["law"], begins["law"], ("zoo",), sampling=begins["sampling"])
+    *_, outcome = zoos.episode(request, "zoo")
     zoos.close()
     assert isinstance(outcome, Outcome)
     assert outcome.measures["success"]
     assert scene["blind"]["regions"]["all"]["episodes"] == 250
 
 
-def test_a_sampling_seed_is_checked_at_the_door(track: Track) -> None:
-    good = {"number": 1, "world": SCENE, "seed": 0, "law": {"gravity": 4.0}, "models": ["tiny", EXPERT], "sampling": 3}
-    assert question.read(json.dumps(good), track.choices).sampling == 3
+def test_a_sampling_seed_is_checked_at_the_door(scenes: PolicyScenes) -> None:
+    good = {"number": 1, "scene": SCENE, "seed": 0, "law": {"gravity": 4.0}, "models": ["tiny", EXPERT], "sampling": 3}
+    assert parse_request(json.dumps(good), scenes.choices).sampling == 3
     for bad in (-1, 1.5, "x", None, 10**9):
         with pytest.raises(Exception, match="sampling must be a whole number"):
-            question.read(json.dumps(good | {"sampling": bad}), track.choices)
+            parse_request(json.dumps(good | {"sampling": bad}), scenes.choices)
 
 
 def test_runs_and_policies_share_a_page(driven: Driven) -> None:
-    page = open_page([driven.run, driven.policy])
-    assert [one["kind"] for one in page.scenes()] == ["imagine", "drive"]
-    assert set(page.choices) == {CATCHER, SCENE}
-    page.close()
+    viewer = open_viewer([driven.run, driven.policy])
+    assert [one["kind"] for one in viewer.about()["scenes"]] == ["model", "policy"]
+    assert set(viewer.choices) == {CATCHER, SCENE}
+    viewer.close()
 
 
 def test_a_policy_without_trials_says_so(driven: Driven, tmp_path: Path) -> None:
     bare = Path(shutil.copytree(driven.policy, driven.place / "policies" / "bare"))
     shutil.rmtree(bare / "control")
-    assert open_pilot(bare, "bare").success is None
+    assert open_policy(bare, "bare").success is None
     shutil.rmtree(bare)
 
 
@@ -225,7 +222,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_wrong_folder_or_a_changed_run_is_one_line(
     driven: Driven, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "neither a run (no artifact.json) nor a policy" in refused([str(tmp_path)], capsys)
+    assert "is neither a run nor a policy" in refused([str(tmp_path)], capsys)
     place = tmp_path / "all"
     shutil.copytree(driven.place, place)
     policy, run = place / "policies" / "tiny", place / "runs" / driven.run.name
@@ -253,9 +250,9 @@ def settled(tab: Tab, action: Any) -> None:
 
 def test_a_client_gets_frames_one_by_one(port: int) -> None:
     with socket_to(port) as client:
-        client.send(json.dumps({"number": 1, "world": SCENE, "seed": 0, "law": {"gravity": 4.0}, "models": ["tiny"]}))
+        client.send(json.dumps({"number": 1, "scene": SCENE, "seed": 0, "law": {"gravity": 4.0}, "models": ["tiny"]}))
         assert hear(client, "frame")["bytes"] == 32 * 32 * 3
-        client.send(json.dumps({"number": 2, "world": SCENE, "seed": 0, "law": {"gravity": 8.0}, "models": ["tiny"]}))
+        client.send(json.dumps({"number": 2, "scene": SCENE, "seed": 0, "law": {"gravity": 8.0}, "models": ["tiny"]}))
         numbers = [hear(client, "frame")["number"]]
         while len(numbers) < 2 or numbers[-2:] != [2, 2]:
             numbers.append(hear(client, "frame")["number"])
@@ -276,8 +273,8 @@ def test_a_drag_begins_another_episode_and_its_outcome_is_marked(chromium: Brows
     tab.key(" ")
     tab.run("scrub.value = 20, scrub.dispatchEvent(new Event('input'))")
     before = tab.run(picture)
-    settled(tab, lambda: tab.drag("#true-gravity", [0.9]))
-    assert tab.run("document.querySelector('#true output').textContent").startswith("g = 8.9")
+    settled(tab, lambda: tab.drag("#law-gravity", [0.9]))
+    assert tab.run("document.querySelector('#law output').textContent").startswith("g = 8.9")
     assert tab.run(picture) != before
     assert "sigma out" in tab.run("document.querySelector('.panel:nth-child(1) .note').textContent")
     words = tab.run("document.querySelector('.panel:nth-child(1) .chip').textContent")
@@ -285,7 +282,7 @@ def test_a_drag_begins_another_episode_and_its_outcome_is_marked(chromium: Brows
     assert tab.run("document.querySelectorAll('#success .played').length") == 4
     settled(tab, lambda: tab.key("t"))
     assert tab.run("document.querySelector('#sampling').value") == "1"
-    assert "Played here: " in tab.run("document.querySelector('#shares li').textContent")
+    assert "Played here: " in tab.run("document.querySelector('#success-rates li').textContent")
     assert tab.complaints == []
     assert [one for one in tab.requests if f"127.0.0.1:{port}/" not in one and not one.startswith("data:")] == []
     tab.close()
@@ -334,9 +331,9 @@ def test_an_exported_page_plays_policies_from_a_file(
     page = Path(capsys.readouterr().out.strip())
     tab = chromium.open(page.as_uri())
     tab.wait(DONE)
-    settled(tab, lambda: tab.drag("#true-gravity", [1.0]))
+    settled(tab, lambda: tab.drag("#law-gravity", [1.0]))
     assert tab.run("document.querySelectorAll('#success .played').length") == 4
-    assert tab.run("document.querySelector('[data-for=\"drive chance\"]').hidden"), "there is one try"
+    assert tab.run("document.querySelector('[data-for=\"policy sampling\"]').hidden"), "there is one try"
     assert tab.complaints == []
     place = page.parent.as_uri()
     assert [one for one in tab.requests if not one.startswith((place, "data:"))] == []

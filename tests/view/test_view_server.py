@@ -32,8 +32,8 @@ __all__ = ["viewed"]  # a fixture
 PAINTED = "document.querySelector('{} canvas').toDataURL()"
 
 
-def question(number: int, gravity: float, **changes: Any) -> str:
-    return json.dumps({"number": number, "world": "square", "seed": 0, "law": {"gravity": gravity}, "models": []} | changes)
+def request(number: int, gravity: float, **changes: Any) -> str:
+    return json.dumps({"number": number, "scene": "square", "seed": 0, "law": {"gravity": gravity}, "models": []} | changes)
 
 
 # --- what the server gives, and to whom ----------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def test_it_serves_the_files_of_its_page_and_nothing_else(port: int) -> None:
         "/../server.py",
         "/%2e%2e/server.py",
         "//etc/passwd",
-        "/still.js",
+        "/exported.js",
         "/index.html",
     ]
     assert [get(port, path)[0] for path in others] == [404] * len(others)
@@ -74,8 +74,8 @@ def test_a_page_of_another_origin_cannot_open_the_socket(port: int) -> None:
         with pytest.raises(InvalidStatus), socket_to(port, origin=origin):
             pass
     with socket_to(port, origin=f"http://127.0.0.1:{port}") as client:
-        client.send(question(1, 4.0))
-        assert hear(client, "truth")["number"] == 1
+        client.send(request(1, 4.0))
+        assert hear(client, "simulation")["number"] == 1
 
 
 def test_it_listens_to_this_machine_only(port: int) -> None:
@@ -85,22 +85,22 @@ def test_it_listens_to_this_machine_only(port: int) -> None:
 
 def test_malformed_messages_are_answered_and_the_socket_stays(port: int) -> None:
     with socket_to(port) as client:
-        for message in ("{", "[]", b"\x00\xff", question(3, 5000.0), question(4, 4.0, models=["x"]), "7" * 30_000):
+        for message in ("{", "[]", b"\x00\xff", request(3, 5000.0), request(4, 4.0, models=["x"]), "7" * 30_000):
             client.send(message)
             said = hear(client, "error")["message"]
             assert len(said.splitlines()) == 1
-        client.send(question(5, 4.0))
-        found = hear(client, "truth")
+        client.send(request(5, 4.0))
+        found = hear(client, "simulation")
         assert found["number"] == 5
         assert found["bytes"] == 64 * 32 * 32 * 3
-        assert hear(client, "done")["number"] == 5
+        assert hear(client, "answered")["number"] == 5
 
 
 def test_two_clients_at_once_each_see_their_own_law(port: int) -> None:
     with socket_to(port) as one, socket_to(port) as other:
-        one.send(question(1, 1.0))
-        other.send(question(1, 9.0))
-        first, second = hear(one, "truth"), hear(other, "truth")
+        one.send(request(1, 1.0))
+        other.send(request(1, 9.0))
+        first, second = hear(one, "simulation"), hear(other, "simulation")
         assert first["outline"] != second["outline"]
 
 
@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_is_one_line(viewed: list[Path], capsys: pytest.Cap
         (["nowhere"], "nowhere does not exist"),
         (["zoo:nobody"], "unknown model of the zoo 'nobody'"),
         (["nowhere", "--port", "70000"], "--port must lie between 0 and 65535"),
-        (["nowhere", "--laws", "3"], "add --export DIR"),
+        (["nowhere", "--laws", "3"], "need --export DIR"),
         (["nowhere", "--export", "out", "--laws", "1"], "at least 2 values"),
     ],
 )
@@ -162,14 +162,14 @@ def test_a_stopped_server_says_so_in_one_line_and_leaves_nothing_behind(
 ) -> None:
     with running(viewed[:1], tmp_path) as (process, port):
         with socket_to(port) as client:
-            client.send(question(1, 4.0, models=[viewed[0].name]))
-            hear(client, "truth")
+            client.send(request(1, 4.0, models=[viewed[0].name]))
+            hear(client, "simulation")
             assert psutil.Process(process.pid).children(recursive=True) == []
             process.send_signal(number)
             process.wait(timeout=120)  # while the page is still open: it does not hold the server
         assert process.returncode == 130
         assert process.stderr
-        assert process.stderr.read() == "sgjepa: the viewer is closed; run the same command again to go on\n"
+        assert process.stderr.read() == "sgjepa: the viewer is closed\n"
     require_gone(tmp_path, port)
 
 
@@ -197,11 +197,11 @@ def tab(chromium: Browser, port: int) -> Iterator[Tab]:
 def seen(tab: Tab) -> dict[str, Any]:
     """What a person could tell apart."""
     return {
-        "truth": tab.run(PAINTED.format(".panel:nth-child(1)")),
-        "imagined": tab.run(PAINTED.format(".panel:nth-child(2)")),
-        "curve": tab.run("document.querySelector('#curve path')?.getAttribute('d')"),
+        "simulation": tab.run(PAINTED.format(".panel:nth-child(1)")),
+        "rollout": tab.run(PAINTED.format(".panel:nth-child(2)")),
+        "curve": tab.run("document.querySelector('#error-curve path')?.getAttribute('d')"),
         "words": tab.run("document.querySelector('.panel:nth-child(2) .chip')?.textContent"),
-        "law": tab.run("document.querySelector('#true output').textContent"),
+        "law": tab.run("document.querySelector('#law output').textContent"),
         "frame": tab.run("document.querySelector('#time').textContent"),
     }
 
@@ -217,8 +217,8 @@ def answered(tab: Tab) -> str:
 
 @needs_browser
 def test_the_charts_cursor_stays_inside_its_axes(tab: Tab) -> None:
-    place = """(() => { const grid = document.querySelector('#curve .grid').getBoundingClientRect();
-      const marks = [...document.querySelectorAll('#curve .cursor, #curve .dot-mark')];
+    place = """(() => { const grid = document.querySelector('#error-curve .grid').getBoundingClientRect();
+      const marks = [...document.querySelectorAll('#error-curve .cursor, #error-curve .dot-mark')];
       return marks.map((mark) => { const box = mark.getBoundingClientRect(), at = box.x + box.width / 2;
         return [mark.getAttribute('visibility'), grid.left - 1 <= at && at <= grid.right + 1, at - grid.left]; }); })()"""
     shown = {}
@@ -227,9 +227,9 @@ def test_the_charts_cursor_stays_inside_its_axes(tab: Tab) -> None:
         shown[frame] = tab.run(place)
         assert len(shown[frame]) == 3, "the cursor, and a dot of each model"
         assert all(inside for _, inside, _ in shown[frame])
-    assert {kind for frame in (0, 19) for kind, *_ in shown[frame]} == {"hidden"}, "nothing is imagined yet"
+    assert {kind for frame in (0, 19) for kind, *_ in shown[frame]} == {"hidden"}, "the models still observe"
     assert {kind for frame in (20, 40, 63) for kind, *_ in shown[frame]} == {"visible"}
-    assert shown[20][0][2] == pytest.approx(0, abs=1), "the first imagined frame stands on the left axis"
+    assert shown[20][0][2] == pytest.approx(0, abs=1), "the first frame of the rollout is on the left axis"
     assert shown[20][0][2] < shown[40][0][2] < shown[63][0][2]
 
 
@@ -238,31 +238,31 @@ def test_dragging_gravity_changes_frames_and_the_curve_follows(tab: Tab) -> None
     tab.run("scrub.value = 40, scrub.dispatchEvent(new Event('input'))")
     before, mark = seen(tab), answered(tab)
     assert before["words"] == "inside"
-    tab.drag("#true-gravity", [0.6, 0.7, 0.8, 0.85, 0.9])
+    tab.drag("#law-gravity", [0.6, 0.7, 0.8, 0.85, 0.9])
     settled(tab, mark)
     after = seen(tab)
     assert after["law"].startswith("g = 8.8")
     assert "sigma out" in after["words"]
     assert {key for key in before if before[key] == after[key]} == {"frame"}
-    assert tab.run("document.querySelectorAll('#answers li').length") == 2
+    assert tab.run("document.querySelectorAll('#law-fits li').length") == 2
 
 
 @needs_browser
-def test_another_law_can_be_told_and_the_truth_stays(tab: Tab) -> None:
+def test_the_models_can_be_given_another_law_and_the_simulation_stays(tab: Tab) -> None:
     tab.run("scrub.value = 40, scrub.dispatchEvent(new Event('input'))")
     before, mark = seen(tab), answered(tab)
     tab.run("document.querySelector('#unlock').click()")
     settled(tab, mark)
     mark = answered(tab)
-    tab.drag("#told-gravity", [0.95])
+    tab.drag("#model-law-gravity", [0.95])
     settled(tab, mark)
     after = seen(tab)
-    assert after["truth"] == before["truth"]
+    assert after["simulation"] == before["simulation"]
     assert after["law"] == before["law"]
-    assert after["imagined"] != before["imagined"]
+    assert after["rollout"] != before["rollout"]
     assert after["curve"] != before["curve"]
     assert "sigma out" in after["words"]
-    assert tab.run("document.querySelector('#valley line.told-law') !== null")
+    assert tab.run("document.querySelector('#law-fit line.given-law') !== null")
 
 
 @needs_browser
@@ -274,7 +274,7 @@ def test_who_comes_back_to_the_page_finds_it_as_it_begins(tab: Tab) -> None:
     tab.run("setTimeout(() => history.back())")  # answered before the page is left
     tab.wait(f"document.body && {READY}")
     assert not tab.run("unlock.checked")
-    assert tab.run("told.hidden")
+    assert tab.run("document.querySelector('#model-law').hidden")
 
 
 @needs_browser
@@ -282,8 +282,8 @@ def test_without_models_nothing_stands_that_they_said(tab: Tab) -> None:
     mark = answered(tab)
     tab.run("[...document.querySelectorAll('#models input')].forEach((box) => box.click())")
     settled(tab, mark)
-    assert tab.run("document.querySelectorAll('#answers li, #valley path, #curve path').length") == 0
-    assert not tab.run("valley.classList.contains('busy')")
+    assert tab.run("document.querySelectorAll('#law-fits li, #law-fit path, #error-curve path').length") == 0
+    assert not tab.run("document.querySelector('#law-fit').classList.contains('busy')")
 
 
 @needs_browser
@@ -304,7 +304,7 @@ def test_the_keyboard_does_it_all(tab: Tab) -> None:
     mark = answered(tab)
     tab.key("t")
     settled(tab, mark)
-    assert tab.run("document.querySelector('#unlock').checked && !document.querySelector('#told').hidden")
+    assert tab.run("document.querySelector('#unlock').checked && !document.querySelector('#model-law').hidden")
     tab.key(" ")
     assert tab.run("document.querySelector('#play').getAttribute('aria-label')") == "Pause"
 
@@ -332,18 +332,18 @@ def test_on_a_phone_it_fits_the_screen(chromium: Browser, port: int, dark: bool)
 
 
 @needs_browser
-def test_trouble_is_said_on_the_page_and_a_killed_server_leaves_nothing_behind(
+def test_problems_are_shown_on_the_page_and_a_killed_server_leaves_nothing_behind(
     chromium: Browser, viewed: list[Path], tmp_path: Path
 ) -> None:
     with running(viewed[:1], tmp_path) as (process, port):
         tab = chromium.open(f"http://127.0.0.1:{port}/")
         tab.wait(READY)
         tab.run("seed.value = 99999999, seed.dispatchEvent(new Event('change'))")
-        assert "seed must be a whole number" in tab.wait("!trouble.hidden && trouble.textContent")
+        assert "seed must be a whole number" in tab.wait("!problem.hidden && problem.textContent")
         tab.run("seed.value = 2, seed.dispatchEvent(new Event('change'))")
-        tab.wait("trouble.hidden")
+        tab.wait("problem.hidden")
         process.kill()
-        assert "server has stopped" in tab.wait("!trouble.hidden && trouble.textContent")
+        assert "server has stopped" in tab.wait("!problem.hidden && problem.textContent")
         tab.close()
         process.wait()
     require_gone(tmp_path, port)
@@ -361,10 +361,10 @@ def test_an_exported_page_works_from_a_file(
     tab.key(" ")
     tab.run("scrub.value = 40, scrub.dispatchEvent(new Event('input'))")
     words = "document.querySelector('.panel:nth-child(2) .chip').textContent"
-    curve = "document.querySelector('#curve path').getAttribute('d')"
+    curve = "document.querySelector('#error-curve path').getAttribute('d')"
     before, mark = (tab.run(words), tab.run(curve)), answered(tab)
     assert before[0] == "inside"
-    tab.drag("#true-gravity", [1.0])
+    tab.drag("#law-gravity", [1.0])
     settled(tab, mark)
     assert "sigma out" in tab.run(words)
     mark, away = answered(tab), tab.run(curve)
@@ -372,7 +372,7 @@ def test_an_exported_page_works_from_a_file(
     tab.key("t")
     settled(tab, mark)
     mark = answered(tab)
-    tab.drag("#told-gravity", [0.0])
+    tab.drag("#model-law-gravity", [0.0])
     settled(tab, mark)
     assert tab.run(curve) != away
     tab.key("n")

@@ -78,7 +78,8 @@ def report_error(error: BaseException, options: Namespace | None) -> int:
     """Say it; returns the exit code. options: what was asked for, as far as it was understood."""
     if isinstance(error, KeyboardInterrupt) or interrupts.came():
         words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a command may say what is safe
-        print_error(f"sgjepa: {words or 'stopped'}; {interrupts.AGAIN}")
+        again = "" if isinstance(error, interrupts.Closed) else f"; {interrupts.AGAIN}"
+        print_error(f"sgjepa: {words or 'stopped'}{again}")
         return interrupts.CODE
     if isinstance(error, BrokenPipeError) and not has_reader():  # they have seen enough
         discard_output(1, 2)

@@ -1,4 +1,4 @@
-"""`sgjepa view`: truth and imagination side by side in the browser, or a policy that drives."""
+"""`sgjepa view`: a page in the browser with a simulation and rollouts of models beside it, or policies that act."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from sgjepa.cli import arguments
+from sgjepa.core import interrupts
 from sgjepa.core.errors import InputError, MachineError
 
-ABOUT = "a page in the browser: move gravity with the hand, watch truth and imagination part, or a policy drive"
+ABOUT = "interactive viewer: change gravity, compare simulation with model rollouts or watch a policy"
 EXAMPLE = "sgjepa view zoo:approach_ball_sg_jepa zoo:approach_ball_lewm"
 PORT = 8765
-CLOSED = "the viewer is closed"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,53 +25,52 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="folders of `sgjepa train` or `sgjepa train-policy`, or zoo:NAME (default: all that come with the package)",
     )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="0 for any that is free (default: %(default)s)")
-    parser.add_argument("--no-browser", action="store_true", help="only say where the page is")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address of the page")
     parser.add_argument(
         "--export", type=Path, metavar="DIR", help="write a page that needs no server: a grid of laws and launches"
     )
-    parser.add_argument("--laws", type=int, metavar="N", help="of an export: values of each law (default: 9)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="of an export: launches (default: 3)")
+    parser.add_argument("--laws", type=int, metavar="N", help="with --export: values of each law (default: 9)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="with --export: launches (default: 3)")
 
 
 def run(options: Namespace) -> None:
     """Serve until somebody stops it, or write the page."""
     if options.export is None and (options.laws is not None or options.seeds is not None):
-        raise InputError("--laws and --seeds are of an export; add --export DIR")
+        raise InputError("--laws and --seeds need --export DIR; add --export DIR")
     arguments.prepare_for_torch()
-    if options.export is None:
-        _serve(options)
-    else:
-        _export(options)
+    try:
+        if options.export is None:
+            _serve(options)
+        else:
+            _export(options)
+    except KeyboardInterrupt as stop:
+        raise interrupts.Closed("the viewer is closed" if options.export is None else "the export is stopped") from stop
 
 
 def _serve(options: Namespace) -> None:
     require_server()
-    from sgjepa.view.opened import open_page
     from sgjepa.view.server import HOST, bind, serve
+    from sgjepa.view.viewer import open_viewer
 
     with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
-        page = open_page(_folders(options.runs))
+        viewer = open_viewer(_folders(options.runs))
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
-        try:
-            serve(page, listening)
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(CLOSED) from stop
+        serve(viewer, listening)
 
 
 def _export(options: Namespace) -> None:
     from sgjepa.view.export import Grid, export
-    from sgjepa.view.opened import open_page
+    from sgjepa.view.viewer import open_viewer
 
-    asked = {name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None}
-    grid = Grid(**asked)
-    page = open_page(_folders(options.runs))
+    grid = Grid(**{name: value for name in ("laws", "seeds") if (value := getattr(options, name)) is not None})
+    viewer = open_viewer(_folders(options.runs))
     try:
-        print(export(page, options.export, grid))
+        print(export(viewer, options.export, grid))
     finally:
-        page.close()
+        viewer.close()
 
 
 def _folders(runs: list[str]) -> list[Path]:

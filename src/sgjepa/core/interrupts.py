@@ -18,6 +18,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _came = False
 
 
+class Closed(KeyboardInterrupt):
+    """A command was stopped that has nothing to go on with. Its text is all that is printed."""
+
+
 def came() -> bool:
     """Whether a signal came since `caught` began: what fails after it fails because of it."""
     return _came

@@ -220,7 +220,7 @@ class WorldModel(nn.Module, ABC):
     def standardise(self, latents: Iterable[np.ndarray]) -> None:
         """Look at a frozen encoder's latents, (T, ...) of one training episode after another; a model may need their scale.
 
-        Here nobody looks: what is not asked for is not read.
+        The default reads nothing.
         """
 
     def action(self, control: Tensor, law: Tensor) -> Tensor:

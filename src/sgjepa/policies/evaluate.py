@@ -21,10 +21,10 @@ from sgjepa.envs.robots import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.policies.base import Policy
 from sgjepa.policies.closed_loop import WAVE, Driven, drive, together
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIALS, TRIED_BY, WEIGHTS, ControlRecord, Driver, TrialSettings
 from sgjepa.policies.goal_tasks import Cases, Start, cases_of, from_columns, starts
 from sgjepa.policies.leakage import check, check_run, family
+from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.policies.scripted import simple
 from sgjepa.policies.tasks import task_of
 from sgjepa.policies.vector_env import Fleet
@@ -48,12 +48,12 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_
         driver=driver_of(folder, policy),
         policy=policy,
         folder=folder / TRIALS,
-        how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
+        how=policy.how,
         differs="" if policy.execute == usual else f"execute{policy.execute}",
     )
 
 
-def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> None:
+def _check_held_out(folder: Path, policy: LearnedPolicy, dataset: Dataset) -> None:
     """Of the policy, and of the run that it sees through."""
     there, source = policy.record.settings, policy.record.settings.source
     check("the policy", there.data, source.split_seed, dataset)
@@ -61,7 +61,7 @@ def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> 
         check_run(folder / source.run, source.split_seed, dataset)
 
 
-def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
+def driver_of(folder: Path, policy: LearnedPolicy) -> Driver:
     """Who drives, as its trials remember it."""
     there = policy.record.settings
     shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}

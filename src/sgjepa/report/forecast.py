@@ -12,7 +12,7 @@ import numpy as np
 
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.report import figures
 from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Named, Number, Row, Section, Table, Text, captioned, named
 from sgjepa.report.forecast_figures import (
@@ -81,7 +81,7 @@ def forecast_page(
     sections = [
         *lead,
         Section("What it imagines", _imagined(results), name="pictures"),
-        Section(capital(METRICS[MAIN]), [own, *_main_tables(results, note)], name="numbers"),
+        Section(capital(METRICS[MAIN].label), [own, *_main_tables(results, note)], name="numbers"),
         Section("Error by horizon", _by_horizon(results), folded=True, name="horizon"),
         Section(f"Error by {laws}", _by_law(results), folded=True, name="law"),
         Section(f"Relative to {results.baseline}", _relative(results), folded=True, name="relative"),
@@ -354,7 +354,7 @@ def _coverage(results: Results) -> Table:
     """How well the distance from the training laws tells the error, before any training."""
     caption = (
         "Coverage L_law says how far outside the training laws an episode lies, before any training: its rank correlation "
-        f"with the {METRICS[MAIN]} at h = {results.horizons} over the test laws."
+        f"with the {METRICS[MAIN].label} at h = {results.horizons} over the test laws."
     )
     ranks = {arm: results.coverage_correlation(arm, MAIN) for arm in results.arms}
     rows = [(_arms(results)[arm], Number(rank, 2, note=""), rank.count) for arm, rank in ranks.items()]
@@ -419,9 +419,9 @@ def _relative(results: Results) -> list[Block]:
 def _baselines(results: Results) -> list[Block]:
     """Each method's rollout among what puts it in scale, and minus its own baselines."""
     caption = (
-        f"{capital(METRICS[MAIN])} over all test episodes. One step at a time: every prediction starts from true latents. "
-        "Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the probed "
-        "state."
+        f"{capital(METRICS[MAIN].label)} over all test episodes. One step at a time: every prediction starts from true "
+        "latents. Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the "
+        "probed state."
     )
     return [Text(caption, quiet=True), *baseline_figures(results), _against_baselines(results)]
 

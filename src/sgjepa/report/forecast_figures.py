@@ -13,7 +13,7 @@ from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import INK
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.report import figures
 from sgjepa.report.blocks import Figure
 from sgjepa.report.figures import DASH_DOT, DASHED, DOTTED, SOLID, Thin
@@ -68,7 +68,7 @@ def law_figure(results: Results, metric: str, axis: Axis) -> Figure:
     # against one law alone: over several, L_law is no function of one
     far = far if metric == MAIN and len(results.axes) == 1 else {}
     scale = (0.0, figures.limits(*curves.values(), map(figures.alone, stay))[1])  # an error is not below zero
-    title, name = f"{METRICS[metric]} at h = {last}", f"{metric}_by_{axis.name}"
+    title, name = f"{METRICS[metric].label} at h = {last}", f"{metric}_by_{axis.name}"
     return figures.by_law(name, title, measured(metric), axis, curves, thin, scale, far)
 
 
@@ -94,7 +94,7 @@ def ratio_bars(results: Results, region: str) -> Figure:
     stay: dict[str, float] = {}
     for metric in (metric for metric in results.comparable if metric in _BARS):
         own = results.mean(base, metric, [last], None, region)[last].mean
-        short = METRICS[metric].removeprefix("cumulative ").removesuffix(" error")
+        short = METRICS[metric].label.removeprefix("cumulative ").removesuffix(" error")
         name = f"{short}\n{fixed(own, decimals_of(metric))} {unit(metric)}"
         groups[name] = {arm: results.ratio(arm, base, metric, [last], region)[last] for arm in results.arms}
         stay[name] = results.mean(base, metric, [last], "stay", region)[last].mean / own

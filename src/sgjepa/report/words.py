@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS, UNITS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
 from sgjepa.results.table import MAIN, Results
 from sgjepa.results.table import REGIONS as REGIONS
@@ -15,7 +14,6 @@ from sgjepa.results.table import REGIONS as REGIONS
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
 DAGGER = "\N{DAGGER}"
-_DECIMALS = {"angle_deg": 1}
 SIGNIFICANT = {BETTER: "significantly better", WORSE: "significantly worse", UNDECIDED: "not significantly better"}
 
 
@@ -41,7 +39,7 @@ def with_interval(one: Interval, decimals: int = 3) -> str:
 
 def decimals_of(metric: str) -> int:
     """How many decimals a table shows of a metric; three, as in the paper, for most."""
-    return _DECIMALS.get(metric, 3)
+    return METRICS[metric].decimals
 
 
 def digits(interval: Interval, metric: str) -> int:
@@ -56,7 +54,7 @@ def digits(interval: Interval, metric: str) -> int:
 
 def unit(metric: str) -> str:
     """A metric's unit, as it stands behind a number; nothing for a pure number."""
-    return {"1": "", "deg": "°"}.get(UNITS[metric], UNITS[metric])
+    return METRICS[metric].suffix
 
 
 def size_of(error: Interval, metric: str) -> str:
@@ -98,7 +96,7 @@ def join(parts: Sequence[str]) -> str:
 
 def measured(metric: str) -> str:
     """A metric with its unit, as an axis or a table is called: "Position error (m)"."""
-    return capital(METRICS[metric]) + (f" ({unit(metric)})" if unit(metric) else "")
+    return capital(METRICS[metric].label) + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 def few(episodes: int) -> str:
@@ -134,23 +132,3 @@ def compare(one: str, other: str, difference: Interval, metric: str = MAIN, deci
     if not decides:
         return f"{one} minus {other}: {signed(difference, metric)}"
     return f"{one} is {SIGNIFICANT[verdict(difference)]} than {other}: {signed(difference, metric)}"
-
-
-# --- until the experiments ask Results themselves --------------------------------------------------------------------
-
-
-def place(results: Any, region: str) -> str:
-    """A region of the older class of results."""
-    return where(results.as_table, region)
-
-
-def difference_of(one: Interval, decimals: int) -> tuple[str, str, str]:
-    """A difference: its mean with a sign, and the ends of its interval."""
-    return with_sign(one.mean, decimals), fixed(one.low, decimals), fixed(one.high, decimals)
-
-
-def counterfactual(one: Any) -> str:
-    """How many wrong laws make a method's error significantly larger."""
-    rises = [verdict(rise, 1) for (true, given), rise in one.rise.items() if true != given]
-    wrong = count(len(rises), "wrong value")
-    return f"{one.label}: the error is significantly larger with {rises.count(BETTER)} of {wrong} than with the true one."

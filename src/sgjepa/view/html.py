@@ -1,7 +1,7 @@
-"""The page: HTML, style and modules that lie in `page/` beside this file, put together without a build step.
+"""The page's HTML, style and scripts, which lie in `page/` beside this file, put together without a build step.
 
-Modules name each other as "view/NAME"; an import map says where they are: paths on the server, data: URLs in a page that is
-sent as a file. "view/source" is where frames come from: `live` asks the server, `still` reads what was exported.
+Scripts import each other as "view/NAME", and an import map says where they are: paths on the server, data: URLs in a page
+that is one file. "view/source" is where frames come from: `live` requests them from the server, `exported` has them.
 """
 
 from __future__ import annotations
@@ -13,53 +13,51 @@ from pathlib import Path
 
 from sgjepa.report import page as report_page
 
-_PAGE = Path(__file__).with_name("page")
-STYLE = "view.css"
-MODULES = ("clock", "curve", "drive", "film", "laws", "main", "success", "valley")
+_FOLDER = Path(__file__).with_name("page")
+MODULES = ("clock", "error_curve", "film", "law_fit", "main", "policy_scene", "sliders", "success")
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
 def read(name: str) -> str:
     """A file of the page."""
-    return (_PAGE / name).read_text(encoding="utf-8")
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def style() -> str:
-    """The report's variables and looks, then the viewer's own."""
-    return report_page.STYLE.read_text(encoding="utf-8") + read(STYLE)
+    """The style of reports, then the viewer's own."""
+    return report_page.STYLE.read_text(encoding="utf-8") + read("view.css")
 
 
-def served() -> tuple[str, str]:
-    """The page of a server, and the policy for its header: its own files, its own socket, nothing else."""
+def served_page() -> tuple[str, str]:
+    """The page of a server, and its content security policy: its own files, its own socket, nothing else."""
     imports = {f"view/{name}": f"/{name}.js" for name in MODULES} | {"view/source": "/live.js"}
-    text, map_hash = _assembled(imports, '<link rel="stylesheet" href="/view.css">', '<script type="module" src="/main.js">')
-    return text, f"{_COMMON}; script-src 'self' {map_hash}; style-src 'self'; img-src data:; connect-src 'self'"
+    text, map_hash = _assemble(imports, '<link rel="stylesheet" href="/view.css">', '<script type="module" src="/main.js">')
+    return text, f"{_POLICY}; script-src 'self' {map_hash}; style-src 'self'; img-src data:; connect-src 'self'"
 
 
-def alone(data: str) -> str:
-    """The page as a file, with everything inside but the pictures. data: JSON, of export.py."""
-    imports = {f"view/{name}": _as_url(read(f"{name}.js")) for name in MODULES}
-    imports["view/source"] = _as_url(read("still.js"))
+def standalone_page(data: str) -> str:
+    """The page as one file with everything inside but the frames. data: JSON, of export.py."""
+    imports = {f"view/{name}": _data_url(read(f"{name}.js")) for name in MODULES}
+    imports["view/source"] = _data_url(read("exported.js"))
     start = 'import "view/main";'
     escaped = data.replace("<", r"\u003c")  # no text in it may end the script
     script = f'<script type="application/json" id="data">{escaped}</script>\n<script type="module">{start}'
-    text, map_hash = _assembled(imports, f"<style>\n{style()}</style>", script)
-    policy = f"{_COMMON}; script-src {map_hash} {_hash(start)} data:; style-src 'unsafe-inline'; img-src 'self' file: data:"
+    text, map_hash = _assemble(imports, f"<style>\n{style()}</style>", script)
+    policy = f"{_POLICY}; script-src {map_hash} {_hash(start)} data:; style-src 'unsafe-inline'; img-src 'self' file: data:"
     return text.replace("<title>", f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>', 1)
 
 
-_COMMON = "default-src 'none'; base-uri 'none'; form-action 'none'"
-
-
-def _assembled(imports: dict[str, str], style_tag: str, script: str) -> tuple[str, str]:
-    found = json.dumps({"imports": imports})
+def _assemble(imports: dict[str, str], style_tag: str, script: str) -> tuple[str, str]:
+    """The page, and the hash of its import map."""
+    import_map = json.dumps({"imports": imports})
     text = read("index.html").replace("<!-- style -->", style_tag)
-    scripts = f'<script type="importmap">{found}</script>\n{script}</script>'
-    return text.replace("<!-- scripts -->", scripts), _hash(found)
+    scripts = f'<script type="importmap">{import_map}</script>\n{script}</script>'
+    return text.replace("<!-- scripts -->", scripts), _hash(import_map)
 
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _as_url(script: str) -> str:
+def _data_url(script: str) -> str:
     return f"data:text/javascript;base64,{base64.b64encode(script.encode()).decode()}"

@@ -1,8 +1,8 @@
-// One clock for all panels: play, scrub, speed. It waits for frames that are still being made.
+// One clock for all panels: play, scrub, speed. It waits for frames that have not arrived yet.
 
 export function makeClock(parts, onFrame) {
-  let frames = 64, fps = 16, t = 0, playing = true, since = null, there = Infinity; // there: frames that can be shown
-  const last = () => Math.max(0, Math.min(frames, there) - 1);
+  let frames = 64, fps = 16, t = 0, playing = true, since = null, available = Infinity; // available: how many frames have arrived
+  const last = () => Math.max(0, Math.min(frames, available) - 1);
   const show = () => {
     const frame = Math.floor(t);
     parts.scrub.value = frame;
@@ -12,7 +12,7 @@ export function makeClock(parts, onFrame) {
     if (playing && since !== null) {
       const before = Math.floor(t);
       t += ((now - since) / 1000) * fps * Number(parts.speed.value);
-      if (there < frames) t = Math.min(t, last());
+      if (available < frames) t = Math.min(t, last());
       // the last frame stays for a moment, then it begins again
       else if (t >= frames + fps / 2) t = 0;
       if (Math.floor(Math.min(t, frames - 1)) !== before) { const full = t; t = Math.min(t, frames - 1); show(); t = full; }
@@ -38,8 +38,8 @@ export function makeClock(parts, onFrame) {
     step: (by) => go(Math.min(Math.floor(t), frames - 1) + by),
     play,
     go,
-    limit(count) { there = count; },
+    limit(count) { available = count; },
     restart() { t = playing ? 0 : Math.min(t, last()); show(); },
-    set(world) { frames = world.frames; fps = world.fps; parts.scrub.max = frames - 1; t = Math.min(t, frames - 1); },
+    set(film) { frames = film.frames; fps = film.fps; parts.scrub.max = frames - 1; t = Math.min(t, frames - 1); },
   };
 }

@@ -1,4 +1,4 @@
-// A film and the panel it is shown in: a small canvas that the style enlarges pixel by pixel, outlines drawn over it.
+// Films, and the panel for one: a small canvas that the style enlarges pixel by pixel, with outlines over it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -34,7 +34,7 @@ export function growingFilm() {
     count: 0, side: 0,
     add(piece) { pieces.push({ piece, from: this.count }); this.count += piece.count; this.side = piece.side; },
     draw(context, t) {
-      const { piece, from } = pieces.findLast((one) => one.from <= t);
+      const { piece, from } = pieces.findLast((each) => each.from <= t);
       piece.draw(context, t - from);
     },
   };
@@ -74,8 +74,8 @@ export function makePanel(title, colour) {
   lines.setAttribute("aria-hidden", "true");
   badge.className = "badge";
   const shapes = {};
-  for (const name of ["true-way", "own-way", "true", "own"]) {
-    shapes[name] = document.createElementNS(SVG, name.endsWith("way") ? "polyline" : "polygon");
+  for (const name of ["true-path", "own-path", "true", "own"]) {
+    shapes[name] = document.createElementNS(SVG, name.endsWith("path") ? "polyline" : "polygon");
     shapes[name].setAttribute("class", name);
     lines.append(shapes[name]);
   }
@@ -97,7 +97,7 @@ export function makePanel(title, colour) {
     },
     badge(text, kind) { badge.textContent = text; badge.dataset.kind = kind; },
     outline(name, curve) { shapes[name].setAttribute("points", points(curve)); },
-    way(name, middles) { shapes[name].setAttribute("points", middles.filter(Boolean).map((p) => p.join(",")).join(" ")); },
+    path(name, middles) { shapes[name].setAttribute("points", middles.filter(Boolean).map((p) => p.join(",")).join(" ")); },
     busy(is) { root.classList.toggle("busy", is); },
   };
 }

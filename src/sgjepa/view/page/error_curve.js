@@ -1,4 +1,4 @@
-// The error of every model over the horizon, with a line at the frame that is shown. Also the pieces that charts share.
+// The error of every model over the horizon, with a line at the current frame; and the pieces that all charts share.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -43,39 +43,39 @@ export function path(x, y, xs, ys) {
   }).join("");
 }
 
-export function makeCurve(root) {
-  let cursor = null, place = null, last = 1, dots = [];
+export function makeErrorCurve(root) {
+  let cursor = null, moveTo = null, last = 1, dots = [];
   return {
     show(series, unit) {
       // series: [{label, colour, values}], by horizon from 1 on
       const box = boxOf(root);
       root.replaceChildren();
-      const length = Math.max(1, ...series.map((one) => one.values.length));
-      const top = niceTop(Math.max(0, ...series.flatMap((one) => one.values.filter((v) => v !== null))));
+      const length = Math.max(1, ...series.map((line) => line.values.length));
+      const top = niceTop(Math.max(0, ...series.flatMap((line) => line.values.filter((v) => v !== null))));
       const x = (h) => box.left + ((h - 1) / Math.max(1, length - 1)) * (box.width - box.left - box.right);
       const y = (v) => box.height - box.bottom - (v / top) * (box.height - box.top - box.bottom);
       const ticks = [0, 0.5, 1].map((share) => [share * top, Number((share * top).toPrecision(3)) + (unit && share === 1 ? ` ${unit}` : "")]);
       const steps = [1, ...[10, 20, 30, 40, 50, 60].filter((h) => h <= length)].map((h) => [h, h]);
-      const words = series.map((one) => `${one.label} ends at ${one.values.at(-1)} ${unit}`).join(", ");
-      const svg = frame(root, box, `Error over the horizon: ${words || "no model"}`, steps, x, ticks, y, "frames imagined");
+      const words = series.map((line) => `${line.label} ends at ${line.values.at(-1)} ${unit}`).join(", ");
+      const svg = frame(root, box, `Error over the horizon: ${words || "no model"}`, steps, x, ticks, y, "horizon (frames)");
       cursor = draw(svg, "line", { class: "cursor", x1: x(1), x2: x(1), y1: box.top, y2: box.height - box.bottom });
-      dots = series.map((one) => {
-        draw(svg, "path", { class: "line", d: path(x, y, one.values.map((_, i) => i + 1), one.values), stroke: one.colour });
-        return { one, dot: draw(svg, "circle", { r: 5, cx: x(1), cy: y(0), fill: one.colour, class: "dot-mark" }) };
+      dots = series.map((line) => {
+        draw(svg, "path", { class: "line", d: path(x, y, line.values.map((_, i) => i + 1), line.values), stroke: line.colour });
+        return { line, dot: draw(svg, "circle", { r: 5, cx: x(1), cy: y(0), fill: line.colour, class: "dot-mark" }) };
       });
-      place = (h) => {
-        // while frames are given nothing is imagined yet: no cursor, rather than one beside the axes
-        const shown = series.length > 0 && h >= 1, at = Math.max(1, Math.min(length, h));
-        cursor.setAttribute("visibility", shown ? "visible" : "hidden");
+      moveTo = (h) => {
+        // while the model observes there is no error: no cursor, rather than one beside the axes
+        const visible = series.length > 0 && h >= 1, at = Math.max(1, Math.min(length, h));
+        cursor.setAttribute("visibility", visible ? "visible" : "hidden");
         for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(at));
-        for (const { one, dot } of dots) {
-          const value = shown ? one.values[at - 1] ?? null : null;
+        for (const { line, dot } of dots) {
+          const value = visible ? line.values[at - 1] ?? null : null;
           dot.setAttribute("visibility", value === null ? "hidden" : "visible");
           if (value !== null) { dot.setAttribute("cx", x(at)); dot.setAttribute("cy", y(value)); }
         }
       };
-      place(last);
+      moveTo(last);
     },
-    at(h) { last = h; place?.(h); },
+    at(h) { last = h; moveTo?.(h); },
   };
 }
