@@ -31,7 +31,8 @@ def columns(evidence: Evidence) -> list[Column]:
     last = evidence.results.horizons
     found = []
     for metric in ("nmse", "position_l2", "velocity_l2"):
-        head = f"{'NMSE' if metric == 'nmse' else METRICS[metric].label} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
+        label = "NMSE" if metric == "nmse" else METRICS[metric].label
+        head = f"{label} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
         panel = Panel(f"discount_{metric}", f"At h = {last}", measured(metric), "discount")
         found.append(Column(head, error(metric, last), panel=panel, judged=True))
     return found

@@ -77,8 +77,8 @@ def interaction(evidence: Evidence) -> Answer:
         said = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
         words.append(f"{said} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
     caption = (
-        f"Interaction of law and rollout in the {METRICS[MAIN].label} ({unit(MAIN)}): what the rollout gains when the law is "
-        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
+        f"Interaction of law and rollout in the {METRICS[MAIN].label} ({unit(MAIN)}): what the rollout gains when the law "
+        "is given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
         f"(square, one training) has {join([f'{fixed(value, 3)} m at h = {h}' for h, value in paper.items()])}."
     )
     named = {capital(where(results, region)): curve for region, curve in curves.items()}
