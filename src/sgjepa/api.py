@@ -126,7 +126,7 @@ def simulate(
     world: the name of a world, or an environment that `make` made.
     law: values by name; what it does not name is as the environment has it.
     seed: fixes how the episode begins.
-    policy: who drives. None: the world's own demonstrator. A name: "random", "still" or one that you registered. What
+    policy: who drives. None: the world's scripted expert. A name: "random", "still" or one that you registered. What
         `load` returned for a policy. A function from a picture (H, W, 3) to a control (A,). Or the controls themselves,
         (T, A) or (T - 1, A), T being the episode's frames.
     options: of the environment, as `make` takes them, where `world` is a name.

@@ -28,10 +28,10 @@ from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
 from sgjepa.policies import films
 from sgjepa.policies.closed_loop import drive_in_waves
-from sgjepa.policies.evaluate import Subject, beginnings, replay, trained, trial, untrained
+from sgjepa.policies.evaluate import Subject, beginnings, family, trained, trial, untrained
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial
-from sgjepa.policies.leakage import family
+from sgjepa.policies.films import replay
 from sgjepa.policies.learned import load_policy, train_policy
 from sgjepa.policies.scripted import HoldStill, Random
 from sgjepa.report.closed_loop import closed_loop_page, difference_records, differences
