@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import product
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, cell_text, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -40,12 +40,12 @@ def analyse(evidence: Evidence) -> Answer:
         for (arm, metric, h), one in found.items()
     ]
     rows: list[tuple[Cell, ...]] = [
-        (arm, str(len(results.seeds(arm))), METRICS[metric], *(Number(found[arm, metric, h], 2) for h in columns))
+        (arm, str(len(results.seeds(arm))), METRICS[metric].label, *(Number(found[arm, metric, h], 2) for h in columns))
         for arm, metric in product(results.arms, metrics)
     ]
     curves = {arm: [(float(h), found[arm, MAIN, h]) for h in results.steps] for arm in results.arms}
     measured = "rank correlation with L_law"
-    figure = against_setting("coverage_by_horizon", METRICS[MAIN], "horizon h (steps)", measured, curves)
+    figure = against_setting("coverage_by_horizon", METRICS[MAIN].label, "horizon h (steps)", measured, curves)
     heads = ("method", "trainings", "error", *("mean" if h == MEAN else f"h = {h}" for h in columns))
     table = main_table(heads, rows, "Rank correlation over the test laws between L_law and the error.")
     last = {arm: found[arm, MAIN, results.horizons] for arm in results.arms}

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -153,7 +153,7 @@ def _said(found: dict[str, Interval], last: int) -> list[str]:
 
 
 def _title(metric: str) -> str:
-    return "latent error" if metric == "latent_mse" else METRICS[metric] + (f" ({unit(metric)})" if unit(metric) else "")
+    return METRICS[metric].label + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 EXPERIMENT = Experiment(

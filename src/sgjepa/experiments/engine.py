@@ -39,7 +39,6 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
-from sgjepa.policies.evaluate import REFERENCES
 from sgjepa.policies.films import film
 from sgjepa.recipes.datasets import named
 from sgjepa.report.closed_loop import closed_loop_page
@@ -411,7 +410,7 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
     for world, results in evidence.by_world.items():
         beside = page.with_name(f"{page.name}-{world}")
         shown = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
-        pages[world] = write_page(shown, beside, experiment.command, (REFERENCES,))
+        pages[world] = write_page(shown, beside, experiment.command)
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)
 

@@ -21,7 +21,7 @@ import numpy as np
 from sgjepa.core.methods import LABELS
 from sgjepa.core.stats import Interval, bootstrap_of
 from sgjepa.data.config import DatasetConfig, Part
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -160,7 +160,7 @@ def answer(evidence: Evidence) -> Answer:
             paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", results.world),
         )
     laws = ", ".join(f"{value:g}" for value in TARGETS[results.world])
-    grown = " / ".join(METRICS[metric] for metric in KEPT if metric in results.metrics)
+    grown = " / ".join(METRICS[metric].label for metric in KEPT if metric in results.metrics)
     caption = (
         f"Gain (%) over the model before at h = {results.horizons}, on test laws between the targets ({LAW} {laws}) that "
         "are in no training set; in square brackets the paper's for the square. Growth (%) of the errors on the source "

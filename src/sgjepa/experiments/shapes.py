@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import Experiment
@@ -163,8 +163,8 @@ def answer(evidence: Evidence) -> Answer:
         "are to the model that was trained on houses: of the rollout; of the probe on true frames. The last row of each "
         "horizon: a house that stays where it was."
     )
-    heads = (f"{METRICS[metric]} ({unit(metric)})" for metric in SHOWN)
-    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric]}, ratio" for metric in SHOWN))
+    heads = (f"{METRICS[metric].label} ({unit(metric)})" for metric in SHOWN)
+    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric].label}, ratio" for metric in SHOWN))
     about = Text("Errors on houses relative to the model that was trained on houses. Hollow: the paper's.", quiet=True)
     return Answer(
         "To a new shape", words, [about, *blocks, main_table(columns, rows, caption), Data("shapes", records)], claims
@@ -198,7 +198,7 @@ def _claims(evidence: Evidence, width: str, h: int, parts: list[Entry], more: In
 
 def _figure(width: str, h: int, found: Mapping[str, list[Entry]]) -> Block | None:
     """The ratio of each metric, for each training set without houses."""
-    names = {float(i): METRICS[metric].removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
+    names = {float(i): METRICS[metric].label.removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
     curves = defaultdict[str, list[tuple[float, Interval]]](list)
     for shapes, group in found.items():
         for x, entry in zip(names, group, strict=True):
@@ -212,7 +212,7 @@ def _figure(width: str, h: int, found: Mapping[str, list[Entry]]) -> Block | Non
 
 def _said(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
     """What transfers better, and what pentagons besides gain, at one horizon."""
-    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric]}" for e in parts if e.ratio])
+    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric].label}" for e in parts if e.ratio])
     better = {
         -1: "translation transfers better than rotation",
         0: "neither translation nor rotation transfers significantly better",
