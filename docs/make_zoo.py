@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from keep_results import told
 
 from sgjepa import zoo
 from sgjepa.core import artifact, run_folder, threads
-from sgjepa.policies import files as policy_record
+from sgjepa.policies.files import is_policy
 
 threads.prepare()
 
@@ -32,7 +31,6 @@ from sgjepa.core.tables import Table, read_table  # noqa: E402
 from sgjepa.data.store import Dataset, open_dataset  # noqa: E402
 from sgjepa.evaluation.evaluate import evaluate, usual_forecast  # noqa: E402
 from sgjepa.evaluation.probes import fit_probe, probe_folder  # noqa: E402
-from sgjepa.evaluation.records import ProbeRecord  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
 
 MODELS = Path(zoo.__file__).parent / "models"
@@ -52,7 +50,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=MODELS, help="where the zoo is")
     options = parser.parse_args()
     target = options.into / options.name
-    if (options.trainings[0] / policy_record.RECORD).is_file():
+    if is_policy(options.trainings[0]):
         zoo_policy.add(options.trainings, target, options.datasets, options.about, options.tries, options.blind)
     else:
         add(options.trainings, target, options.datasets, options.about)
@@ -79,7 +77,7 @@ def add(runs: list[Path], target: Path, datasets: Path, about: str) -> None:
         shutil.rmtree(target, ignore_errors=True)
         probe = probe_folder(place, dataset, usual_forecast(dataset.settings).probe)
         wanted = [run_folder.CONFIG, run_folder.MODEL, run_folder.DECODER]
-        wanted += [(probe / name).relative_to(place).as_posix() for name in ("probe.json", "probe.safetensors")]
+        wanted += [(probe / name).relative_to(place).as_posix() for name in (artifact.RECORD, "probe.safetensors")]
         rounding.keep(place, target, wanted, card)
 
 
@@ -94,11 +92,11 @@ def measured(place: Path, dataset: Dataset, about: str, chosen: str) -> zoo.Card
     forecast = usual_forecast(dataset.settings)
     fit_probe(place, dataset, forecast.probe)
     probe = probe_folder(place, dataset, forecast.probe)
-    record = artifact.read_record(ProbeRecord, probe / "probe.json", "")
+    record = artifact.read_json_record(probe)
     rounding.halve(probe / "probe.safetensors", probe / "probe.safetensors")
-    (probe / artifact.MARKER).unlink()  # it tells the digests of before
     digests = {"probe.safetensors": artifact.file_digest(probe / "probe.safetensors")}
-    artifact.write_record(probe / "probe.json", replace(record, files=digests, provenance=told(record.provenance)))
+    provenance = told(record["provenance"])
+    artifact.write_json(probe / artifact.RECORD, record | {"files": digests, "provenance": provenance})
     rows = read_table(evaluate(place, dataset, forecast) / run_folder.EPISODES)
     run, there = read_config(place), run_folder.about(place)
     return zoo.Card(

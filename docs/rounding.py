@@ -10,7 +10,7 @@ from pathlib import Path
 from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import artifact, config, run_folder
 from sgjepa.models.weights import load_tensors, save_tensors
 
 
@@ -28,7 +28,7 @@ def run(source: Path, place: Path, names: Sequence[str]) -> None:
     for name in names:
         halve(source / name, place / name)
         digests[name] = artifact.file_digest(place / name)
-    artifact.write_record(place / run_folder.CONFIG, replace(there, files=digests, provenance=told(there.provenance)))
+    artifact.write_record(place, replace(there, files=digests, provenance=told(there.provenance)))
 
 
 def keep(place: Path, target: Path, names: Sequence[str], card: zoo.Card | zoo.PolicyCard) -> None:
@@ -36,6 +36,5 @@ def keep(place: Path, target: Path, names: Sequence[str], card: zoo.Card | zoo.P
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(place / name, target / name)
-    artifact.write_record(
-        target / zoo.CARD, replace(card, files={name: artifact.file_digest(place / name) for name in names})
-    )
+    card = replace(card, files={name: artifact.file_digest(place / name) for name in names})
+    artifact.write_json(target / zoo.CARD, config.to_dict(card))

@@ -87,7 +87,5 @@ def _rounded(folder: Path, place: Path) -> artifact.Digests:
     rounding.halve(folder / WEIGHTS, place / WEIGHTS)
     settings = replace(record.settings, source=source)
     digests = {WEIGHTS: artifact.file_digest(place / WEIGHTS)}
-    artifact.write_record(
-        place / RECORD, replace(record, settings=settings, files=digests, provenance=told(record.provenance))
-    )
+    artifact.write_record(place, replace(record, settings=settings, files=digests, provenance=told(record.provenance)))
     return before

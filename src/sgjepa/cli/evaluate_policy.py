@@ -96,7 +96,7 @@ def run(options: Namespace) -> None:
     _refuse_unused(options, bool(planners), spec)
     cases = _cases(options) if planners and spec.goal else None
     starts = beginnings(dataset, None if cases else options.episodes, cases, options.held_out)  # before the work
-    artifact.check_output(options.out, MADE_BY)
+    artifact.require_free(options.out, MADE_BY)
     subjects = [_subject(name, dataset, options, planner, cases) for name in options.policies]
     latents = _latent_errors(runs, dataset, options) if cases else {}
     _evaluate(subjects, dataset, options, starts, latents)
@@ -258,5 +258,5 @@ def _print_latent_errors(options: Namespace, weights: dict[str, str], latents: d
         print(f"{name}: latent error after {errors.steps} predictions {last.mean:.3g}", end=" ")
         print(f"({last.low:.3g} to {last.high:.3g}), {shares[0]:.3g} % of the variance;")
         print(f"   if nothing changed {shares[1]:.3g} %; mean of 1 to {errors.steps} {mean.mean:.3g}, {errors.clips} clips")
-    artifact.add_output(options.out, LATENTS, to_csv(rows).encode())
+    artifact.add(options.out, LATENTS, to_csv(rows).encode())
     print(options.out / LATENTS)

@@ -61,7 +61,7 @@ class PredictorConfig(Protocol):
 
 
 class Config(Protocol):
-    """The settings of a world model. Implement it as a frozen dataclass: it is written to run.json and read back."""
+    """The settings of a world model. Implement it as a frozen dataclass: it is written to a run's record and read back."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 

@@ -74,6 +74,9 @@ def remove_leftovers(folder: Path) -> None:
     """Drop what a killed process of this run left half written; for the holder of its lock."""
     for place in (folder, folder / run_folder.LATENTS):
         artifact.sweep(place, mine=True)
+    for place in (folder / CHECKPOINTS).glob("step-*"):
+        if not _is_saved(place) and MADE_BY in (artifact.made_by(place), artifact.made_by(place / artifact.PARTIAL)):
+            shutil.rmtree(place)
 
 
 def newest(folder: Path) -> Path | None:
@@ -155,10 +158,15 @@ def read_config(folder: Path) -> Run:
 
 
 def _all(folder: Path) -> list[Path]:
-    checkpoints = [
-        p for p in (folder / CHECKPOINTS).glob("step-*") if (p / artifact.RECORD).is_file() and p.name[5:].isdecimal()
-    ]
+    checkpoints = [p for p in (folder / CHECKPOINTS).glob("step-*") if p.name[5:].isdecimal() and _is_saved(p)]
     return sorted(checkpoints, key=step_of)  # by number: from ten million on, names are longer
+
+
+def _is_saved(checkpoint: Path) -> bool:
+    try:
+        return (checkpoint / artifact.RECORD).is_file() and artifact.is_whole(checkpoint)
+    except InputError:  # damaged: who loads it says so
+        return True
 
 
 def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:

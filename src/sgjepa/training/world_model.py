@@ -2,7 +2,7 @@
 
 A finished training can go on to more updates, all else as it was: from its last checkpoint, with the optimiser's momenta and
 the learning rates of the new length. What had been made of the shorter one stays, as a run of its own, in `before/step-N` of
-the folder. run.json says that it was continued, so that it is never taken for a training without a break.
+the folder. Its record says that it was continued, so that it is never taken for a training without a break.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _provenance(group: Group) -> dict[str, Any]:
 
 
 def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
-    """What run.json says, and in every checkpoint of the process that wrote it."""
+    """The record of the run; every checkpoint holds that of the process that wrote it."""
     frozen = model.frozen_encoder
     if run.train.trains == "predictor" and frozen is None:
         frozen = f"encoder of {run.init}"
