@@ -29,13 +29,13 @@ def settings(size: str) -> list[Setting]:
 def columns(evidence: Evidence) -> list[Column]:
     """Errors at the last horizon."""
     last = evidence.results.horizons
-    found = []
+    measured_columns = []
     for metric in ("nmse", "position_l2", "velocity_l2"):
         label = "NMSE" if metric == "nmse" else METRICS[metric].label
         head = f"{label} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
         panel = Panel(f"discount_{metric}", f"At h = {last}", measured(metric), "discount")
-        found.append(Column(head, error(metric, last), panel=panel, judged=True))
-    return found
+        measured_columns.append(Column(head, error(metric, last), panel=panel, judged=True))
+    return measured_columns
 
 
 EXPERIMENT = sweep(

@@ -74,8 +74,8 @@ def interaction(evidence: Evidence) -> Answer:
         what = f"interaction of law and rollout in the {METRICS[MAIN].label}"
         claims += measure("law_and_rollout", place, what, last, "below", results.trainings(), unit=unit(MAIN))
         rows.append((f"{region}, {results.count(region)} episodes", *(curve[h - 1] for h in results.steps)))
-        said = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
-        words.append(f"{said} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
+        sentence = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
+        words.append(f"{sentence} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
     caption = (
         f"Interaction of law and rollout in the {METRICS[MAIN].label} ({unit(MAIN)}): what the rollout gains when the law "
         "is given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "

@@ -38,11 +38,11 @@ RANK = "effective rank"
 def settings(size: str) -> list[Setting]:
     """The GRU's recipe with each weight."""
     base = recipe(f"{WORLDS[size]}_gru", size)
-    found = []
+    arms = []
     for weight in WEIGHTS.get(size, ON_CPU):
         run = replace(base, name=f"{base.name}_w{weight:g}", loss=replace(base.loss, sigreg=weight))
-        found.append(Setting(run, label=f"weight {weight:g}", values=(f"{weight:g}",), x=weight))
-    return found
+        arms.append(Setting(run, label=f"weight {weight:g}", values=(f"{weight:g}",), x=weight))
+    return arms
 
 
 def statistic(evidence: Evidence, arm: str) -> np.ndarray:
