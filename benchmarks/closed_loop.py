@@ -33,9 +33,8 @@ from sgjepa.data.store import open_dataset  # noqa: E402
 from sgjepa.envs import ENVS, find  # noqa: E402
 from sgjepa.policies import features  # noqa: E402
 from sgjepa.policies.closed_loop import WAVE, drive  # noqa: E402
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy  # noqa: E402
 from sgjepa.policies.goal_tasks import starts  # noqa: E402
-from sgjepa.policies.train_diffusion import train_policy  # noqa: E402
+from sgjepa.policies.learned import LearnedPolicy, load_policy, train_policy  # noqa: E402
 from sgjepa.policies.vector_env import Fleet  # noqa: E402
 from sgjepa.recipes.datasets import dataset  # noqa: E402
 from sgjepa.recipes.policies import policy  # noqa: E402
@@ -46,7 +45,7 @@ WORLDS = [name for name, env in ENVS.items() if env.env_spec.has_task]
 WAYS = ("alone", "alone, block of 1", "side by side")
 
 
-def untrained(world: str, place: Path) -> tuple[DiffusionPolicy, DatasetConfig]:
+def untrained(world: str, place: Path) -> tuple[LearnedPolicy, DatasetConfig]:
     """The policy, and the settings of the dataset whose test episodes it drives."""
     settings = dataset(world, "mini")
     few = replace(settings, train=replace(settings.train, episodes=10), test=replace(settings.test, episodes=1))
@@ -68,7 +67,7 @@ def cpu_seconds() -> float:
 
 
 def measure(
-    driver: DiffusionPolicy, settings: DatasetConfig, episodes: int, alone: int, rounds: int, workers: int
+    driver: LearnedPolicy, settings: DatasetConfig, episodes: int, alone: int, rounds: int, workers: int
 ) -> dict[str, list[tuple[float, float]]]:
     """Steps per second and per CPU second of each way, in each round."""
     speeds: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}

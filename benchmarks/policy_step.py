@@ -20,9 +20,9 @@ threads.prepare()  # before torch starts
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
+from sgjepa.policies.diffusion import Averaged, follow, noise_loss  # noqa: E402
 from sgjepa.policies.diffusion_model import Mish  # noqa: E402
-from sgjepa.policies.train_diffusion import Averaged, follow, noise_loss  # noqa: E402
-from sgjepa.recipes.policies import mini  # noqa: E402
+from sgjepa.recipes.policies import SIZES  # noqa: E402
 
 FEATURES, CONTROLS, LAWS = 64, 3, 1
 OURS, PLAIN = "ours", "PyTorch's Mish"
@@ -40,7 +40,7 @@ class Pupil:
 def pupil(plain: bool) -> Pupil:
     """The same weights each time."""
     torch.manual_seed(0)
-    learner = Averaged(mini().network.build(FEATURES, CONTROLS, LAWS))
+    learner = Averaged(SIZES["mini"].network.build(FEATURES, CONTROLS, LAWS))
     if plain:
         for module in list(learner.modules()):
             for name, child in module.named_children():
@@ -50,13 +50,13 @@ def pupil(plain: bool) -> Pupil:
 
 
 def update(one: Pupil, batch: tuple[Tensor, Tensor, Tensor], step: int) -> None:
-    """As in `policies/train_diffusion.py`, timed."""
+    """As in `training/loop.py`, timed."""
     start = time.thread_time()
-    loss = noise_loss(mini(), one.learner.network, batch, step)
+    loss = noise_loss(SIZES["mini"], one.learner.network, batch, step)
     one.optimiser.zero_grad()
     torch.autograd.backward(loss)
     one.optimiser.step()
-    follow(one.learner.mean, one.learner.network, step, mini().slowest)
+    follow(one.learner.mean, one.learner.network, step, SIZES["mini"].slowest)
     one.seconds.append(time.thread_time() - start)
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    cfg = mini()
+    cfg = SIZES["mini"]
     seen = torch.randn(cfg.batch, cfg.network.history, FEATURES)
     batch = seen, torch.randn(cfg.batch, LAWS), torch.rand(cfg.batch, cfg.network.horizon, CONTROLS) * 2 - 1
     pupils = {OURS: pupil(plain=False), PLAIN: pupil(plain=True)}

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact
-from sgjepa.results.claims import ClaimsRecord
+from sgjepa.core import artifact, config
+from sgjepa.results.claims import read_claims
 
 RESULTS = Path(__file__).parent / "results"
 OF_PAGES = ("figures/success_by_*.png", "tables/by_plan.csv", "tables/differences.csv")  # of each world
@@ -33,12 +33,13 @@ def told(provenance: dict[str, Any]) -> dict[str, Any]:
 def keep(study: Path, name: str | None = None) -> None:
     """One study's results."""
     report = study / "report"
-    found = artifact.read_record(ClaimsRecord, report / "claims.json", "run the study again")
+    (found,) = read_claims([report])
     name = name or f"{found.study}-{found.size}"
     place = RESULTS / "studies" / name
     place.mkdir(parents=True, exist_ok=True)
     (RESULTS / "claims").mkdir(exist_ok=True)
-    artifact.write_record(RESULTS / "claims" / f"{name}.json", replace(found, provenance=told(found.provenance)))
+    kept = config.to_dict(replace(found, provenance=told(found.provenance)))
+    artifact.write_json(RESULTS / "claims" / f"{name}.json", kept)
     for table in sorted((report / "tables").glob("*.csv")):
         if table.name not in SHARED or table.stem == found.study:
             shutil.copyfile(table, place / table.name)

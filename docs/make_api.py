@@ -35,6 +35,7 @@ SECTIONS: dict[str, tuple[Any, ...]] = {
         sgjepa.register_predictor,
         sgjepa.register_model,
         sgjepa.register_policy,
+        sgjepa.register_learned_policy,
         sgjepa.register_planner,
     ),
 }

@@ -17,9 +17,9 @@ from sgjepa import zoo
 from sgjepa.core import artifact, config, run_folder, threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import open_dataset
-from sgjepa.policies.diffusion import load_policy
 from sgjepa.policies.evaluate import trained, trial
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
+from sgjepa.policies.learned import load_policy
 from sgjepa.results.success import opening_in, success_in
 from sgjepa.results.trials import own_trials
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.datasets import small
+from fixtures.evaluated import evaluated_runs as evaluated_runs
 
 from sgjepa.core import threads
 from sgjepa.core.errors import InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -68,6 +69,25 @@ def test_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) in NO_TORCH], ids=lambda p: p.name)
 def test_simulating_and_reading_work_without_torch(path: Path) -> None:
     assert not any(name.split(".")[0] == "torch" for name in imports(path))
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import sgjepa", ("torch", "mujoco", "gymnasium", "lance", "numpy")),
+        ("import sgjepa; sgjepa.Dataset.open({dataset!r}).train.state", ("torch", "mujoco")),
+        ("import sgjepa.results.table, sgjepa.results.claims", ("torch", "mujoco")),
+        ("import sgjepa.report.forecast, sgjepa.report.closed_loop, sgjepa.report.claims", ("torch", "mujoco")),
+    ],
+    ids=["sgjepa", "a dataset", "results", "report"],
+)
+def test_what_is_not_needed_is_not_imported(code: str, absent: tuple[str, ...], finished: Path) -> None:
+    """In a fresh process, by whatever way."""
+    check = f"import sys; found = [name for name in {absent!r} if name in sys.modules]; assert not found, found"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code.format(dataset=str(finished))}\n{check}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) == "theory"], ids=lambda p: p.name)

@@ -7,7 +7,8 @@
     model.imagine(episode).plot("z")
 
 Use: `load`, `make`, `simulate`, `Dataset`, `train`, `evaluate`, `Results`. Extend: `register_world`, `register_law`,
-`register_model`, `register_predictor`, `register_policy`, `register_planner`. Nothing heavy is imported before it is used.
+`register_model`, `register_predictor`, `register_policy`, `register_learned_policy`,
+`register_planner`. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         load,
         make,
         register_law,
+        register_learned_policy,
         register_model,
         register_planner,
         register_policy,
@@ -49,6 +51,7 @@ __all__ = [
     "load",
     "make",
     "register_law",
+    "register_learned_policy",
     "register_model",
     "register_planner",
     "register_policy",

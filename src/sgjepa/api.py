@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from sgjepa.models.base import Config, PredictorConfig
     from sgjepa.planning.cem import Searches
     from sgjepa.policies.base import Policy
-    from sgjepa.policies.diffusion import DiffusionPolicy
+    from sgjepa.policies.learned import LearnedPolicy, PolicyConfig
     from sgjepa.training.config import Run
 
     Recipe: TypeAlias = Callable[[EnvSpec, str], Run]
+    PolicyRecipe: TypeAlias = Callable[[str, str], PolicyConfig]
 
 __all__ = [
     "Dataset",
@@ -41,6 +42,7 @@ __all__ = [
     "load",
     "make",
     "register_law",
+    "register_learned_policy",
     "register_model",
     "register_planner",
     "register_policy",
@@ -54,7 +56,7 @@ __all__ = [
 # --- use what is there -------------------------------------------------------------------------------------------------
 
 
-def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
+def load(source: str | Path, device: str = "cpu") -> Model | LearnedPolicy:
     """Open a trained world model, or a trained policy.
 
     source: `zoo:NAME` for one that comes with the package (`sgjepa zoo` lists them), or the folder of a run or policy.
@@ -76,7 +78,7 @@ def load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy:
     from sgjepa.policies.files import is_policy
 
     if is_policy(folder):
-        from sgjepa.policies.diffusion import load_policy
+        from sgjepa.policies.learned import load_policy
 
         return load_policy(folder)
     from sgjepa.evaluation.model import load_model
@@ -124,7 +126,7 @@ def simulate(
     world: the name of a world, or an environment that `make` made.
     law: values by name; what it does not name is as the environment has it.
     seed: fixes how the episode begins.
-    policy: who drives. None: the world's own demonstrator. A name: "random", "still" or one that you registered. What
+    policy: who drives. None: the world's scripted expert. A name: "random", "still" or one that you registered. What
         `load` returned for a policy. A function from a picture (H, W, 3) to a control (A,). Or the controls themselves,
         (T, A) or (T - 1, A), T being the episode's frames.
     options: of the environment, as `make` takes them, where `world` is a name.
@@ -429,6 +431,25 @@ def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[
 
     SIMPLE.register(name, policy, _caller())
     return policy
+
+
+def register_learned_policy(name: str, config: type[PolicyConfig], recipe: PolicyRecipe) -> type[PolicyConfig]:
+    """Add a kind of policy that learns from demonstrations; `sgjepa train-policy RUN --kind NAME` then trains it.
+
+    name: of the kind.
+    config: a frozen dataclass with its settings that follows `sgjepa.policies.learned.PolicyConfig`: how its network is
+        built and trained, and how it plans controls.
+    recipe: a function of size and world that returns such settings.
+    """
+    need_torch()
+    threads.prepare()
+    from sgjepa.policies.learned import LEARNED
+    from sgjepa.recipes.policies import POLICIES
+
+    caller = _caller()
+    LEARNED.register(config.__name__, config, caller)
+    POLICIES.register(name, recipe, caller)
+    return config
 
 
 def register_planner(name: str, search: Searches) -> Searches:

@@ -24,7 +24,7 @@ from sgjepa.evaluation.evaluate import evaluate, usual_forecast
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import open_probe
-from sgjepa.policies.diffusion import load_policy
+from sgjepa.policies.learned import load_policy
 from sgjepa.recipes.datasets import dataset
 from sgjepa.training.checkpoint import load_run
 
@@ -145,3 +145,15 @@ def test_an_unknown_model_in_the_place_of_a_run_is_one_line(capsys: pytest.Captu
     error = capsys.readouterr().err
     assert "did you mean approach_ball_lewm?" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [NAME, f"zoo:{NAME}"])
+def test_a_model_in_the_place_of_a_dataset_is_pointed_to_the_viewer(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["preview", name]) == 3
+    assert (
+        f"{name} is a model of the zoo, not a dataset; to look at it, type: sgjepa view zoo:{NAME}"
+        in capsys.readouterr().err
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +127,11 @@ def test_a_world_without_a_task_never_rewards(finished: Path) -> None:
     assert split.reward.shape == (30, 64)
     assert not split.reward.any()
     assert split.about["columns"]["reward"] == "always 0"
+
+
+def test_a_dataset_opens_without_a_simulator_or_torch(finished: Path) -> None:
+    """Importing either would fail in this process."""
+    code = "import sys; sys.modules['torch'] = None; sys.modules['mujoco'] = None\nimport sgjepa\n"
+    code += f"data = sgjepa.Dataset.open({str(finished)!r})\nprint(data.env_spec.name, data.train.pixels([0]).dtype)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "square uint8", done.stderr

@@ -61,7 +61,7 @@ def test_every_argument_is_explained(make_api: ModuleType) -> None:
 
 def test_a_signature_is_shown_as_it_is_written(make_api: ModuleType) -> None:
     assert make_api.signature(sgjepa.load, "sgjepa.load") == (
-        'sgjepa.load(source: str | Path, device: str = "cpu") -> Model | DiffusionPolicy'
+        'sgjepa.load(source: str | Path, device: str = "cpu") -> Model | LearnedPolicy'
     )
     lines = make_api.signature(sgjepa.train, "sgjepa.train").splitlines()
     assert lines[3:5] == ["    *,", "    out: str | Path | None = None,"]

@@ -107,10 +107,10 @@ def _planning(names: dict[str, Any], real: Real) -> None:
 def _studies(names: dict[str, Any], real: Real) -> None:
     study = names["EXPERIMENT"]
     assert isinstance(study, Experiment)
-    runs = [cell.run for cell in study.arms("mini")]
-    made = {run.name: synthetic.Made(synthetic.flat(error)) for run, error in zip(runs, (3.0, 1.0, 2.0), strict=True)}
-    finding = study.analyse(synthetic.done(real.folder, runs, made, {run.name: run.name for run in runs}))
-    assert finding.words == ("square_gru_k5 errs least.",)
+    arms = study.arms("mini")
+    made = {arm.name: synthetic.Made(synthetic.flat(error)) for arm, error in zip(arms, (3.0, 1.0, 2.0), strict=True)}
+    answer = study.analyse(synthetic.evidence(real.folder, arms, made))
+    assert answer.words == ["square_gru_k5 errs least."]
 
 
 def _add_a_model(names: dict[str, Any], real: Real) -> None:

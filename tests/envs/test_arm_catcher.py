@@ -1,4 +1,4 @@
-"""Facts of Arm Catcher Ball: the ball fits, the latch is one way, labels follow from records, the demonstrator catches."""
+"""Facts of Arm Catcher Ball: the ball fits, the latch is one way, labels follow from records, the expert catches."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_resting_arm_lets_a_ball_pass() -> None:
 
 @pytest.mark.parametrize("gravity", [-1.0, 0.0, 0.5, 4.0, 10.0])
 def test_closed_form_flight_is_the_simulators(gravity: float) -> None:
-    """Also after several bounces: the demonstrator's prediction is the world's own law."""
+    """Also after several bounces: the expert's prediction is the world's own law."""
     env = make(WORLD)
     start = {"x": 0.0, "y": 0.6, "z": 0.3, "vx": 0.0, "vy": 0.0, "vz": 0.4 if gravity >= 0 else -0.3}
     env.reset(seed=0, options={"law": {"gravity": gravity}, "state": start})

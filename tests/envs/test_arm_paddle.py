@@ -1,4 +1,4 @@
-"""Facts of Arm Paddle Ball: momentum at the moving blade, tilt, the gates of success, the demonstrator that juggles."""
+"""Facts of Arm Paddle Ball: momentum at the moving blade, tilt, the gates of success, the expert that juggles."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_success_follows_from_the_recorded_states() -> None:
         assert (env.labels()["outcome"] == "floor") == floor.any()
 
 
-def test_the_demonstrator_mostly_juggles_and_drops_when_told() -> None:
+def test_the_expert_mostly_juggles_and_drops_when_told() -> None:
     env = make(WORLD)
     won = 0
     for seed in range(5):

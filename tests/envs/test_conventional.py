@@ -147,7 +147,7 @@ def test_its_recipes_are_the_papers(world: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_what_the_demonstrator_foresees_is_what_happens(world: str) -> None:
+def test_what_the_expert_foresees_is_what_happens(world: str) -> None:
     """An episode driven by its recorded controls alone is the demonstrated one, to the bit."""
     shown, driven = make(world), make(world)
     for env in (shown, driven):
@@ -161,7 +161,7 @@ def test_what_the_demonstrator_foresees_is_what_happens(world: str) -> None:
         assert shown.measures() == driven.measures()
 
 
-def test_another_control_than_the_demonstrators_is_simulated() -> None:
+def test_another_control_than_the_experts_is_simulated() -> None:
     env = make("reacher")
     env.begin(4, {"plan": "reach"})
     other = -env.expert()
@@ -214,7 +214,7 @@ def test_a_goal_is_not_seen(world: str) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_demonstrator_reaches_its_goal(world: str) -> None:
+def test_the_expert_reaches_its_goal(world: str) -> None:
     env = make(world)
     found = []
     for seed in range(6):

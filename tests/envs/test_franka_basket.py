@@ -136,7 +136,7 @@ def test_a_ball_that_is_put_elsewhere_has_not_flown_there() -> None:
 
 
 @pytest.mark.parametrize("wait", [1, 5])
-def test_the_demonstrator_plans_from_the_present_state(wait: int) -> None:
+def test_the_expert_plans_from_the_present_state(wait: int) -> None:
     env = make(WORLD)
     env.reset(seed=0, options={"law": {"gravity": 9.8}, "plan": "success"})
     for t in range(63):

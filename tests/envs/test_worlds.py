@@ -114,6 +114,9 @@ def test_the_same_seed_gives_the_same_episode(world: str) -> None:
     first, again, other = episode(world, 5), episode(world, 5), episode(world, 6)
     assert np.array_equal(first.state, again.state)
     assert np.array_equal(first.frames, again.frames)
+    assert np.array_equal(first.control, again.control)
+    assert first.records.keys() == again.records.keys()
+    assert all(np.array_equal(record, again.records[name]) for name, record in first.records.items())
     assert not np.array_equal(first.state, other.state)
 
 
@@ -154,6 +157,7 @@ def test_a_copy_of_a_world_goes_its_own_way(world: str) -> None:
     frame = other.step(other.expert())[0]
     assert np.array_equal(env.state(), other.state())
     assert np.array_equal(env._frame(), frame)
+    assert all(np.array_equal(record, other.records()[name]) for name, record in env.records().items())
     env.close()
     other.close()
 
@@ -195,7 +199,7 @@ def test_bad_input_is_one_clear_line_and_the_world_stays_usable(world: str) -> N
 
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if issubclass(env, ArmWorld)])
-def test_a_law_that_a_demonstrator_does_not_know_is_refused(world: str) -> None:
+def test_a_law_that_a_expert_does_not_know_is_refused(world: str) -> None:
     env = ENVS[world](image_size=8)
     words = f"{world} does not take the law 'gravity_x', only gravity"
     with pytest.raises(InputError, match=words):

@@ -24,10 +24,11 @@ from sgjepa.core import artifact
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
 from sgjepa.experiments import EXPERIMENTS, factorial, linear_surrogate
+from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.arms import Job, Training
 from sgjepa.experiments.engine import Experiment, Request, dataset_names, jobs_of, make_datasets, selected, train_all
 from sgjepa.recipes.datasets import dataset
-from sgjepa.results.gather import gather
+from sgjepa.results.table import Results
 from sgjepa.training import checkpoint
 from sgjepa.training.data import with_updates
 from sgjepa.training.losses import OneStepLoss
@@ -164,12 +165,14 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     assert about["question"] == "Is it the law or the rollout?"
     assert about["answer"] == said.splitlines()
     assert len(about["arms"]) == len(about["runs"]) == 4
-    results = gather(sorted((tmp_path / "runs").glob("*/")))
+    results = Results.of_runs(sorted((tmp_path / "runs").glob("*/")))
     whole = "approach_ball_gru"
-    cells = {m.first.about.name.removeprefix(whole): m.stack("position_l2")[0, :, -1] for m in results.methods}
+    cells = {results.name(arm).removeprefix(whole): results.values(arm)[0, :, -1] for arm in results.arms}
     gain_given = cells[""] - cells["_given_one_step"]
     gain_constant = cells["_constant_rollout"] - cells["_constant_one_step"]
-    assert factorial.interactions(results, "all")[-1].mean == pytest.approx((gain_given - gain_constant).mean())
+    assert factorial.interactions(Evidence([], {results.world: results}, tmp_path), "all")[-1].mean == pytest.approx(
+        (gain_given - gain_constant).mean()
+    )
     one = [*arguments, "--runs", str(tmp_path / "runs"), "--only", f"{whole}_constant_rollout"]
     assert cli.main([*one, "--out", str(tmp_path / "one")]) == 0, "some cells can be compared without the interaction"
     assert "interaction" not in (tmp_path / "one/report/answer.txt").read_text()

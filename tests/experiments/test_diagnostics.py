@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.made_up import HORIZONS, LAWS, done, evaluation, holds, noise
+from fixtures.answers import cells as cells_of
+from fixtures.answers import drawn, table
+from fixtures.made_up import HORIZONS, LAWS, evaluation, evidence, holds, noise
 
 from sgjepa.experiments import crossover, factorial, history, local_gap, post_training, shapes
-from sgjepa.experiments.engine import WORLDS, Done, Experiment, Request, missing_arms, selected
+from sgjepa.experiments.answer import Evidence
+from sgjepa.experiments.engine import WORLDS, Experiment, Request, missing_arms, selected
 from sgjepa.experiments.frozen_encoder import PREDICTORS, name_of
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
 from sgjepa.training.data import all_windows, windows_of
 
 SEEDS = range(3)
@@ -28,18 +30,11 @@ def excess(level: float, seed: int, cell: int) -> dict[str, dict[str, np.ndarray
     return {"predicted": dict.fromkeys(names, strayed)}
 
 
-def drawn(finding: Finding) -> list[str]:
-    """Its pictures, none without words."""
-    assert finding.shown
-    assert all(one.alt for one in finding.pictures)
-    return [one.name for one in finding.pictures]
-
-
-def crossed(levels: dict[tuple[str, str], float]) -> Done:
+def crossed(levels: dict[tuple[str, str], float]) -> Evidence:
     """The crossover with these levels, by predictor and encoder."""
     found = {f"square_{source}": levels[source, source] for source in PREDICTORS}
     found |= {name_of("square", *pair): level for pair, level in levels.items()}
-    return done(
+    return evidence(
         "square",
         {
             name: [evaluation(name, "square", seed, excess(level, seed, cell)) for seed in SEEDS]
@@ -63,15 +58,15 @@ def test_the_crossover_tells_an_effect_of_the_encoder_from_one_of_the_predictor(
     add = {"gru": 0.5, "transformer": -0.5}
     results = crossed({(p, e): 1 + predictor * add[p] + encoder * add[e] for p, e in product(PREDICTORS, PREDICTORS)})
     found = crossover.effects(results)
-    assert holds(found["encoder"], encoder)
-    assert holds(found["predictor"], predictor)
-    assert holds(found["interaction"], 0.0)
+    assert holds(found["encoder"][0], encoder)
+    assert holds(found["predictor"][0], predictor)
+    assert holds(found["interaction"][0], 0.0)
     finding = crossover.answer(results)
     assert finding.words[0].startswith(said)
     assert [(claim.verdict, claim.seeds) for claim in finding.claims] == [(verdict, 3)] * 2
     assert [claim.paper for claim in finding.claims] == ["\N{MINUS SIGN}0.179", "\N{MINUS SIGN}0.184"]
-    assert len(finding.rows) == 2 + 4 + 3 + 2
-    assert "[1.376]" in finding.rows[2][1]
+    assert len(cells_of(finding)) == 2 + 4 + 3 + 2
+    assert "[1.376]" in cells_of(finding)[2][1]
     assert drawn(finding) == ["crossover_by_horizon", "crossover_effects"]
 
 
@@ -117,17 +112,17 @@ def test_the_penalty_of_a_short_history_is_found_by_encoder(extra: float, verdic
             strayed = [excess(1.0, seed, 10 * cell + (visible or 0))["predicted"]["excess_nmse"] for seed in SEEDS]
             errors = [{"predicted": {"excess_nmse": one + costs}} for one in strayed]
             cells[key] = [evaluation(key, "square", seed, errors[seed]) for seed in SEEDS]
-    results = done("square", cells)
+    results = evidence("square", cells)
     first, last = (values.mean() for values in np.moveaxis(history.by_encoder(results, 4)["gru"], -1, 0))
     assert (first, last) == pytest.approx((0.025, 0.025), abs=0.01)
     finding = history.answer(results)
     claim = finding.claims[-1]
     assert (claim.verdict, claim.paper) == (verdict, "0.089")
     assert holds(claim.ours, extra)
-    assert len(finding.rows) == len(history.SHORT) * 7
+    assert len(cells_of(finding)) == len(history.SHORT) * 7
     assert drawn(finding) == ["history_penalty_first", "history_penalty_all"]
     few = {name: seeds for name, seeds in cells.items() if not name.endswith(("_m2", "_m8"))}
-    assert history.answer(done("square", few)).claims == finding.claims, "the paper's comparison alone"
+    assert history.answer(evidence("square", few)).claims == finding.claims, "the paper's comparison alone"
 
 
 @pytest.mark.parametrize("size", ["mini", "paper"])
@@ -168,8 +163,8 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
             metres = {"square_dino_gru": 0.5}.get(name, 0.7) + noise(1)
             errors = {"predicted": {"nmse": noise(0), "position_l2": metres}}
             cells[name].append(evaluation(name, "square", seed, errors, states))
-    results = done("square", cells)
-    found = local_gap.errors(results.method("square_gru_on_gru"), "one_step")
+    results = evidence("square", cells)
+    found = local_gap.errors(results, "SG-JEPA", "one_step")
     assert found.shape == (3, len(LAWS), HORIZONS)
     assert found.mean() == pytest.approx(0.04, rel=0.05)
     finding = local_gap.answer(results)
@@ -179,14 +174,14 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     assert holds(local.ours, 0.04 / 0.09 - 1)
     assert local.ours.count == np.sum(np.abs(LAWS - 4) >= 2)
     assert holds(rollout.ours, float(np.mean(np.square(grows)[1:] - 0.09)) - 0.05)
-    lewm, _, dino, metres = finding.words
+    lewm, dino = finding.words
     assert "better at 0 of 44 horizons and worse at 0" in lewm
-    assert "a fresh GRU on DINO's features is significantly better than one on SG-JEPA's: −0.2000 m" in metres
-    assert "one step at a time, SG-JEPA's features are better at 44 of 44 horizons" in dino
-    assert "Feeding back puts SG-JEPA's features ahead by more" in dino
-    assert "SG-JEPA 0.020, LeWM 0.020 and DINO 0.020" in finding.caption
+    assert rollout.note == "in metres SG-JEPA's features are not certainly ahead"
+    assert "SG-JEPA's features are local better at 44 of 44 horizons" in dino
+    assert "feeding back puts them ahead by more" in dino
+    assert "SG-JEPA 0.020, LeWM 0.020 and DINO 0.020" in table(finding).caption
     assert drawn(finding) == ["local_gap_one_step", "local_gap_predicted", "local_gap"]
-    assert "The paper's gap to DINO: below 0.06 one step at a time, near 0.38 at its largest" in finding.caption
+    assert "The paper's gap to DINO: below 0.06 one step at a time, near 0.38 at its largest" in table(finding).caption
 
 
 @pytest.mark.parametrize(
@@ -215,21 +210,21 @@ def test_translation_transfers_better_than_rotation_where_it_does() -> None:
             }
             true, stay = (dict.fromkeys(times, level * (1 + noise(2))) for level in (0.1, 2.0))
             cells[name].append(evaluation(name, "house", seed, {"predicted": errors, "true": true, "stay": stay}))
-    results = done("house", cells)
+    results = evidence("house", cells)
     for width in shapes.WIDTHS:
         found = shapes.ratios(results, width, "triangle_square", 44)
         assert all(holds(found[metric], factor) for metric, factor in times.items())
         assert shapes.ratios(results, width, "triangle_square", 16, "true")["position_l2"].mean == pytest.approx(1.0)
-    inside = shapes.errors(results.method("house_gru"), "position_l2", 16)
+    inside = shapes.errors(results, "house_gru", "position_l2", 16)
     assert inside.shape == (3, 7 * 4, 1), "seven gravities from 2.5 to 5.5"
     finding = shapes.answer(results)
     assert [(claim.verdict, claim.note) for claim in finding.claims] == [("holds", "")] * 4
     assert [claim.where.rpartition("h = ")[2] for claim in finding.claims] == ["16", "44"] * 2
     assert [claim.paper for claim in finding.claims[2:]] == ["", "\N{MINUS SIGN}1.97"], "the paper looks at h = 44"
     assert "translation transfers better than rotation" in finding.words[0]
-    assert "Pentagons besides make no difference that shows" in finding.words[0]
+    assert "Pentagons besides make no significant difference" in finding.words[0]
     assert drawn(finding) == [f"shapes_{width}_h{h}" for width in shapes.WIDTHS for h in (16, 44)]
-    assert all(1.9 < float(row[3]) < 2.1 for row in finding.rows if row[2] == "stays where it was")
+    assert all(1.9 < float(row[3]) < 2.1 for row in cells_of(finding) if row[2] == "stays where it was")
 
 
 def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
@@ -242,12 +237,12 @@ def test_shapes_answers_with_the_cells_that_were_asked_for() -> None:
         return [evaluation(name, "house", seed, errors) for seed in SEEDS]
 
     parts, house = cell("triangle_square_gru", 1.4), cell("house_gru", 1.2)
-    finding = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": house}))
+    finding = shapes.answer(evidence("house", {"triangle_square_gru": parts, "house_gru": house}))
     assert drawn(finding) == ["shapes_gru_h16", "shapes_gru_h44"]
-    assert {row[2] for row in finding.rows} == {"triangle + square", "house", "stays where it was"}
+    assert {row[2] for row in cells_of(finding)} == {"triangle + square", "house", "stays where it was"}
     assert "Pentagons" not in " ".join(finding.words)
     assert [claim.note for claim in finding.claims] == ["", ""]
-    lost = shapes.answer(done("house", {"triangle_square_gru": parts, "house_gru": cell("house_gru", 1.8)}))
+    lost = shapes.answer(evidence("house", {"triangle_square_gru": parts, "house_gru": cell("house_gru", 1.8)}))
     why = "houses themselves are not certainly foretold"
     assert [(claim.note, claim.verdict) for claim in lost.claims] == [(why, "not decided")] * 2
     assert f": what transfers nobody could tell, since {why}." in lost.words[0]
@@ -257,13 +252,13 @@ def test_nothing_transfers_where_triangle_and_square_are_no_better_than_a_house_
     """The house's own model is ahead of staying put by more in rotation, so that the ratios alone would say "holds"."""
 
     def cell(name: str, position: float, rotation: float) -> list[Any]:
-        levels = dict.fromkeys(shapes.TRANSLATION, position) | {shapes.ROTATION: rotation}
+        levels = dict.fromkeys(("position_l2", "velocity_l2"), position) | {shapes.ROTATION: rotation}
         predicted = {metric: level * (1 + noise(1)) for metric, level in levels.items()}
         stay = dict.fromkeys(shapes.SHOWN, 1 + noise(1))
         return [evaluation(name, "house", seed, {"predicted": predicted, "true": stay, "stay": stay}) for seed in SEEDS]
 
     cells = {"triangle_square_gru": cell("triangle_square_gru", 1.01, 1.0), "house_gru": cell("house_gru", 0.7, 0.4)}
-    finding = shapes.answer(done("house", cells))
+    finding = shapes.answer(evidence("house", cells))
     assert all(claim.ours.high < 0 for claim in finding.claims)
     why = "triangle + square alone do not certainly foretell a house"
     assert [(claim.verdict, claim.note) for claim in finding.claims] == [("not decided", why)] * 2
@@ -283,9 +278,9 @@ def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
             times = np.where(near, 1.2 if arm == "target" else 1.0, factor[arm][metric]) if arm else np.ones(len(LAWS))
             errors[metric] = (level * times * stray)[:, None] * (1 + noise(3))
         cells.setdefault(name, []).append(evaluation(name, "square", seed, {"predicted": errors}))
-    results = done("square", cells)
-    model, mixed, target = (results.method(f"square_gru{end}") for end in ("", "_mixed", "_target"))
-    laws = np.unique(LAWS[post_training.between(model)])
+    results = evidence("square", cells)
+    model, mixed, target = (f"square_gru{end}" for end in ("", "_mixed", "_target"))
+    laws = np.unique(LAWS[post_training.between(results.results)])
     assert len(laws) == 13, "0, 0.5, ... 8 without 0, 2, 6 and 8"
     assert laws.min() == 0.5
     source = np.sum(np.abs(laws - 4) <= 1.5)
@@ -293,12 +288,12 @@ def test_the_gain_of_post_training_is_the_papers_mean_of_ratios() -> None:
         "mixed": 100 * (1 - (source + (13 - source) * 0.8) / 13),
         "target": 100 * (1 - (source * 1.2 + (13 - source) * 0.95) / 13),
     }
-    assert holds(post_training.gain(mixed, model), wanted["mixed"])
-    assert holds(post_training.gain(target, model), wanted["target"])
-    lead = post_training.gain(mixed, model, target)
+    assert holds(post_training.gain(results.results, mixed, model), wanted["mixed"])
+    assert holds(post_training.gain(results.results, target, model), wanted["target"])
+    lead = post_training.gain(results.results, mixed, model, target)
     assert holds(lead, wanted["mixed"] - wanted["target"])
     finding = post_training.answer(results)
-    assert [row[-1] for row in finding.rows] == ["no", "yes"], "the new laws alone forget the source"
+    assert [row[-1] for row in cells_of(finding)] == ["no", "yes"], "the new laws alone forget the source"
     (claim,) = finding.claims
     assert (claim.verdict, claim.unit, claim.paper) == ("holds", "points", "8.21 points")
     assert drawn(finding) == ["post_training_gain"]

@@ -95,7 +95,7 @@ def test_the_crossover_fits_fresh_predictors_to_frozen_encoders(datasets: Path, 
         frozen = [key for key in fresh if key.startswith(("encoder.", "projector."))]
         assert frozen
         assert all((fresh[key] == leader[key]).all() for key in frozen)
-    assert len(table(report, crossover.TABLE)) == (2 + 4 + 5) * 5
+    assert len(table(report, "tables/crossover.csv")) == (2 + 4 + 5) * 5
     (record,) = read_claims([tmp_path])
     assert record.command == "sgjepa study crossover --size mini --seeds 1 --updates 1"
     assert [(row.claim, row.verdict) for row in record.rows] == [("encoder", "not decided")] * 2, "one training each"
@@ -112,13 +112,13 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
     assert {chain.folder.name for chain in shared} < set(artifact.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)
-    assert {row["visible"] for row in table(report, history.TABLE)} == {"4"}
+    assert {row["visible"] for row in table(report, "tables/history.csv")} == {"4"}
 
 
 @pytest.mark.slow
 def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(local_gap.EXPERIMENT, tmp_path, datasets, runs)
-    rows = table(report, local_gap.TABLE)
+    rows = table(report, "tables/local_gap.csv")
     assert {(row["features"], row["error"]) for row in rows} == {
         (features, error) for features in ("LeWM", "MobileNetV2") for error in ("local", "fed back")
     }
@@ -141,7 +141,7 @@ def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path:
         assert [path.name.startswith("house-mini-test") for path in (runs / name / "predict").iterdir()] == [True]
     run, _ = checkpoint.load_run(folder_of(report, runs, "triangle_square_gru"))
     assert run.data == ("right_triangle-mini", "square-mini")
-    rows = table(report, shapes.TABLE)
+    rows = table(report, "tables/shapes.csv")
     assert len(rows) == 6 * 3 * len({row["h"] for row in rows})
 
 
@@ -155,6 +155,6 @@ def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path
     assert (run.data, Path(run.init)) == (("square-sparse-mini", "square-replay-mini"), leader)
     _, before = checkpoint.load_run(leader)
     assert (model.law_mean == before.law_mean).all(), "it keeps the statistics it knows"
-    assert {row["arm"] for row in table(report, post_training.TABLE)} == {"target", "mixed"}
+    assert {row["arm"] for row in table(report, "tables/post_training.csv")} == {"target", "mixed"}
     for name in artifact.read_json(report / "study.json")["runs"]:
         assert all(path.name.startswith("square-mini-test") for path in (runs / name / "predict").iterdir())

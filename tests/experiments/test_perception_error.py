@@ -18,7 +18,7 @@ from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.envs import find
 from sgjepa.experiments.control import worlds
 from sgjepa.experiments.engine import Request, actors_of
-from sgjepa.experiments.perception_error import BLURS, EXPERIMENT
+from sgjepa.experiments.perception_error import ERRORS, EXPERIMENT
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import read_policy
 from sgjepa.policies.noisy_position import errors_of
@@ -119,9 +119,9 @@ def test_the_command_line_trains_one_and_lets_it_drive(
 
 def test_policies_of_the_study_differ_in_nothing_but_what_they_see(tmp_path: Path) -> None:
     arms = [arm for arm in EXPERIMENT.arms("mini") if arm.name.startswith(CATCHER)]
-    assert len(arms) == len(BLURS) + 2
+    assert len(arms) == len(ERRORS) + 2
     assert len({arm.name for arm in arms}) == len(arms)
-    errors = [(False, error) for error in BLURS]
+    errors = [(False, error) for error in ERRORS]
     assert {(arm.robot, arm.position_error) for arm in arms} == {(False, None), (True, None), *errors}
     assert len({arm.config for arm in arms}) == 1
     jobs = actors_of(arms, [], Request("mini", tmp_path / "out", tmp_path / "datasets"), seeds=2)

@@ -10,18 +10,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fixtures.answers import cells
 from fixtures.datasets import small
 
 from sgjepa.data.collect import collect
 from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.latent_errors import LatentErrors
+from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import Request, trainings_of
 from sgjepa.experiments.planning import EXPERIMENT, METHODS, arms, summary
 from sgjepa.planning.cem import Search
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.policies.files import Driver
 from sgjepa.policies.goal_tasks import Cases
-from sgjepa.results.control import Latency, Played, Player, Trial
+from sgjepa.results.table import Results
+from sgjepa.results.trials import Driven, Latency, Trial
 
 CASES = 50
 
@@ -29,7 +32,8 @@ CASES = 50
 def trial(label: str, seed: int, solved: np.ndarray) -> Trial:
     driver = Driver(label, label, seed, {"plans": True}, f"{label}{seed}")
     about = SimpleNamespace(
-        settings=SimpleNamespace(driver=driver, how={"search": "cem"}),
+        settings=SimpleNamespace(driver=driver, how={"search": "cem"}, split="test"),
+        dataset="reacher-mini",
         played=SimpleNamespace(world="reacher"),
         laws={},
         measures=(Measure("success", "it was reached"),),
@@ -37,15 +41,14 @@ def trial(label: str, seed: int, solved: np.ndarray) -> Trial:
     return Trial(Path(label), about, {"episode": np.arange(CASES), "success": solved.astype(float)})  # type: ignore[arg-type]
 
 
-def played(solved: Mapping[str, Sequence[np.ndarray]]) -> Played:
+def driven(solved: Mapping[str, Sequence[np.ndarray]]) -> Evidence:
     """By method, of each training."""
-    players = []
+    arms = {}
     for method, trainings in solved.items():
         label = f"SG-JEPA ({method}), planned by CEM"
-        player = Player(label, tuple((trial(label, seed, one),) for seed, one in enumerate(trainings)))
-        player.__dict__["latency"] = Latency(0.5, 0.6, 10)  # in place of the file
-        players.append(player)
-    return Played(tuple(players))
+        arms[label] = Driven(tuple((trial(label, seed, one),) for seed, one in enumerate(trainings)))
+        arms[label].__dict__["latency"] = Latency(0.5, 0.6, 10)  # in place of the file
+    return Evidence([], {"reacher": Results.of_driven(arms)}, Path())
 
 
 def first(count: int) -> np.ndarray:
@@ -54,26 +57,27 @@ def first(count: int) -> np.ndarray:
 
 def test_a_difference_of_nothing_is_no_material_loss_and_one_of_30_points_is() -> None:
     solved = {"Transformer": [first(45)] * 3, "GRU": [first(45), first(44), first(45)], "SSM": [first(30)] * 3}
-    found = summary({"reacher": played(solved)}, {})
+    found = summary(driven(solved))
     assert [claim.verdict for claim in found.claims] == ["holds", "does not hold"]
     assert found.claims[0].ours.mean == pytest.approx(-2 / 3)
     assert found.claims[1].ours.mean == pytest.approx(-30)
     assert "no material loss" in found.words[0]
     assert "a material loss" in found.words[1]
-    assert found.rows[0] == ("reacher", "SG-JEPA (Transformer)", "3", found.rows[0][3], "", "", "0.50", "100")
-    assert found.rows[0][3].startswith("90.0 (")
+    assert cells(found)[0] == ("reacher", "SG-JEPA (Transformer)", "3", cells(found)[0][3], "", "", "0.50", "100")
+    assert cells(found)[0][3].startswith("90.0 (")
 
 
 def test_one_training_decides_nothing() -> None:
-    found = summary({"reacher": played({"Transformer": [first(45)], "GRU": [first(10)]})}, {})
+    found = summary(driven({"Transformer": [first(45)], "GRU": [first(10)]}))
     assert [claim.verdict for claim in found.claims] == ["not decided"]
     assert "not decided with one training each" in found.words[0]
 
 
 def test_errors_of_latents_are_shares_of_the_variance() -> None:
-    one = played({"GRU": [first(45)]})
+    of = driven({"GRU": [first(45)]})
+    weights = of.results.driven(of.results.arms[0]).first.driver.weights
     errors = LatentErrors(np.full((4, 5), 0.02), np.full((4, 5), 0.1), variance=0.2, clips=8)
-    (row,) = summary({"reacher": one}, {one.first.driver.weights: errors}).rows
+    (row,) = cells(summary(replace(of, latents={weights: errors})))
     assert row[4:6] == ("10.0 (10.0 to 10.0)", "50.0")
 
 

@@ -12,10 +12,10 @@ from fixtures.runs import RUN
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.experiments import EXPERIMENTS
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Job, Training, digest_of, locate
-from sgjepa.experiments.engine import Done, Experiment, Request, jobs_of
+from sgjepa.experiments.engine import Experiment, Request, jobs_of
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
 from sgjepa.training.config import Run
 
 SHORT = replace(RUN, train=replace(RUN.train, epochs=1, frames=64))
@@ -25,9 +25,10 @@ def located(run: Run, runs: Path, data: Path, leader: Job | None = None) -> Job:
     return locate(Job(run, runs, 1), runs, data, leader)
 
 
-def said(done: Done) -> Finding:
-    words = tuple(f"{method.name} is {method.label}, seed {method.first.about.seed}" for method in done.results.methods)
-    return Finding("Who?", words, "", ("a",), (("b",),))
+def said(evidence: Evidence) -> Answer:
+    results = evidence.results
+    words = [f"{results.name(arm)} is {arm}, seed {results.seeds(arm)[0]}" for arm in results.arms]
+    return Answer("Who?", words, [main_table(("a",), [("b",)], "")])
 
 
 def test_two_studies_with_one_cell_train_it_once_and_each_calls_it_as_it_likes(finished: Path, tmp_path: Path) -> None:

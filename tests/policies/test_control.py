@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fixtures.answers import cells, drawn, table
 from fixtures.datasets import small
 from fixtures.policies import TINY
 from fixtures.runs import RUN
@@ -22,20 +23,19 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
 from sgjepa.envs import ENVS, find
 from sgjepa.envs.spec import Measure
+from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
 from sgjepa.policies import films
 from sgjepa.policies.closed_loop import drive_in_waves
-from sgjepa.policies.diffusion import load_policy
-from sgjepa.policies.evaluate import Subject, beginnings, replay, trained, trial, untrained
+from sgjepa.policies.evaluate import Subject, beginnings, family, trained, trial, untrained
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial
-from sgjepa.policies.leakage import family
+from sgjepa.policies.films import replay
+from sgjepa.policies.learned import load_policy, train_policy
 from sgjepa.policies.scripted import HoldStill, Random
-from sgjepa.policies.train_diffusion import train_policy
 from sgjepa.report.closed_loop import closed_loop_page, difference_records, differences
 from sgjepa.report.page import write_page
-from sgjepa.results.control import gather_trials
 from sgjepa.results.statistics import BOOTSTRAP, WILSON
 from sgjepa.results.table import Results
 from sgjepa.results.trials import Driven, Trial, source_label
@@ -446,10 +446,10 @@ def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tm
 
 
 def test_the_study_draws_success_and_has_the_papers_beside_it(still: Path, chance: Path) -> None:
-    found = summary({CATCHER: gather_trials([still, chance])})
-    assert [row[1] for row in found.rows] == ["holding still", "random controls"]
-    assert found.head[-1] == "paper, all (%)"
-    assert [picture.name for picture in found.pictures] == ["control_success"]
+    found = summary(Evidence([], {CATCHER: Results.of_trials([still, chance])}, Path()))
+    assert [row[1] for row in cells(found)] == ["holding still", "random controls"]
+    assert table(found).columns[-1] == "paper, all (%)"
+    assert drawn(found) == ["control_success"]
 
 
 def test_the_command_drives_compares_and_does_nothing_twice(

@@ -24,15 +24,16 @@ from sgjepa.envs import ENVS, find
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import DINOv2
 from sgjepa.models.weights import load_tensors
-from sgjepa.policies import diffusion, train_diffusion
+from sgjepa.policies import diffusion
+from sgjepa.policies import learned as learned_policies
 from sgjepa.policies.base import Observation
 from sgjepa.policies.demonstrations import demonstrations
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
-from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig, PolicyConfig
+from sgjepa.policies.diffusion import DiffusionConfig, follow, rate
+from sgjepa.policies.diffusion_model import Diffusion, NetworkConfig
 from sgjepa.policies.features import ModelFeatures, StateFeatures, in_blocks, open_features
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
+from sgjepa.policies.learned import LearnedPolicy, load_policy, train_policy
 from sgjepa.policies.tasks import executable, learned
-from sgjepa.policies.train_diffusion import follow, rate, train_policy
 from sgjepa.recipes.policies import SIZES, policy
 from sgjepa.training import checkpoint
 
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
 
 CATCHER, FRANKA = "arm_catcher_ball", "franka_basket"
-TINY = PolicyConfig(
+TINY = DiffusionConfig(
     network=NetworkConfig(history=5, horizon=8, hidden=8, layers=1, widths=(8, 16), step_width=8),
     diffusion=Diffusion(steps=10, sampler="ddim", sampled=4),
     updates=12,
@@ -180,7 +181,7 @@ def test_a_face_that_leans_a_little_to_either_side_is_learned_as_nearly_the_same
 
 def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path) -> None:
     """Train, and be stopped dead when the loss is asked for the time number `count`."""
-    real, calls = train_diffusion.noise_loss, []
+    real, calls = diffusion.noise_loss, []
 
     def stopping(*arguments: object) -> object:
         calls.append(1)
@@ -189,7 +190,7 @@ def interrupted(count: int, caught: Dataset, state: StateFeatures, folder: Path)
         return real(*arguments)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_diffusion, "noise_loss", stopping)
+        patch.setattr(diffusion, "noise_loss", stopping)
         with pytest.raises(KeyboardInterrupt):
             train_policy(TINY, state, caught, folder)
 
@@ -223,7 +224,7 @@ def test_a_finished_policy_is_not_trained_again_and_another_seed_is_refused_ther
 
 def test_a_folder_of_somebody_else_is_left_alone(caught: Dataset, state: StateFeatures, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="is not a policy"):
+    with pytest.raises(InputError, match="is not empty and was not made by"):
         train_policy(TINY, state, caught, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -234,14 +235,14 @@ def test_the_record_tells_what_was_learned_from(caught: Dataset, trained: Path) 
     assert there.counts.held_out_episodes == 1
     assert there.scores is not None
     assert there.scores.validation_loss == [r["loss"] for r in run_folder.read(trained) if r["split"] == "validation"][-1]
-    assert config.from_dict(PolicyConfig, there.settings.config) == TINY
+    assert config.from_dict(DiffusionConfig, there.settings.config) == TINY
 
 
 def test_an_edited_record_and_damaged_weights_are_refused(trained: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(trained, tmp_path / "copy"))
     text = (copy / RECORD).read_text()
     (copy / RECORD).write_text(text.replace('"batch": 16', '"batch": 17'))
-    with pytest.raises(InputError, match="its seal does not fit"):
+    with pytest.raises(InputError, match="its digest does not fit"):
         load_policy(copy)
     (copy / RECORD).write_text(text)
     content = bytearray((copy / WEIGHTS).read_bytes())
@@ -268,7 +269,7 @@ def test_the_running_mean_copies_first_and_forgets_ever_more_slowly() -> None:
 
 
 def test_the_learning_rate_rises_in_a_line_and_falls_as_a_cosine_to_nothing() -> None:
-    cfg = PolicyConfig(updates=1500, warmup=500)
+    cfg = DiffusionConfig(updates=1500, warmup=500)
     assert [rate(step, cfg) for step in (0, 249, 499, 500, 1000)] == pytest.approx([0.002, 0.5, 1.0, 1.0, 0.5])
     assert 0 < rate(1499, cfg) < 1e-5
 
@@ -292,7 +293,7 @@ def test_a_policy_learns_to_follow_its_demonstrations(caught: Dataset, state: St
 
 
 def drive(
-    policy: DiffusionPolicy, shown: Observation | np.ndarray, laws: np.ndarray, seeds: list[int], frames: int = 9
+    policy: LearnedPolicy, shown: Observation | np.ndarray, laws: np.ndarray, seeds: list[int], frames: int = 9
 ) -> np.ndarray:
     """shown: what is observed in every frame, (N, T, ...) by part; an array is the policy's only part."""
     parts = shown if isinstance(shown, dict) else {policy.observes[0]: shown}
@@ -402,7 +403,7 @@ def test_a_run_that_changed_or_is_gone_is_noticed(caught: Dataset, run: Path, tm
     checkpoint.finish(moved, run_folder.about(moved), {run_folder.MODEL: model})
     with pytest.raises(InputError, match="trained on other weights of run"):
         load_policy(folder)
-    assert isinstance(load_policy(folder, run=run), DiffusionPolicy), "the same weights elsewhere"
+    assert isinstance(load_policy(folder, run=run), LearnedPolicy), "the same weights elsewhere"
     shutil.rmtree(moved)
     with pytest.raises(InputError, match="does not exist; put that run back"):
         load_policy(folder)
@@ -432,21 +433,9 @@ def test_a_policy_that_cannot_act_so_says_why(trained: Path, settings: dict[str,
 def test_features_of_another_width_are_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A world that shows more, or less, than when the policy was trained."""
     fewer = open_features(None, find(CATCHER).env_spec, pose=True)
-    monkeypatch.setattr(diffusion, "open_features", lambda *_, **__: fewer)
+    monkeypatch.setattr(learned_policies, "open_features", lambda *_, **__: fewer)
     with pytest.raises(InputError, match=rf"sees \d+ features of a frame, and state has {fewer.width}"):
         load_policy(trained)
-
-
-def test_a_policy_from_before_a_setting_came_goes_on_with_its_usual_value(caught: Dataset, tmp_path: Path) -> None:
-    features, folder = open_features(None, find(CATCHER).env_spec), tmp_path / "older"
-    train_policy(TINY, features, caught, folder)
-    there = read_policy(folder)
-    network = {key: value for key, value in there.settings.config["network"].items() if key != "changes"}
-    older = replace(there.settings, config={**there.settings.config, "network": network})
-    artifact.write_record(folder, replace(there, settings=older))
-    assert train_policy(TINY, features, caught, folder) == folder
-    with pytest.raises(InputError, match="changes"):
-        train_policy(replace(TINY, network=replace(TINY.network, changes=True)), features, caught, folder)
 
 
 def test_both_samplers_drive_the_same_policy(caught: Dataset, trained: Path) -> None:
@@ -494,7 +483,7 @@ def test_a_world_without_a_task_and_a_dataset_without_success_are_refused(
 @pytest.mark.parametrize("task", [name for name, env in ENVS.items() if env.env_spec.has_task])
 def test_every_recipe_survives_json(size: str, task: str) -> None:
     made = policy(size, task)
-    assert config.from_dict(PolicyConfig, config.to_dict(made)) == made
+    assert config.from_dict(DiffusionConfig, config.to_dict(made)) == made
 
 
 def test_the_command_line_trains_on_the_state_and_on_a_run(

@@ -20,7 +20,7 @@ from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
 from sgjepa.policies import films
 from sgjepa.policies.features import open_features
-from sgjepa.policies.train_diffusion import train_policy
+from sgjepa.policies.learned import train_policy
 
 torch.set_num_threads(1)
 

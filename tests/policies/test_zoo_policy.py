@@ -20,8 +20,8 @@ from sgjepa import cli, zoo
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.models.weights import load_tensors, save_tensors
-from sgjepa.policies.diffusion import load_policy
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy, read_trial
+from sgjepa.policies.learned import load_policy
 from sgjepa.results.success import Opening
 from sgjepa.view.policy_scene import open_policy
 

@@ -1,121 +1,42 @@
-"""The report on real runs, small: the page, its pictures, its tables, and sentences that say what the intervals say."""
+"""The page of forecasts on real runs, small: its pictures and tables, and verdicts that say what the intervals say."""
 
 from __future__ import annotations
 
 import csv
-import functools
-import io
-import operator
 import re
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.runs import RUN
+from fixtures.evaluated import digests_in, thrice
 
 from sgjepa import cli
 from sgjepa.cli.doctor import find_browser
 from sgjepa.core import artifact
-from sgjepa.core.errors import InputError
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference
+from sgjepa.core.stats import Interval
 from sgjepa.core.tables import read_table, write_table
-from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.evaluation.evaluate import ForecastConfig, evaluate
-from sgjepa.evaluation.probes import ProbeConfig
-from sgjepa.evaluation.records import MADE_BY, LawRecord, read_evaluation
-from sgjepa.laws import ClippedNormal
-from sgjepa.models.predictors.transformer import Transformer
 from sgjepa.report import forecast, words
 from sgjepa.report.blocks import Section, Table, Text
 from sgjepa.report.forecast import answers, forecast_page, report
 from sgjepa.report.page import POLICY, write_page
 from sgjepa.results.claims import verdict
-from sgjepa.results.counterfactual import area, counterfactuals
 from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import About, Results
+from sgjepa.results.table import MAIN, Results
 from sgjepa.results.training import cost
-from sgjepa.training.losses import OneStepLoss
-from sgjepa.training.world_model import train
 
 BROWSER = find_browser()
 
 
 @pytest.fixture(scope="session")
-def runs(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two seeds of SG-JEPA and one LeWM, trained for a few updates and evaluated, with strips and counterfactuals.
-
-    LeWM is validated three times, which makes a curve, SG-JEPA once, which makes none.
-    """
-    folder, data = tmp_path_factory.mktemp("report_runs"), open_dataset(finished)
-    probe = ProbeConfig(window=10, hidden=(16,), epochs=1, windows=300)
-    short = replace(RUN, train=replace(RUN.train, epochs=1, frames=64, validation=2))
-    longer = replace(short.train, epochs=3)
-    one_step = replace(short.model, predictor=Transformer(depth=1, heads=2, head_dim=8, mlp=16))
-    recipes = [
-        replace(short, name="square_gru"),
-        replace(short, name="square_gru", seed=1),
-        replace(
-            short,
-            name="square_lewm",
-            model=one_step,
-            loss=OneStepLoss(windows="dense", flatten=True, sigreg=0.05),
-            train=longer,
-        ),
-    ]
-    found = []
-    for recipe in recipes:
-        run = train(recipe, folder / f"{recipe.name}-{recipe.seed}", finished.parent)
-        evaluate(run, data, ForecastConfig(probe=probe))
-        found.append(run)
-    for run in found[:2]:
-        _counterfactual(run)
-    _strips(found[0], data)
-    return found
-
-
-def _counterfactual(run: Path) -> None:
-    """The rows of the real evaluation, as if every wrong gravity doubled the error."""
-    table = read_table(run / "predict" / "square-test" / "episodes.parquet")
-    chosen = (table["source"] == "predicted") & np.isin(table["law.gravity"], (2.0, 4.0, 6.0))
-    parts = []
-    for given in (0.0, 2.0, 4.0, 6.0, 8.0):
-        true = table["law.gravity"][chosen]
-        factor = np.where(true == given, 1.0, 2.0)
-        parts.append((table["episode"][chosen], true, np.full(len(true), given), table["horizon"][chosen], factor))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    nmse = np.tile(table["nmse"][chosen], 5) * columns.pop()
-    names = ("episode", "law.true", "law.given", "horizon")
-    place = run / "counterfactual" / "square-test"
-    rows = {"law": np.full(len(nmse), "gravity"), **dict(zip(names, columns, strict=True))}
-    settings = read_evaluation(run / "predict" / "square-test").settings
-    key = {"settings": {"model": settings.model, "data": settings.data, "config": {"forecast": settings.config}}}
-    with artifact.artifact(place, key, MADE_BY, replace=True, inside=run) as new:
-        write_table(new.path / "counterfactual.parquet", {**rows, "nmse": nmse, "position_l2": nmse})
-        new.about = {"laws": ["gravity"]}
-
-
-def digests_in(place: Path) -> dict[str, str]:
-    """The digests of an artefact's files after they were changed."""
-    return {name: digest for name, digest in artifact.digests(place).items() if name != "artifact.json"}
-
-
-def _strips(run: Path, data: Dataset) -> None:
-    """True frames of two episodes, above themselves."""
-    episodes, horizon = np.array([0, 49]), np.array([1, 16, 44])
-    frames = data.test.pixels(episodes)[:, 19 + horizon]
-    law = data.test.law[episodes, 0]
-    arrays = {"truth": frames, "decoded": frames, "horizon": horizon, "law": law, "episode": episodes}
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays, inside=np.array([False, False]))
-    artifact.add(run / "predict" / "square-test", "strips.npz", buffer.getvalue())
+def runs(evaluated_runs: list[Path]) -> list[Path]:
+    return evaluated_runs
 
 
 @pytest.fixture(scope="session")
@@ -282,8 +203,6 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
             write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "artifact.json"
             settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
-            table = read_table(told.with_name("counterfactual.parquet"))
-            write_table(told.with_name("counterfactual.parquet"), table | {"law": np.full(len(table["law"]), MARKUP)})
             artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
@@ -358,13 +277,6 @@ def test_a_wrong_law_that_doubles_the_error_is_in_the_table(made: Path, page: Pa
             assert f"+{float(row['rise']):.3f}" in page.words
 
 
-def test_area_is_the_papers_trapezoid() -> None:
-    horizons = np.array([1, 3, 5, 9, 20, 32, 44], float)
-    nmse = np.random.default_rng(0).random((1, 7))
-    plain = sum((horizons[i + 1] - horizons[i]) / 2 * (nmse[0, i] + nmse[0, i + 1]) for i in range(6)) / 43
-    assert area(nmse, horizons)[0] == pytest.approx(plain)
-
-
 # --- the words -----------------------------------------------------------------------------------------------------
 
 
@@ -385,67 +297,12 @@ def test_a_sentence_says_what_the_interval_says_and_no_end_reads_as_zero(differe
     assert few.endswith(said.partition(": ")[2])
 
 
-def synthetic(arm: str, *errors: np.ndarray) -> Results:
-    """An arm with given errors (episodes,) at one horizon, an array a seed; for the logic of marks and words only."""
-    found = []
-    for seed, values in enumerate(errors):
-        n = len(values)
-        columns = {
-            "source": np.full(n, "predicted", object),
-            "episode": np.arange(n),
-            "horizon": np.ones(n, int),
-            "law.gravity": np.full(n, 4.0),
-            "position_l2": values,
-        }
-        found.append(Results.of(arm, seed, columns, About({"gravity": LawRecord("m/s^2", ClippedNormal(4.0, 0.5, 0.1))})))
-    return functools.reduce(operator.add, found)
-
-
-def test_best_and_second_are_marked_and_ties_share_the_mark() -> None:
-    noise = np.random.default_rng(0).normal(0, 0.1, (4, 200))
-    good, same = synthetic("good", 1 + noise[0]), synthetic("same", 1.001 + noise[1])
-    middle, bad = synthetic("middle", 2 + noise[2]), synthetic("bad", 3 + noise[3])
-    assert (bad + good + middle).marks(horizon=1) == {"bad": "", "good": "best", "middle": "second"}
-    assert list((same + bad + good + middle).marks(horizon=1).values()) == ["best", "", "best", "second"]
-    assert good.marks(horizon=1) == {"good": ""}, "alone, nothing is best"
-
-
-def test_pairing_tells_apart_what_overlapping_intervals_do_not() -> None:
-    hard = np.random.default_rng(0).uniform(0, 5, 300)  # episodes differ much more than methods do
-    one, other = hard, hard + 0.1
-    a, b = bootstrap(one[:, None])[0], bootstrap(other[:, None])[0]
-    assert a.high > b.low
-    assert verdict(bootstrap_difference(one[:, None], other[:, None])[0]) == "better"
-
-
-def test_a_second_training_that_went_otherwise_widens_a_comparison() -> None:
-    """One seed against two that disagree: averaging the two first would claim too much."""
-    one = np.full((1, 100, 1), 1.0)
-    two = np.stack([np.full((100, 1), 0.8), np.full((100, 1), 2.0)])
-    assert verdict(bootstrap_difference(one, two)[0]) == "undecided"
-
-
-def thrice(runs: list[Path], place: Path) -> list[Path]:
-    """Three trainings of each method: the real ones, and copies that say they had another seed."""
-    found = []
-    for run, seeds in ((runs[0], (0, 2)), (runs[1], (1,)), (runs[2], (0, 1, 2))):
-        for seed in seeds:
-            copy = Path(shutil.copytree(run, place / f"{run.name}-{seed}"))
-            about = artifact.read_json(copy / "artifact.json")
-            about["config"] |= {"seed": seed}
-            artifact.write_json(copy / "artifact.json", about)
-            settings = copy / "predict" / "square-test" / "artifact.json"
-            artifact.write_json(settings, artifact.read_json(settings) | {"seed": seed, "run": copy.name})
-            found.append(copy)
-    return found
-
-
 def test_every_comparison_has_a_sentence_with_its_verdict(runs: list[Path], tmp_path: Path) -> None:
     results = Results.of_runs(thrice(runs, tmp_path))
     assert results.baseline == "LeWM"
     for arm in results.others:
         for region in ("out", "in"):
-            gap = results.gap(arm, "LeWM", region=region)
+            gap = results.gap(arm, "LeWM", MAIN, region=region)
             assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap)
             assert any(words.compare(arm, "LeWM", gap) in sentence for sentence in answers(results))
 
@@ -474,8 +331,7 @@ def test_three_trainings_of_each_method_are_enough_for_a_verdict(runs: list[Path
 
 
 def test_the_page_begins_with_how_well_sg_jepa_predicts(page: Page, runs: list[Path], made: Path) -> None:
-    results = Results.of_runs(runs)
-    error = results.mean(results.arms[0], horizons=[44], region="out")[44]
+    error = Results.of_runs(runs).mean("SG-JEPA (GRU)", MAIN, [44], region="out")[44]
     said = f"SG-JEPA (GRU) predicts where the object is 44 steps ahead with a mean error of {error.mean:.2f} m"
     assert (made / "answer.txt").read_text().startswith(said)
     heading = "Does it stay right when gravity changes?\n"  # the title has the world's name behind it
@@ -489,67 +345,6 @@ def test_pictures_and_one_table_come_first_and_everything_else_is_folded(made: P
     assert "<details" not in text[: places[2]]
     assert "<img" in text[places[0] : places[1]]
     assert text.count("<details ") == text.count("<summary><h3>") == 7
-
-
-def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
-    """Other settings under the same folder name: another method, with a label and a cost of its own."""
-    copies = []
-    for name, steps in (("one", 3), ("two", 4)):
-        copy = Path(shutil.copytree(runs[0], tmp_path / name / "run"))
-        about = artifact.read_json(copy / "artifact.json")
-        about["config"]["loss"]["steps"] = steps
-        artifact.write_json(copy / "artifact.json", about)
-        settings = copy / "predict" / "square-test" / "artifact.json"
-        artifact.write_json(settings, artifact.read_json(settings) | {"run": "run"})
-        copies.append(copy)
-    labels = Results.of_runs(copies).arms
-    assert len(set(labels)) == 2
-    assert all(str(copy) in label for copy, label in zip(copies, labels, strict=True))
-    assert report(copies, tmp_path / "out").is_file()
-
-
-def test_warm_starts_are_pooled_over_seeds_and_not_with_others(runs: list[Path], tmp_path: Path) -> None:
-    copies = []
-    for number, init in enumerate(("runs/old-seed0", "runs/old-seed1", None)):
-        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = artifact.read_json(copy / "artifact.json")
-        about["config"] |= {"init": init, "seed": number}
-        artifact.write_json(copy / "artifact.json", about)
-        settings = copy / "predict" / "square-test" / "artifact.json"
-        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
-        copies.append(copy)
-    results = Results.of_runs(copies)
-    assert [len(results.seeds(arm)) for arm in results.arms] == [2, 1]
-
-
-def test_trainings_that_were_continued_are_another_method_than_those_without_a_break(
-    runs: list[Path], tmp_path: Path
-) -> None:
-    copies = []
-    for number, legs in enumerate(
-        ([], [{"step": 30, "epochs": 1, "updates": 30}], [{"step": 30, "epochs": 1, "updates": 30}])
-    ):
-        copy = Path(shutil.copytree(runs[0], tmp_path / str(number)))
-        about = artifact.read_json(copy / "artifact.json") | {"continued": legs}
-        about["config"] |= {"seed": number}
-        artifact.write_json(copy / "artifact.json", about)
-        settings = copy / "predict" / "square-test" / "artifact.json"
-        artifact.write_json(settings, artifact.read_json(settings) | {"seed": number, "run": copy.name})
-        copies.append(copy)
-    results = Results.of_runs(copies)
-    once, longer = results.arms
-    assert [len(results.seeds(arm)) for arm in (once, longer)] == [1, 2]
-    assert longer == f"{once}, continued after 30 updates"
-
-
-def test_a_counterfactual_of_another_model_is_not_shown(runs: list[Path], tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
-    assert len(counterfactuals(Results.of_runs([copy]))) == 1
-    place = copy / "counterfactual" / "square-test" / "artifact.json"
-    about = artifact.read_json(place)
-    about["settings"]["model"] = "0" * 64
-    artifact.write_json(place, about)
-    assert counterfactuals(Results.of_runs([copy])) == []
 
 
 def test_intervals_from_few_episodes_are_marked(page: Page) -> None:
@@ -568,61 +363,10 @@ def test_what_intervals_do_not_cover_is_said(runs: list[Path], monkeypatch: pyte
     assert said in forecast.cautions(results)
 
 
-def test_an_interval_from_five_episodes_does_cover_less_often_than_it_says() -> None:
-    columns = np.random.default_rng(0).normal(size=(5, 500))  # 500 experiments of 5 episodes with mean 0
-    assert np.mean([one.low <= 0 <= one.high for one in bootstrap(columns, resamples=1000)]) < 0.9
-
-
 def test_fewer_than_three_points_are_no_curve(page: Page, made: Path) -> None:
     assert "Measured fewer than 3 times, and not drawn: prediction term: rollout of SG-JEPA (GRU)" in page.words
     assert not (made / "figures" / "training_rollout.svg").exists()
     assert (made / "figures" / "training_one_step.svg").is_file()
-
-
-# --- which evaluation ----------------------------------------------------------------------------------------------
-
-
-def evaluated(results: Results) -> set[str]:
-    """Names of the evaluations that results come from."""
-    return {one.folder.name for arm in results.arms for one in results.evaluations(arm)}
-
-
-def _another(run: Path, differs: str) -> None:
-    """A second evaluation of the run, with settings that are not the usual ones."""
-    place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
-    about = artifact.read_json(place / "artifact.json")
-    artifact.write_json(place / "artifact.json", about | {"differs": differs})
-
-
-def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(
-    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
-    for copy in copies:
-        _another(copy, "linear4")
-        _another(copy, "context30")
-    assert evaluated(Results.of_runs(copies)) == {"square-test"}
-    asked = Results.of_runs(copies, data="square-test-linear4")
-    assert evaluated(asked) == {"square-test-linear4"}
-    assert counterfactuals(Results.of_runs(copies))
-    assert counterfactuals(asked) == [], "the counterfactual was read by the usual probe"
-    shutil.rmtree(copies[0] / "predict" / "square-test")
-    said = fails(capsys, *copies, "--out", tmp_path / "out")
-    assert "evaluated as square-test-context30, square-test-linear4; choose one with --data" in said
-    shutil.rmtree(copies[1] / "predict" / "square-test-context30")
-    assert evaluated(Results.of_runs(copies)) == {"square-test-linear4"}, "the only one that they share"
-
-
-def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs: list[Path], tmp_path: Path) -> None:
-    copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
-    for copy in copies:
-        _another(copy, "linear4")
-        (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
-    assert evaluated(Results.of_runs(copies)) == {"square-test"}
-    (copies[0] / "predict" / "square-test-linear4" / "artifact.json").write_text("lost")
-    assert evaluated(Results.of_runs(copies, data="square-test")) == {"square-test"}
-    with pytest.raises(InputError, match=r"square-test-linear4/artifact\.json"):
-        Results.of_runs(copies)  # whether it is the usual one cannot be known
 
 
 # --- what is there already -----------------------------------------------------------------------------------------

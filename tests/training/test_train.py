@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -156,7 +157,8 @@ def test_a_finished_run_goes_on_to_more_updates_by_the_rates_of_the_new_length(
     about = run_folder.about(continued)
     assert config.from_dict(Run, about.config) == longer
     assert about.continued == (Continued(18, 2, None),)
-    assert run_folder.about(checkpoint.newest(continued)).continued == about.continued  # type: ignore[arg-type]
+    saved = artifact.read_json_record(checkpoint.newest(continued))["trained"]  # type: ignore[arg-type]
+    assert config.from_dict(run_folder.RunRecord, saved).continued == about.continued
     rows = [row for row in run_folder.read(continued) if row["split"] == "train"]
     assert [row["step"] for row in rows] == list(range(1, 37))
     before = {row["step"]: row["loss"] for row in run_folder.read(trained) if row["split"] == "train"}
@@ -228,9 +230,9 @@ def test_a_run_goes_on_to_more_updates_alone(
 def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trained: Path) -> None:
     place = checkpoint.newest(halted)
     assert place is not None
-    state = json.loads((place / "state.json").read_text())
+    state = json.loads((place / "artifact.json").read_text())
     assert state["seconds"] > 0
-    artifact.write_json(place / "state.json", {**state, "seconds": 1000.0})
+    artifact.write_json(place / "artifact.json", {**state, "seconds": 1000.0})
     train(fitting, halted, halted.parent / "data")
     seconds = [row["seconds"] for row in run_folder.read(halted) if row["split"] == "train"]
     assert max(seconds[:7]) < 1000 <= min(seconds[7:])
@@ -240,7 +242,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
 def test_a_checkpoint_says_where_it_came_from(fitting: Run, halted: Path) -> None:
     place = checkpoint.newest(halted)
     assert place is not None
-    about = json.loads((place / "artifact.json").read_text())
+    about = json.loads((place / "artifact.json").read_text())["trained"]
     assert config.from_dict(Run, about["config"]) == fitting
     assert about["data"] == {"square": open_dataset(halted.parent / "data" / "square").manifest.digest}
     assert about["provenance"]["threads"] == torch.get_num_threads()
@@ -268,11 +270,15 @@ def test_a_dataset_made_anew_is_noticed(fitting: Run, halted: Path, done: bool) 
 
 
 def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(fitting: Run, halted: Path) -> None:
-    (halted / "checkpoints" / ".step-0000009.abc.tmp").mkdir()
-    (halted / ".run.json.abc.tmp").write_text("{")
-    (halted / ".model.safetensors.abc.tmp").write_bytes(b"half")
+    half = halted / "checkpoints" / "step-0000009"
+    with suppress(KeyboardInterrupt), artifact.artifact(half, {"step": 9}, "sgjepa train", resumable=True):
+        raise KeyboardInterrupt
+    artifact.temporary(halted / "artifact.json").write_text("{")
+    artifact.temporary(halted / "model.safetensors").write_bytes(b"half")
+    (halted / ".model.safetensors.mine.tmp").write_text("not a name of ours")
     train(fitting, halted, halted.parent / "data")
-    assert not list(halted.rglob(".*"))
+    assert not half.exists()
+    assert [path.name for path in halted.rglob(".*")] == [".model.safetensors.mine.tmp"]
 
 
 def test_a_run_that_is_not_finished_is_no_start_for_another(fitting: Run, halted: Path) -> None:
@@ -499,7 +505,7 @@ def test_two_processes_go_on_from_the_checkpoint_that_the_first_finds(fitting: R
     assert done.returncode == 0, done.stderr[-2000:]
     steps = [row["step"] for row in run_folder.read(folder) if row["split"] == "train"]
     assert steps == list(range(1, 27))
-    about = json.loads((checkpoint.newest(folder) / "artifact.json").read_text())  # type: ignore[operator]
+    about = json.loads((checkpoint.newest(folder) / "artifact.json").read_text())["trained"]  # type: ignore[operator]
     assert about["provenance"]["processes"] == 2
     assert in_two_processes(even, folder, data).returncode == 0
 

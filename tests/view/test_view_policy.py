@@ -21,8 +21,8 @@ from fixtures.viewer import hear, needs_browser, running, socket_to
 from sgjepa import cli, zoo
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.tables import read_table, write_table
-from sgjepa.policies.evaluate import replay
 from sgjepa.policies.files import read_controls, read_trial
+from sgjepa.policies.films import replay
 from sgjepa.policies.vector_env import Outcome
 from sgjepa.results.success import Opening, opening_in
 from sgjepa.training import checkpoint

@@ -115,6 +115,8 @@ def check_json(place: Path | None) -> None:
         return
     if place.is_dir():
         raise InputError(f"--json {place} is a folder; name a file in it")
+    if place.is_symlink():
+        raise InputError(f"--json {place} is a link; name a file")
     if not place.parent.is_dir():
         raise InputError(f"--json {place}: the folder {place.parent} does not exist")
     trial = artifact.temporary(place)

@@ -31,6 +31,8 @@ def run(options: Namespace) -> None:
     from sgjepa.report.claims import TITLE, as_markdown, tally
     from sgjepa.results.claims import best, read_claims
 
+    if options.out.is_symlink():
+        raise InputError(f"{options.out} is a link; choose another --out or move it away")
     if options.out.exists() and not options.out.read_bytes().startswith(TITLE.encode()):
         raise InputError(f"{options.out} was not written by `sgjepa claims`; choose another --out or move it away")
     folders = options.results or [folder for folder in RESULTS if folder.is_dir()]

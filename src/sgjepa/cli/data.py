@@ -130,7 +130,7 @@ def _sampler(name: str, text: str, usual: Any) -> Any:
 
 
 def print_dataset(dataset: Any, pictures: list[Path]) -> None:
-    """The summary. All of it is in the dataset's manifest.json too."""
+    """The summary. All of it is in the dataset's artifact.json too."""
     manifest = dataset.manifest
     size = sum(part.bytes for part in manifest.parts.values())
     counts = ", ".join(f"{part.episodes} {name}" for name, part in manifest.parts.items())

@@ -28,8 +28,8 @@ def examine_machine() -> dict[str, Any]:
     drawing = drawing_backends()
     missing = []
     working = [name for name, state in drawing.items() if state == "works"]
-    if working and opengl.asked and opengl.asked not in working:
-        missing.append(f"nothing, but MUJOCO_GL={opengl.asked} cannot draw and {working[0]} can: unset MUJOCO_GL")
+    if working and opengl.REQUESTED and opengl.REQUESTED not in working:
+        missing.append(f"nothing, but MUJOCO_GL={opengl.REQUESTED} cannot draw and {working[0]} can: unset MUJOCO_GL")
     elif not working:
         missing.append(f"OpenGL for MuJoCo's renderer (planar worlds do without): {install_line()}")
     packages, extras = installed_packages()
@@ -52,7 +52,7 @@ def examine_machine() -> dict[str, Any]:
         "packages": packages,
         "extras": extras,
         "opengl": drawing,
-        "opengl_chosen": "none" if not opengl.known() else opengl.asked or (working[0] if working else "none"),
+        "opengl_chosen": "none" if not opengl.known() else opengl.REQUESTED or (working[0] if working else "none"),
         **({"triton": triton} if triton else {}),
         "missing": missing,
         **({"meshes": robots} if (robots := meshes()) else {}),
@@ -87,7 +87,7 @@ def drawing_backends() -> dict[str, str]:
     # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
     clean = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
     opengl.load_triton()
-    for name in dict.fromkeys([*([opengl.asked] if opengl.asked else []), *opengl.PROBES]):
+    for name in dict.fromkeys([*([opengl.REQUESTED] if opengl.REQUESTED else []), *opengl.PROBES]):
         if name in opengl.PROBES and not opengl.PROBES[name]():
             report[name] = "library not found or no device"
             continue

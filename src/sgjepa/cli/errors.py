@@ -122,7 +122,8 @@ def _appended(place: Path, content: bytes) -> bool:
     """Whether all of it is there now; a log that would be empty or torn is not left behind."""
     try:
         before = place.stat().st_size if place.exists() else None
-        with place.open("ab", buffering=0) as file:
+        handle = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with io.FileIO(handle, "ab") as file:
             try:
                 whole = file.write(content) == len(content)
             except OSError:

@@ -83,7 +83,7 @@ def run(options: Namespace) -> None:
     options.policies = [str(zoo.folder_to_work_in(name, policies=True)) for name in options.policies]
     _check(options)
     from sgjepa.core import artifact
-    from sgjepa.policies.evaluate import MADE_BY, REFERENCES, beginnings
+    from sgjepa.policies.evaluate import MADE_BY, beginnings
     from sgjepa.policies.scripted import SIMPLE
 
     if any(name not in SIMPLE for name in options.policies):
@@ -96,7 +96,7 @@ def run(options: Namespace) -> None:
     _refuse_unused(options, bool(planners), spec)
     cases = _cases(options) if planners and spec.goal else None
     starts = beginnings(dataset, None if cases else options.episodes, cases, options.held_out)  # before the work
-    artifact.check_output(options.out, MADE_BY, (REFERENCES,))
+    artifact.require_free(options.out, MADE_BY)
     subjects = [_subject(name, dataset, options, planner, cases) for name in options.policies]
     latents = _latent_errors(runs, dataset, options) if cases else {}
     _evaluate(subjects, dataset, options, starts, latents)
@@ -221,7 +221,7 @@ def _latent_errors(runs: Sequence[Path], dataset: Any, options: Namespace) -> di
 def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts: Any, latents: dict[str, Any]) -> None:
     """Run every trial, those of stochastic policies with every seed; write the page and print its numbers."""
     from sgjepa.core import threads
-    from sgjepa.policies.evaluate import MADE_BY, REFERENCES, trial
+    from sgjepa.policies.evaluate import MADE_BY, trial
     from sgjepa.policies.films import film
     from sgjepa.report.closed_loop import closed_loop_page, success_sentence
     from sgjepa.report.page import write_page
@@ -235,7 +235,7 @@ def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts:
     results = Results.of_trials(folders)
     firsts = {arm: results.driven(arm).first for arm in results.arms}
     films = {arm: film(one.folder, one.about, one.table) for arm, one in firsts.items()}
-    page = write_page(closed_loop_page(results, dataset.env_spec, films, latents), options.out, MADE_BY, (REFERENCES,))
+    page = write_page(closed_loop_page(results, dataset.env_spec, films, latents), options.out, MADE_BY)
     for arm in results.arms:
         print(success_sentence(results, arm))
     for folder in folders:
@@ -258,5 +258,5 @@ def _print_latent_errors(options: Namespace, weights: dict[str, str], latents: d
         print(f"{name}: latent error after {errors.steps} predictions {last.mean:.3g}", end=" ")
         print(f"({last.low:.3g} to {last.high:.3g}), {shares[0]:.3g} % of the variance;")
         print(f"   if nothing changed {shares[1]:.3g} %; mean of 1 to {errors.steps} {mean.mean:.3g}, {errors.clips} clips")
-    artifact.add_output(options.out, LATENTS, to_csv(rows).encode())
+    artifact.add(options.out, LATENTS, to_csv(rows).encode())
     print(options.out / LATENTS)

@@ -30,6 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size", default="mini", metavar="SIZE", help="mini (default, 4 to 8 minutes on one core) or paper (for a GPU)"
     )
+    parser.add_argument("--kind", default="diffusion", metavar="NAME", help="of policy (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
     parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
@@ -54,8 +55,8 @@ def run(options: Namespace) -> None:
     """Trains it, or goes on; prints where it is and how well it fits what was held out."""
     arguments.prepare_for_torch()
     from sgjepa.policies.features import open_features
+    from sgjepa.policies.learned import train_policy
     from sgjepa.policies.tasks import task_of
-    from sgjepa.policies.train_diffusion import train_policy
     from sgjepa.recipes.policies import policy
 
     given = {"updates": options.updates, "save_every": options.save_every}
@@ -69,7 +70,7 @@ def run(options: Namespace) -> None:
             f"{spec.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
             "let the run plan (`sgjepa evaluate-policy RUN`), or train on `state`, which tells the goal"
         )
-    usual = policy(options.size, spec.name)
+    usual = policy(options.size, spec.name, options.kind)
     chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
     features = open_features(seen, spec, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
@@ -105,7 +106,8 @@ def _place(options: Namespace, dataset: Any) -> Path:
     name = f"{dataset.settings.world}_{options.run_folder}" if alone else options.run_folder.resolve().name
     blur = "" if options.blur is None else f"-blur{options.blur:g}"
     ways = f"{'-pose' if options.pose else ''}{blur}{'-nolaw' if options.no_law else ''}"
-    return POLICIES / f"{name}-{options.size}{ways}-seed{options.seed}"
+    kind = "" if options.kind == "diffusion" else f"-{options.kind}"
+    return POLICIES / f"{name}{kind}-{options.size}{ways}-seed{options.seed}"
 
 
 def _say_trained(folder: Path) -> None:

@@ -35,7 +35,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -245,26 +245,6 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(config.to_dict(value)))
 
 
-def check_output(folder: Path, made_by: str, known: Sequence[str] = ()) -> None:
-    """Adapter, until all rooms call `require_free`."""
-    require_free(folder, made_by)
-
-
-@contextmanager
-def output_folder(folder: Path, made_by: str, whole: str = "", known: Sequence[str] = ()) -> Iterator[Path]:
-    """Adapter, until all rooms call `artifact`."""
-    with artifact(folder, {}, made_by, replace=True) as new:
-        yield new.path
-
-
-add_output = add
-
-
-def record_bytes(record: Any) -> bytes:
-    """Adapter, until all rooms write plain JSON."""
-    return to_json(config.to_dict(record)).encode("utf-8")
-
-
 # --- records -------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +259,6 @@ R = TypeVar("R", bound=Recorded)
 
 def write_record(folder: Path, record: Recorded) -> None:
     """Write the record of an artefact that grows in its place; its field `files` is empty until it is finished."""
-    folder = folder.parent if folder.name == RECORD else folder
     values: dict[str, Any] = config.to_dict(record)
     values = {name: value for name, value in values.items() if name != "type"}
     write_json(folder / RECORD, {"made_by": record.made_by, **values, _OWN: ""})

@@ -36,9 +36,9 @@ _MORE = [("#E69F00", "P"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p"),
 
 def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Colour and marker of each method: the paper's methods always have the same ones."""
-    found: dict[str, tuple[str, str]] = {}
+    looks: dict[str, tuple[str, str]] = {}
     spare = iter(_MORE * len(labels))
     for label in labels:
         usual = _STYLES.get(label) or next((s for name, s in _STYLES.items() if label.startswith(f"{name},")), None)
-        found[label] = usual if usual and usual not in found.values() else next(spare)
-    return found
+        looks[label] = usual if usual and usual not in looks.values() else next(spare)
+    return looks

@@ -100,7 +100,7 @@ def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world
 
     A dataset is known by its digest, whatever it is called now; one that is called as the run's own, by whichever path, and
     has another digest was swapped.
-    there: what its run.json says. dataset: its folder. transfer: another world is what one wants; None: nobody can.
+    there: its record. dataset: its folder. transfer: another world is what one wants; None: nobody can.
     """
     name, worlds = dataset.resolve().name, there.worlds or (world,)
     if digest not in there.data.values():

@@ -14,8 +14,8 @@ import pyarrow as pa
 from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
-from sgjepa.data import codec as codecs
 from sgjepa.data import episode
+from sgjepa.data.codec import CODECS
 from sgjepa.data.collect import CHUNKS, assemble, key_of, schema_of
 from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.episode import Episode
@@ -99,7 +99,7 @@ def from_arrays(
         seed=seed,
         recorded=spec,
     )
-    codecs.find(codec)
+    CODECS.find(codec)
     return _write(out, settings, recording, {"train": fitting, "test": held_out})
 
 
@@ -291,7 +291,7 @@ def _write(out: Path, settings: DatasetConfig, recording: _Recording, numbers: M
 def _chunks(folder: Path, settings: DatasetConfig, recording: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
     """Files of encoded episodes, each as it is done."""
     (folder / CHUNKS).mkdir(exist_ok=True)
-    schema, chosen = schema_of(settings, split), codecs.find(settings.codec)
+    schema, chosen = schema_of(settings, split), CODECS.find(settings.codec)
     with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
         for start in range(0, len(numbers), _CHUNK):
             some = numbers[start : start + _CHUNK]

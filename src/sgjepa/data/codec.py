@@ -9,7 +9,8 @@ import lz4.block
 import numpy as np
 import simplejpeg
 
-from sgjepa.core.errors import InputError, one_line, unknown
+from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,13 @@ def _decode_jpeg(packed: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     return frame
 
 
-CODECS = {
-    "lz4": Codec("lz4", "LZ4 block of the raw RGB bytes, row by row, without a size header", _encode_lz4, _decode_lz4),
-    "jpeg": Codec("jpeg", "JPEG, RGB in, quality 95, 4:4:4", _encode_jpeg, _decode_jpeg),
-}
-
-
-def find(name: str) -> Codec:
-    """The codec of that name."""
-    if name not in CODECS:
-        raise unknown("codec", name, CODECS)
-    return CODECS[name]
+CODECS: Registry[Codec] = Registry(
+    "codec",
+    {
+        "lz4": Codec("lz4", "LZ4 block of the raw RGB bytes, row by row, without a size header", _encode_lz4, _decode_lz4),
+        "jpeg": Codec("jpeg", "JPEG, RGB in, quality 95, 4:4:4", _encode_jpeg, _decode_jpeg),
+    },
+)
 
 
 def decode(codec: Codec, packed: bytes, shape: tuple[int, int, int], source: str) -> np.ndarray:

@@ -17,7 +17,8 @@ import numpy as np
 from sgjepa import laws
 from sgjepa.core.config import check_bounds, from_dict
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.data import codec, episode
+from sgjepa.data import episode
+from sgjepa.data.codec import CODECS
 from sgjepa.data.episode import SPLITS
 from sgjepa.envs import find
 from sgjepa.envs.robots import MENAGERIE
@@ -155,7 +156,7 @@ def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple
 def check(settings: DatasetConfig) -> None:
     """Refuse settings that would fail in a worker."""
     spec = settings.env_spec
-    codec.find(settings.codec)
+    CODECS.find(settings.codec)
     for key, value in settings.env.items():
         if key == MENAGERIE:  # from `with_mesh_digest`
             continue

@@ -67,16 +67,10 @@ UPRIGHT = np.eye(3)
 PLANS = ("capture", "miss", "capture", "capture", "capture")
 
 # the start of an episode; all ranges are uniform
-MASS = (0.5, 2.0)  # kg; all ranges are uniform
+MASS = (0.5, 2.0)  # kg
 SPIN = 6.0  # rad/s about each axis
-CROSSING = (
-    (3.0, 3.6),
-    (2.2, 3.0),
-    (1.5, 2.2),
-    (1.0, 1.5),
-    (0.5, 1.0),
-    (0.25, 0.5),
-)  # s; the first range in which the scene allows a launch
+# s until the ball crosses the opening's plane: the first range in which the scene allows a launch
+CROSSING = ((3.0, 3.6), (2.2, 3.0), (1.5, 2.2), (1.0, 1.5), (0.5, 1.0), (0.25, 0.5))
 NEAR_X, FAR_X = (0.11333, 0.30), ((-0.29333, -0.22667), (0.36, 0.42667))  # m; where a ball crosses: catch, miss
 HEIGHT_CATCH, HEIGHT_MISS = (0.26, 0.40), (0.17333, 0.43067)  # m, at the crossing
 SLOW = 2.2  # m^2/s^3; over gravity, limits climb and fall of a ball to catch, at the crossing

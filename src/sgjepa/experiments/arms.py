@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sgjepa.evaluation.evaluate import ForecastConfig
     from sgjepa.evaluation.latent_errors import LatentErrors
     from sgjepa.planning.receding_horizon import PlannerConfig
-    from sgjepa.policies.diffusion_model import PolicyConfig
+    from sgjepa.policies.learned import PolicyConfig
 
 _DIGITS = 10  # of the digest, in a folder's name
 
@@ -263,7 +263,7 @@ def try_policy(job: ActorJob, datasets: Path) -> Tried:
 
     from sgjepa.policies.evaluate import beginnings, trained, trial
     from sgjepa.policies.features import open_features
-    from sgjepa.policies.train_diffusion import train_policy
+    from sgjepa.policies.learned import train_policy
 
     arm = job.arm
     assert isinstance(arm, Policy)

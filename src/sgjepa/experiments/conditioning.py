@@ -10,19 +10,22 @@ share of the gap is how much of the distance from the usual Transformer (gate 0)
 
 from __future__ import annotations
 
-from sgjepa.core.methods import styles
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_ratio
-from sgjepa.core.tables import to_csv
+from collections.abc import Sequence
+
+import numpy as np
+
+from sgjepa.core.stats import bootstrap, bootstrap_ratio
 from sgjepa.experiments import sweep
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
-from sgjepa.experiments.sweep import Column, Setting
+from sgjepa.experiments.answer import Evidence
+from sgjepa.experiments.engine import WORLDS
+from sgjepa.experiments.sweep import Column, Measured, Setting
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.method_figures import error_by_horizon
-from sgjepa.report.panels import Picture, axis_name, panel
+from sgjepa.report.blocks import Block, Data
+from sgjepa.report.figures import by_horizon
 from sgjepa.report.words import compare, fixed
-from sgjepa.results.compare import Method, paired, verdict
-from sgjepa.results.gather import MAIN, Results
+from sgjepa.report.words import measured as named
+from sgjepa.results.claims import WORSE, Claims, verdict
+from sgjepa.results.table import MAIN
 from sgjepa.training.profile import outline, parameters
 
 WAYS = {
@@ -33,123 +36,79 @@ WAYS = {
     "transformer_input_concat": "joined once",
     "transformer_block_concat": "joined in every block",
 }
-EXCESS = "excess_nmse"
-TABLE, LAWS = "tables/conditioning.csv", "tables/conditioning_by_law.csv"
+EXCESS = "excess_nmse"  # at the last horizon: the mean over all of them
 
 
-def points(size: str) -> list[Setting]:
+def settings(size: str) -> list[Setting]:
     """The recipes themselves."""
     runs = {label: recipe(f"{WORLDS[size]}_{way}", size) for way, label in WAYS.items()}
     return [
-        Setting(run, label=label if label == "GRU" else f"Transformer, {label}", values=(label,))
-        for label, run in runs.items()
+        Setting(run, label=way if way == "GRU" else f"Transformer, {way}", values=(way,), x=float(x))
+        for x, (way, run) in enumerate(runs.items())
     ]
 
 
-def analyse(done: Done) -> Finding:
-    """The report's section: does any way of conditioning reach the GRU?"""
-    results, found = done.results, list(sweep.there(done, points, list(WORLDS)).values())
-    last = results.last  # the excess there is the mean over all horizons up to it
-    sizes = {job.name: parameters(outline(job.run))["predictor"] / 1e6 for job in done.jobs}
+def millions(evidence: Evidence, arm: str) -> np.ndarray:
+    """Parameters of the predictor."""
+    (run,) = (one.run for one in evidence.arms if isinstance(one, Setting) and one.name == evidence.results.name(arm))
+    return np.array([parameters(outline(run))["predictor"] / 1e6])
 
-    def size_of(method: Method) -> Interval:
-        return sweep.over_trainings([sizes[method.name]])
 
-    columns = [
-        Column("parameters (M)", size_of, 2),
-        Column("excess NMSE over all horizons", sweep.error(EXCESS, last)),
+def columns(evidence: Evidence) -> list[Column]:
+    """Size, excess, and what rollouts come to."""
+    last = evidence.results.horizons
+    return [
+        Column("parameters (M)", millions, 2),
+        Column("excess NMSE over all horizons", sweep.error(EXCESS, last), judged=True),
         Column(f"position error at h = {last} (m)", sweep.error(MAIN, last)),
     ]
-    head, rows, text = sweep.table("conditioning", ("predictor",), columns, found)
-    by_way = {point.values[0]: method for point, method in found}
-    words, records = said(results, by_way), by_law(results, by_way)
-    pictures = [*_bars([method for _, method in found], last), *_by_horizon(results)]
-    more = {TABLE: text, **({LAWS: to_csv(records)} if records else {})}
-    title = "Can conditioning close the gap to the GRU?"
-    about = sweep.caption("conditioning", "Predictors of one size with SG-JEPA's loss.")
-    shown = (
-        "Excess NMSE: the rollout's, minus that of the probe on true latents; averaged over all horizons, and up to each."
-    )
-    return Finding(title, (*words, *sweep.once(done)), about, head, rows, more, tuple(pictures), shown)
 
 
-def said(results: Results, by_way: dict[str, Method]) -> tuple[str, ...]:
-    """The best Transformer against the usual one and against the GRU."""
-    last, gru, usual = results.last, by_way.get("GRU"), by_way.get("AdaLN, gate 0")
-    ways = {way: method for way, method in by_way.items() if way != "GRU"}
+def closed(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
+    """The share of the gap to the GRU that the best way closes, and every Transformer against the GRU law by law."""
+    results, last = evidence.results, evidence.results.horizons
+    arms = {setting.values[0]: arm for arm, (setting, _) in measured.items()}
+    curves = {arm: results.curve(arm, EXCESS) for arm in results.arms}
+    blocks: list[Block | None] = [by_horizon("conditioning_excess", "Excess", named(EXCESS), curves, results.steps)]
+    gru, usual = arms.get("GRU"), arms.get("AdaLN, gate 0")
     if gru is None or usual is None:
-        return ("GRU and the usual Transformer are both needed to tell.",)
-    best = min(ways, key=lambda way: ways[way].at(EXCESS, [last])[last].mean)
-    words = [sweep.least(list(by_way.values()), EXCESS, last).replace(f"at h = {last}", "over all horizons")]
-    words.append(f"{compare(usual.label, gru.label, paired(usual, gru, EXCESS, [last])[last], EXCESS)}.")
-    if ways[best] is not usual:
-        words.append(f"{compare(ways[best].label, gru.label, paired(ways[best], gru, EXCESS, [last])[last], EXCESS)}.")
-        words.append(_share(ways[best], usual, gru, last))
-    worse = [record for record in by_law(results, {"GRU": gru, best: ways[best]}) if record["verdict"] == "worse"]
-    laws = len(results.axes[0].values) if results.axes else 0
-    if laws:
-        several = results.axes[0].several
-        words.append(f"{ways[best].label} is certainly worse than the GRU at {len(worse)} of {laws} {several}.")
-    return tuple(words)
+        return ("GRU and the usual Transformer are both needed to tell.",), blocks, ()
+    others = [arm for arm in arms.values() if arm != gru]
+    best = min(others, key=lambda arm: results.mean(arm, EXCESS, [last])[last].mean)
+    gap = results.gap(usual, gru, EXCESS)
+    words = [f"{compare(usual, gru, gap, EXCESS)}."]
+    if verdict(gap) != WORSE:
+        words.append("There is no significant gap between the usual Transformer and the GRU to close.")
+    elif best != usual and len({len(results.seeds(arm)) for arm in (best, usual, gru)}) == 1:
+        mine, theirs, ours = (results.values(arm, EXCESS)[:, :, [last - 1]] for arm in (best, usual, gru))
+        share = bootstrap_ratio(theirs - mine, theirs - ours)[0].percent()
+        ends = f"{fixed(share.low, 0)} to {fixed(share.high, 0)}"
+        words.append(f"{best}, the best on these very episodes, closes {fixed(share.mean, 0)} % of the gap ({ends}).")
+    return words, [*blocks, Data("conditioning_by_law", by_law(evidence, gru, others))], ()
 
 
-def _share(best: Method, usual: Method, gru: Method, last: int) -> str:
-    """Of the gap; it means something only where there certainly is one."""
-    if verdict(paired(usual, gru, EXCESS, [last])[last]) != "worse":
-        return "There is no certain gap between the usual Transformer and the GRU that a way of conditioning could close."
-    mine, theirs, ours = (method.stack(EXCESS)[:, :, [last - 1]] for method in (best, usual, gru))
-    if not len(mine) == len(theirs) == len(ours):
-        return ""
-    one = bootstrap_ratio(theirs - mine, theirs - ours)[0].percent()
-    return (
-        f"{best.label}, the best on these very episodes, closes {fixed(one.mean, 0)} % of the gap between the usual "
-        f"Transformer and the GRU ({fixed(one.low, 0)} to {fixed(one.high, 0)})."
-    )
+def by_law(evidence: Evidence, gru: str, others: Sequence[str]) -> list[dict[str, str | float]]:
+    """Every Transformer minus the GRU at each value of the first law."""
+    results = evidence.results
+    records: list[dict[str, str | float]] = []
+    for law in results.axes[:1]:
+        for arm in (arm for arm in others if len(results.seeds(arm)) == len(results.seeds(gru))):
+            gaps = (results.values(arm, EXCESS) - results.values(gru, EXCESS))[:, :, -1:]
+            for value in law.values:
+                one = bootstrap(gaps[:, results.where(**{law.name: value})])[0]
+                numbers = {"difference": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
+                records.append({"predictor": arm, law.name: value, **numbers, "verdict": verdict(one)})
+    return records
 
 
-def by_law(results: Results, by_way: dict[str, Method]) -> list[dict[str, str | float]]:
-    """Every Transformer against the GRU at each value of the first law."""
-    gru, found = by_way.get("GRU"), list[dict[str, str | float]]()
-    if gru is None or not results.axes:
-        return found
-    law = results.axes[0]
-    column, last = gru.first.laws.index(law.name), results.last
-    for way, method in by_way.items():
-        if method is gru or len(method.seeds) != len(gru.seeds):
-            continue
-        gaps = (method.stack(EXCESS) - gru.stack(EXCESS))[:, :, [last - 1]]
-        for value in law.values:
-            one = bootstrap(gaps[:, gru.first.law[:, column] == value])[0]
-            numbers = {"difference": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
-            found.append({"predictor": way, law.name: value, **numbers, "verdict": verdict(one)})
-    return found
-
-
-def _bars(methods: list[Method], last: int) -> list[Picture]:
-    """The mean excess of each, with its interval."""
-    found: list[Picture] = []
-    look = styles([method.label for method in methods])
-    with panel(found, "conditioning_excess", "Excess NMSE over all horizons for each predictor", size=(5.2, 4.4)) as axis:
-        for i, method in enumerate(methods):
-            one = method.at(EXCESS, [last])[last]
-            ends = [[max(one.mean - one.low, 0)], [max(one.high - one.mean, 0)]]
-            axis.bar(i, one.mean, yerr=ends, color=look[method.label][0], capsize=4, width=0.65)
-        names = [method.label.removeprefix("Transformer, ") for method in methods]
-        axis.set_xticks(range(len(methods)), names, rotation=30, ha="right")
-        axis.set(title="Over all horizons", ylabel=axis_name(EXCESS))
-    return found
-
-
-def _by_horizon(results: Results) -> list[Picture]:
-    """As the report draws it, under a name of its own."""
-    drawn = error_by_horizon(results, EXCESS)
-    return [Picture(f"conditioning_{one.name}", one.alt, one.svg, one.png) for one in drawn]
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = sweep.sweep(
     name="conditioning",
     question="Is the Transformer only told the law badly?",
     claim="No way of conditioning the Transformer closes the gap to the GRU.",
-    arms=points,
-    analyse=analyse,
+    settings=settings,
+    heads=("predictor",),
+    columns=columns,
+    caption="Predictors of one size with SG-JEPA's loss.",
+    more=closed,
+    seeds=sweep.THRICE,
 )

@@ -11,33 +11,32 @@ are the same whatever its world model has learned: one of a single update serves
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sgjepa.core import threads
 from sgjepa.core.stats import Interval
-from sgjepa.core.tables import to_csv
 from sgjepa.envs import ENVS
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Arm, Policy, Reference, Training
 from sgjepa.experiments.engine import Experiment
 from sgjepa.policies.files import POSE, STATE
 from sgjepa.recipes.policies import policy
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.control_tables import measures, points, verdict
-from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import difference_of, join, with_interval, with_sign
-from sgjepa.results.claims import LEAST, Claims, measure
-from sgjepa.results.control import SUCCESS, Played, Player
+from sgjepa.report.blocks import Cell, Data, Number
+from sgjepa.report.closed_loop import measure_records
+from sgjepa.report.figures import against_setting
+from sgjepa.report.words import fixed, join, with_sign
+from sgjepa.results.claims import LEAST, Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation
+from sgjepa.results.table import REGIONS, Results
+from sgjepa.results.trials import SUCCESS
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 MORE = {"paper": ("ssm",)}  # which the paper has too
 REFERENCES = ("expert", "still", "random")
 TRIES = {"paper": 5}  # sampling seeds of each training; where there are several trainings, one of its own is enough
 OURS = "SG-JEPA (GRU)"
-TABLE = "tables/control.csv"
 ROW = ("trainings", "all (%)", "in distribution (%)", "out of distribution (%)")
 
 
@@ -69,16 +68,16 @@ def arms(size: str) -> list[Arm]:
 
     Whether the law or the features make the difference is asked of SG-JEPA's.
     """
-    found: list[Arm] = []
+    compared: list[Arm] = []
     for world in worlds(size):
-        found += references(world, size)
+        compared += references(world, size)
         for method in (*METHODS, *MORE.get(size, ())):
             own = policy_arm(world, size, method, model=model(world, method, size))
-            found.append(own)
+            compared.append(own)
             if method == "gru":
                 blind = replace(own, name=f"{own.name}_nolaw", config=replace(own.config, law=False))
-                found += [blind, *without_pictures(world, size)]
-    return found
+                compared += [blind, *without_pictures(world, size)]
+    return compared
 
 
 def references(world: str, size: str) -> list[Reference]:
@@ -86,99 +85,95 @@ def references(world: str, size: str) -> list[Reference]:
     return [Reference(kind, f"{world}-{size}", TRIES.get(size, 1)) for kind in REFERENCES]
 
 
-def summary(played: Mapping[str, Played], ours: str = OURS) -> Finding:
+def summary(evidence: Evidence, ours: str = OURS) -> Answer:
     """Success by world and policy, in and out of distribution, and what the differences on the same episodes say.
 
     ours: the policy that the others are compared with. The paper has none that is told its pose.
     """
     records: list[dict[str, Any]] = []
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     words: list[str] = []
     claims: Claims = ()
     paper = ablation("control")["success"]
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    names = {float(place): world.replace("_", "\n") for place, world in enumerate(played)}
-    for place, (world, one) in zip(names, played.items(), strict=True):
-        records += [{"world": world, **record} for record in measures(one)]
-        for player in one.players:
-            cells, everywhere = row_of(one, player)
-            said = paper.get(f"{world} {player.method}") if "told" not in player.label else None
-            rows.append((*cells, "" if said is None else str(said)))
-            curves.setdefault(player.label, []).append((place, everywhere))
-        words += _said(world, one, ours)
-        claims += _claims(world, one)
-    head = ("world", "policy", *ROW, "paper, all (%)")
+    names = {float(x): world.replace("_", "\n") for x, world in enumerate(evidence.by_world)}
+    for x, (world, results) in zip(names, evidence.by_world.items(), strict=True):
+        records += [{"world": world, **record} for record in measure_records(results)]
+        for arm in results.arms:
+            theirs = paper.get(f"{world} {arm.partition(',')[0]}") if "told" not in arm else None
+            rows.append((*row_of(results, arm), "" if theirs is None else str(theirs)))
+            curves.setdefault(arm, []).append((x, success_of(results, arm).percent()))
+        words += _said(results, ours)
+        claims += _claims(results)
     caption = (
-        "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings. The "
-        "paper's numbers are there for scale: of its own size, scenes and launches."
+        "Success on the test episodes, over episodes and, where there are several, trainings. The paper's numbers are there "
+        "for scale: of its own size, scenes and launches."
     )
-    drawn = tuple(against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names))
-    title, about, more = "Success in closed loop", "Success with 95 % intervals.", {TABLE: to_csv(records)}
-    return Finding(title, tuple(words), caption, head, tuple(rows), more, drawn, about, claims)
+    figure = against_setting("control_success", "On all test episodes", "", "success (%)", curves, names=names)
+    table = main_table(("world", "policy", *ROW, "paper, all (%)"), rows, caption)
+    return Answer("Success in closed loop", words, [figure, table, Data("control", records)], claims)
 
 
-def row_of(played: Played, player: Player) -> tuple[tuple[str, ...], Interval]:
-    """World, policy and ROW of a table; and success over all episodes, in per cent."""
-    shown = {
-        region: player.estimate(played.about.measures[0], played.region(region)).interval.percent()
-        for region in played.regions
-    }
-    cells = (with_interval(shown[region], 1) if region in shown else "" for region in ("all", "in", "out"))
-    trainings = "" if player.reference else str(len(player.trainings))
-    return (played.world.replace("_", " "), player.label, trainings, *cells), shown["all"]
+def success_of(results: Results, arm: str, region: str = "all") -> Interval:
+    """How often an arm succeeds, as a share."""
+    return results.estimate(arm, results.about.measures[0], region).interval
 
 
-def _said(world: str, played: Played, name: str) -> list[str]:
-    """SG-JEPA's policy against the others, over all episodes: how often it succeeds, and what is counted besides."""
-    players = {player.label: player for player in played.players}
-    ours = players.get(name)
-    others = [player for player in played.players if player.label != name and not player.reference]
-    if ours is None or not others:
+def row_of(results: Results, arm: str) -> tuple[Cell, ...]:
+    """World, policy and ROW of a table."""
+    shares = {region: Number(success_of(results, arm, region), 1, scale=100, note="") for region in results.regions}
+    trainings = "" if results.driven(arm).baseline else str(len(results.driven(arm).trainings))
+    return (results.world.replace("_", " "), arm, trainings, *(shares.get(region) for region in REGIONS))
+
+
+def _said(results: Results, ours: str) -> list[str]:
+    """SG-JEPA's policy against the others, over all episodes."""
+    others = [arm for arm in results.arms if arm != ours and not results.driven(arm).baseline]
+    if ours not in results.arms or not others:
         return []
-    parts = [f"{_compared(played, ours, other)} the policy on {other.label}" for other in others]
-    told = f"{more}," if (more := name.removeprefix(OURS)) else ""  # what it is told besides
-    said = [f"{world.replace('_', ' ').capitalize()}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."]
-    for counted in played.compared[1:]:
-        against = []
-        for other in others:
-            mean, low, high = difference_of(played.difference(ours, other, counted.name, played.region("all")), 2)
-            against.append(f"{mean} ({low} to {high}) against the policy on {other.label}")
-        said.append(f"Its {counted.name.replace('_', ' ')} per episode: {join(against)}.")
-    return said
+    often = {1: "more often than", -1: "less often than", 0: "not significantly more often than"}
+    parts = []
+    for other in others:
+        gap = results.gap(ours, other, SUCCESS)
+        parts.append(f"{often[side_of(gap)]} the policy on {other} ({in_points(results, gap, ours, other)})")
+    besides = f"{more}," if (more := ours.removeprefix(OURS)) else ""  # what it is told besides
+    world = results.world.replace("_", " ").capitalize()
+    return [f"{world}: on SG-JEPA's features a policy{besides} succeeds {join(parts)}."]
 
 
-def _claims(world: str, played: Played) -> Claims:
+def _claims(results: Results) -> Claims:
     """SG-JEPA's policy against those on the features of the others, over all episodes, in points."""
-    players = {player.label: player for player in played.players}
-    ours, paper = players.get(OURS), ablation("control")["success"]
+    paper = ablation("control")["success"]
     claims: Claims = ()
     for label in ("LeWM", "DINO-WM"):
-        other = next((player for name, player in players.items() if name.startswith(label)), None)
-        if ours is None or other is None:
+        other = next((arm for arm in results.arms if arm.startswith(label)), None)
+        if OURS not in results.arms or other is None:
             continue
-        gap = played.difference(ours, other, SUCCESS, played.region("all"))
-        points = gap.percent()
-        says = [paper.get(f"{world} {name}") for name in (OURS, label)]
-        said = f"{with_sign(says[0] - says[1], 1)} points" if says[0] is not None and says[1] is not None else ""
-        trainings = min(len(ours.trainings), len(other.trainings))
-        what = f"success on SG-JEPA's features minus on {label}'s"
-        where = world.replace("_", " ")
-        claims += measure("control", where, what, points, "above", trainings, unit="points", paper=said)
+        mine, theirs = (paper.get(f"{results.world} {name}") for name in (OURS, label))
+        claims += measure(
+            "control",
+            results.world.replace("_", " "),
+            f"success on SG-JEPA's features minus on {label}'s",
+            results.gap(OURS, other, SUCCESS).percent(),
+            "above",
+            trainings_of(results, OURS, other),
+            unit="points",
+            paper=f"{with_sign(mine - theirs, 1)} points" if mine is not None and theirs is not None else "",
+        )
     return claims
 
 
-def _compared(played: Played, ours: Player, other: Player) -> str:
-    gap = played.difference(ours, other, SUCCESS, played.region("all"))
-    said = {"better": "more often than", "worse": "less often than", "undecided": "as often, as far as one can tell, as"}
-    return f"{said[verdict(gap)]} ({in_points(gap, ours, other)})"
+def trainings_of(results: Results, *arms: str) -> int:
+    """The trainings of the arm that has fewest."""
+    return min(len(results.driven(arm).trainings) for arm in arms)
 
 
-def in_points(gap: Interval, one: Player, other: Player) -> str:
+def in_points(results: Results, gap: Interval, one: str, other: str) -> str:
     """A difference between two policies, and whether they were trained too seldom to say so."""
-    trainings = min(len(one.trainings), len(other.trainings))
+    trainings = trainings_of(results, one, other)
     few = f", {threads.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
-    mean, low, high = points(gap)
-    return f"{mean} points, {low} to {high}{few}"
+    mean, low, high = (100 * end for end in (gap.mean, gap.low, gap.high))
+    return f"{with_sign(mean, 1)} points, {fixed(low, 1)} to {fixed(high, 1)}{few}"
 
 
 EXPERIMENT = Experiment(
@@ -186,6 +181,6 @@ EXPERIMENT = Experiment(
     question="Does a representation carry the dynamics that a policy needs?",
     claim="On SG-JEPA's features a policy succeeds more often than on DINO-WM's and LeWM's, and across gravities.",
     arms=arms,
-    analyse=lambda done: summary(done.played),
+    analyse=summary,
     worlds=True,
 )

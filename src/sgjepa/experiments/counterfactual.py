@@ -7,124 +7,105 @@ measure is the area under the NMSE over horizons, minus that with the true law.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from sgjepa.core.stats import Interval
-from sgjepa.core.tables import to_csv
-from sgjepa.experiments import sweep
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.law_figures import counterfactual as drawn
-from sgjepa.report.panels import Picture
-from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import count, counterfactual, fixed, join
-from sgjepa.results.claims import Claims, measure
-from sgjepa.results.compare import verdict
-from sgjepa.results.counterfactual import Counterfactual, counterfactuals, told_by_horizon
-from sgjepa.results.gather import MAIN
+from sgjepa.report import figures
+from sgjepa.report.blocks import Block, Cell, Data, Text
+from sgjepa.report.words import count
+from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
+from sgjepa.results.counterfactual import Counterfactual, counterfactuals, errors_by_given
+from sgjepa.results.table import MAIN
 
 METHODS = ("gru", "transformer", "lewm")
-TABLE = "tables/counterfactual_rise.csv"
-SAID = {"worse": "larger", "better": "smaller", "undecided": "not certain"}  # than with the true law
+SAID = {WORSE: "larger", BETTER: "smaller", UNDECIDED: "not significant"}  # than with the true law
 
 
-def analyse(done: Done) -> Finding:
-    """The report's section."""
-    found = counterfactuals(done.results)
-    ours = next((method for method in done.results.methods if method.name.endswith("_gru")), None)
-    told: dict[float, dict[int, Interval]] = {}
-    true = math.nan
-    if found and ours is not None:
-        law, true = found[0].law, found[0].true[len(found[0].true) // 2]
-        told = told_by_horizon(ours, law, true, MAIN)
-    return finding(done, found, true, told)
+def analyse(evidence: Evidence) -> Answer:
+    """Is every other law worse, and does the error grow with the distance of what is told from what holds?"""
+    results, measured = evidence.results, counterfactuals(evidence.results)
+    ours = next((arm for arm in results.arms if results.name(arm).endswith("_gru")), None)
+    if not measured or ours is None:
+        return answer(evidence, measured, 0.0, {})
+    law, true = measured[0].law, measured[0].true[len(measured[0].true) // 2]
+    return answer(evidence, measured, true, errors_by_given(results.evaluations(ours), law, true, MAIN))
 
 
-def finding(done: Done, found: list[Counterfactual], middle: float, told: Mapping[float, Mapping[int, Interval]]) -> Finding:
-    """Is every other law worse, and does the error grow with the distance of what is told from what holds?
-
-    told: the GRU's position error by told law and horizon, in episodes whose true law is `middle`.
-    """
+def answer(
+    evidence: Evidence,
+    measured: Sequence[Counterfactual],
+    middle: float,
+    given_errors: Mapping[float, Mapping[int, Interval]],
+) -> Answer:
+    """given_errors: the GRU's position error by told law and horizon, in episodes whose true law is `middle`."""
     words: list[str] = []
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     records: list[dict[str, Any]] = []
-    pictures: list[Picture] = []
-    for number, one in enumerate(found, start=1):
-        words += [counterfactual(one), farther(one)]
+    blocks: list[Block | None] = []
+    axes = {axis.name: axis for axis in evidence.results.axes}
+    for number, one in enumerate(measured, start=1):
+        words.append(sentence(one))
         for true in one.true:
             for given in one.given(true):
                 rise, area = one.rise[true, given], one.area[true, given]
                 how = "true" if given == true else SAID[verdict(rise)]
-                shown = f"{fixed(rise.mean, 3)} ({fixed(rise.low, 3)} to {fixed(rise.high, 3)})" if given != true else "0"
-                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", fixed(area.mean, 3), shown, how))
-                numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": how}
+                added = "0" if given == true else rise
+                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", area, added, how))
                 about = {"method": one.label, "law": one.law, "seeds": one.seeds, "true": true, "told": given}
+                numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": how}
                 records.append({**about, **numbers, "episodes": rise.count})
-        for axis in done.results.axes:
-            pictures += drawn(axis, one, number + 100) if axis.name == one.law else []  # apart from the report's own
-    if told:
-        words.append(_lowest(middle, told))
-        curves = {
-            f"told {given:g}": [(float(h), one) for h, one in by_horizon.items()] for given, by_horizon in told.items()
-        }
-        title, measured = f"GRU, true law {middle:g}", "position error (m)"
-        pictures += against_setting("counterfactual_by_horizon", title, "horizon h (steps)", measured, curves)
-    if not found:
+        if one.law in axes:
+            curves = {true: [(given, one.area[true, given]) for given in one.given(true)] for true in one.true}
+            # numbered apart from the report's own
+            blocks.append(figures.counterfactual(f"counterfactual_{number + 100}", one.label, axes[one.law], curves))
+    by_given = {f"told {g:g}": [(float(h), one) for h, one in by_h.items()] for g, by_h in given_errors.items()}
+    labels = (f"GRU, true law {middle:g}", "horizon h (steps)", "position error (m)")
+    figure = figures.against_setting("counterfactual_by_horizon", *labels, by_given)
+    blocks.append(figure)
+    if not measured:
         words.append("No law differs between the test episodes: there is nothing else that a model could be told.")
-    head = ("method", "trainings", "true law", "told", "NMSE area", "minus that with the true law", "error")
-    caption = sweep.caption("counterfactual", "NMSE over horizons (trapezoid) with the law that is told.")
-    more = {TABLE: to_csv(records)} if records else {}
-    shown = "NMSE over horizons against the law that is told, a curve for each true one; a ring marks it."
-    title = "Does a model use the law that it is told?"
-    return Finding(
-        title, (*words, *sweep.once(done)), caption, head, tuple(rows), more, tuple(pictures), shown, least(done, found)
+    heads = ("method", "trainings", "true law", "told", "NMSE area", "minus that with the true law", "error")
+    about_figures = Text(
+        "NMSE over horizons against the law that is told, a curve for each true one; a ring marks it.", True
     )
+    table = main_table(heads, rows, "NMSE over horizons (trapezoid) with the law that is told.")
+    blocks = [about_figures, *blocks, table, Data("counterfactual_rise", records)]
+    return Answer("What a wrong law does", words, blocks, least(evidence, measured))
 
 
-def least(done: Done, found: list[Counterfactual]) -> Claims:
+def least(evidence: Evidence, measured: Sequence[Counterfactual]) -> Claims:
     """Of each method the least sure pair of a true law and a told one; one in which the told law certainly wins, if any."""
     claims: Claims = ()
-    for one in found:
+    for one in measured:
         rises = {pair: rise for pair, rise in one.rise.items() if pair[0] != pair[1]}
         if not rises:
             continue
         true, given = min(rises, key=lambda pair: (rises[pair].high >= 0, rises[pair].low))
         what = "NMSE area when told another law than the true one, minus that with the true one, in the least sure case"
         note = f"told {given:g} instead of {true:g}, of {len(rises)} pairs"
-        where = f"{done.results.world.replace('_', ' ')}, {one.label}"
+        where = f"{evidence.results.world.replace('_', ' ')}, {one.label}"
         claims += measure("true_law", where, what, rises[true, given], "above", one.seeds, note=note)
     return claims
 
 
-def _lowest(true: float, told: Mapping[float, Mapping[int, Interval]]) -> str:
-    """At how many horizons is the mean position error lowest with the true law?"""
-    horizons = list(told[true])
-    least = [min(told, key=lambda given: told[given][h].mean) == true for h in horizons]
-    shown = join([str(h) for h in horizons])
-    return (
-        f"SG-JEPA (GRU), true law {true:g}: the mean position error is lowest with the true law at {sum(least)} of "
-        f"{count(len(horizons), 'horizon')} (h = {shown})."
-    )
-
-
-def farther(one: Counterfactual) -> str:
-    """Of neighbouring told laws on one side of the true one, how often does the farther one err more?"""
+def sentence(one: Counterfactual) -> str:
+    """How many wrong laws make the error significantly larger, and how often a farther one errs more than a nearer."""
+    rises = [verdict(rise) for (true, given), rise in one.rise.items() if true != given]
     steps: list[bool] = []
     for true in one.true:
         for side in (-1, 1):
             away = sorted((g for g in one.given(true) if (g - true) * side >= 0), key=lambda g: abs(g - true))
             errors = [one.area[true, g].mean for g in away]
             steps += [after > before for before, after in pairwise(errors)]
-    grown = sum(steps)
-    told = join([f"{value:g}" for value in one.true])
     return (
-        f"{one.label}: of {count(len(steps), 'step')} of what is told away from the true law ({told}), "
-        f"{grown} {'makes' if grown == 1 else 'make'} the mean error larger."
+        f"{one.label}: the error is significantly larger with {rises.count(WORSE)} of {count(len(rises), 'wrong law')} than "
+        f"with the true one, and grows in {sum(steps)} of {count(len(steps), 'step')} away from it."
     )
 
 

@@ -16,122 +16,22 @@ from itertools import product
 from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.core.tables import to_csv
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.experiments.frozen_encoder import PREDICTORS, fresh, joint, label_of, name_of
-from sgjepa.report.content import Finding
-from sgjepa.report.panels import Picture, axis_name
-from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import fixed, signed, with_interval
-from sgjepa.results.claims import measure
-from sgjepa.results.compare import MEAN, Horizon, Method, at, verdict
-from sgjepa.results.gather import unit
+from sgjepa.report.blocks import Block, Cell, Data, Number, Text
+from sgjepa.report.figures import by_horizon
+from sgjepa.report.words import fixed, signed, unit
+from sgjepa.report.words import measured as named
+from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
+from sgjepa.results.table import MEAN, Horizon, at
 
 ENDPOINT = "excess_nmse"  # at the last horizon: the mean over all of them
-TABLE = "tables/crossover.csv"
 PAIRS = tuple(product(PREDICTORS, PREDICTORS))  # predictor, encoder
-
-
-def arms(size: str) -> list[Training]:
-    """Two joint trainings, and four fresh predictors."""
-    return [*(joint(source, size) for source in PREDICTORS), *(fresh(*pair, size) for pair in PAIRS)]
-
-
-def effects(done: Done, metric: str = ENDPOINT, horizon: Horizon | None = None, region: str = "all") -> dict[str, Interval]:
-    """GRU minus Transformer, as what trained the encoder and as the fresh predictor, and how the two interact."""
-    horizons = [done.results.last if horizon is None else horizon]
-    return {name: found[0] for name, found in effects_at(done, metric, horizons, region).items()}
-
-
-def effects_at(done: Done, metric: str, horizons: Sequence[Horizon], region: str = "all") -> dict[str, list[Interval]]:
-    """The same at several horizons."""
-    x = {pair: at(_method(done, *pair).stack(metric, region=region), horizons) for pair in PAIRS}
-    gru, tf = PREDICTORS
-    found = {
-        "encoder": (x[gru, gru] + x[tf, gru] - x[gru, tf] - x[tf, tf]) / 2,
-        "predictor": (x[gru, gru] + x[gru, tf] - x[tf, gru] - x[tf, tf]) / 2,
-        "interaction": x[gru, gru] - x[gru, tf] - x[tf, gru] + x[tf, tf],
-        **{f"encoder, {predictor}": x[predictor, gru] - x[predictor, tf] for predictor in PREDICTORS},
-    }
-    return {name: bootstrap(values) for name, values in found.items()}
-
-
-def _method(done: Done, predictor: str, source: str) -> Method:
-    return done.method(name_of(done.results.world, predictor, source))
-
-
-def answer(done: Done) -> Finding:
-    """The report's section: a line for each cell and effect, and which effect there is."""
-    results = done.results
-    shown: list[tuple[str, Horizon]] = [(ENDPOINT, results.last), ("latent_mse", MEAN)]
-    shown += [(metric, results.last) for metric in ("position_l2", "velocity_l2", "angle_deg") if metric in results.metrics]
-    paper = ablation("crossover")
-    rows, records = [], list[dict[str, Any]]()
-
-    def add(label: str, found: list[Interval], key: str = "") -> None:
-        says = [paper[metric].get(key) for metric, _ in shown]
-        rows.append((label, *(_cell(one, said) for one, said in zip(found, says, strict=True))))
-        for (metric, horizon), one, said in zip(shown, found, says, strict=True):
-            numbers = {**one.numbers, "paper": "" if said is None else said}
-            records.append({"what": label, "metric": metric, "horizon": horizon, **numbers})
-
-    def measured(name: str) -> list[Interval]:
-        return [done.method(name).at(metric, [horizon])[horizon] for metric, horizon in shown]
-
-    for source, label in PREDICTORS.items():
-        add(f"{label}, joint", measured(f"{results.world}_{source}"))
-    for source, predictor in product(PREDICTORS, PREDICTORS):
-        named = name_of(results.world, predictor, source)
-        add(label_of(predictor, source), measured(named), f"{predictor} on {source}")
-    for effect, label in _EFFECTS.items():
-        add(label, [effects(done, metric, horizon)[effect] for metric, horizon in shown])
-    words = _said(done)
-    caption = (
-        f"Excess NMSE over h = 1..{results.last}, latent error over the same, physical errors at h = {results.last}, with "
-        "95 % intervals; in brackets the paper's, of the square at its size. Effects: GRU minus Transformer, below zero is "
-        "better."
-    )
-    head = ("encoder and predictor", *(_title(metric) for metric, _ in shown))
-    found_ = effects(done)
-    claims = sum(
-        (
-            measure(
-                "encoder",
-                f"{results.world.replace('_', ' ')}, fresh {label}, h = 1..{results.last}",
-                "excess NMSE on the GRU's encoder minus on the Transformer's",
-                found_[f"encoder, {predictor}"],
-                "below",
-                done.seeds,
-                paper=of_the_square(
-                    fixed(paper[ENDPOINT][f"{predictor} on gru"] - paper[ENDPOINT][f"{predictor} on transformer"], 3),
-                    results.world,
-                ),
-            )
-            for predictor, label in PREDICTORS.items()
-        ),
-        (),
-    )
-    shown_ = "The mean excess NMSE over h = 1 up to each horizon, and the two effects on it, with 95 % intervals at each."
-    more = {TABLE: to_csv(records)}
-    return Finding("Encoder or predictor?", words, caption, head, tuple(rows), more, tuple(_pictures(done)), shown_, claims)
-
-
-def _pictures(done: Done) -> list[Picture]:
-    """Excess error by horizon of the four cells, and both effects."""
-    horizons: list[Horizon] = list(range(1, done.results.last + 1))
-    ticks = done.results.horizons
-    cells_ = {f"{PREDICTORS[p]} on {PREDICTORS[e]}'s": _method(done, p, e).by_horizon(ENDPOINT) for p, e in PAIRS}
-    title = "A fresh predictor on a frozen encoder"
-    found = by_horizon("crossover_by_horizon", title, axis_name(ENDPOINT), cells_, ticks)
-    both = {name: one for name, one in effects_at(done, ENDPOINT, horizons).items() if name in ("encoder", "predictor")}
-    named = {_EFFECTS[name].replace(" (", "\n("): one for name, one in both.items()}
-    return found + by_horizon("crossover_effects", "GRU minus Transformer", axis_name(ENDPOINT), named, ticks)
-
-
-_EFFECTS = {
+EFFECTS = {
     "encoder": "effect of the encoder (GRU's minus Transformer's)",
     "predictor": "effect of the predictor (GRU minus Transformer)",
     "interaction": "interaction of the two",
@@ -139,36 +39,121 @@ _EFFECTS = {
 }
 
 
-def _said(done: Done) -> tuple[str, ...]:
-    found = effects(done)
-    whose = {name: verdict(found[name]) != "undecided" for name in ("encoder", "predictor")}
-    with_each = {verdict(found[f"encoder, {predictor}"]) for predictor in PREDICTORS}
-    whichever = ", whichever predictor is fitted to it" if with_each in ({"better"}, {"worse"}) else " on average"
-    answer_ = {
+def arms(size: str) -> list[Training]:
+    """Two joint trainings, and four fresh predictors."""
+    return [*(joint(source, size) for source in PREDICTORS), *(fresh(*pair, size) for pair in PAIRS)]
+
+
+def effects(
+    evidence: Evidence, metric: str = ENDPOINT, horizons: Sequence[Horizon] = (), region: str = "all"
+) -> dict[str, list[Interval]]:
+    """GRU minus Transformer, as what trained the encoder and as the fresh predictor, and how the two interact.
+
+    horizons: the last if none is given.
+    """
+    results = evidence.results
+    x = {
+        pair: at(evidence.values(name_of(results.world, *pair), metric, region=region), horizons or [results.horizons])
+        for pair in PAIRS
+    }
+    gru, tf = PREDICTORS
+    contrasts = {
+        "encoder": (x[gru, gru] + x[tf, gru] - x[gru, tf] - x[tf, tf]) / 2,
+        "predictor": (x[gru, gru] + x[gru, tf] - x[tf, gru] - x[tf, tf]) / 2,
+        "interaction": x[gru, gru] - x[gru, tf] - x[tf, gru] + x[tf, tf],
+        **{f"encoder, {predictor}": x[predictor, gru] - x[predictor, tf] for predictor in PREDICTORS},
+    }
+    return {name: bootstrap(values) for name, values in contrasts.items()}
+
+
+def answer(evidence: Evidence) -> Answer:
+    """A line for each cell and effect, and which effect there is."""
+    results, paper = evidence.results, ablation("crossover")
+    world, last = results.world, results.horizons
+    metrics: list[tuple[str, Horizon]] = [(ENDPOINT, last), ("latent_mse", MEAN)]
+    metrics += [(metric, last) for metric in ("position_l2", "velocity_l2", "angle_deg") if metric in results.metrics]
+    rows, records = list[tuple[Cell, ...]](), list[dict[str, Any]]()
+
+    def add(label: str, contrasts: list[Interval], key: str = "") -> None:
+        says = [paper[metric].get(key) for metric, _ in metrics]
+        notes = ["" if said is None else f"[{fixed(said, 3)}]" for said in says]
+        rows.append((label, *(Number(one, note=note) for one, note in zip(contrasts, notes, strict=True))))
+        for (metric, horizon), one, said in zip(metrics, contrasts, says, strict=True):
+            numbers = {**one.numbers, "paper": "" if said is None else said}
+            records.append({"what": label, "metric": metric, "horizon": horizon, **numbers})
+
+    def measured(name: str) -> list[Interval]:
+        return [results.mean(results.arm(name), metric, [horizon])[horizon] for metric, horizon in metrics]
+
+    for source, label in PREDICTORS.items():
+        add(f"{label}, joint", measured(f"{world}_{source}"))
+    for source, predictor in product(PREDICTORS, PREDICTORS):
+        add(label_of(predictor, source), measured(name_of(world, predictor, source)), f"{predictor} on {source}")
+    of_metric = [effects(evidence, metric, [horizon]) for metric, horizon in metrics]
+    for effect, label in EFFECTS.items():
+        add(label, [contrasts[effect][0] for contrasts in of_metric])
+    caption = (
+        f"Excess NMSE over h = 1..{last}, latent error over the same, physical errors at h = {last}; in square brackets the "
+        "paper's, of the square at its size. Effects: GRU minus Transformer, below zero is better."
+    )
+    heads = ("encoder and predictor", *(_title(metric) for metric, _ in metrics))
+    curves = {
+        f"{PREDICTORS[p]} on {PREDICTORS[e]}'s": results.curve(results.arm(name_of(world, p, e)), ENDPOINT) for p, e in PAIRS
+    }
+    both = effects(evidence, horizons=range(1, last + 1))
+    named_effects = {EFFECTS[name].replace(" (", "\n("): both[name] for name in ("encoder", "predictor")}
+    cells_figure, effects_figure = (
+        by_horizon(file, title, named(ENDPOINT), lines, results.steps)
+        for file, title, lines in (
+            ("crossover_by_horizon", "A fresh predictor on a frozen encoder", curves),
+            ("crossover_effects", "GRU minus Transformer", named_effects),
+        )
+    )
+    about = Text("The mean excess NMSE over h = 1 up to each horizon, and the two effects on it.", quiet=True)
+    endpoint = {name: contrasts[0] for name, contrasts in effects(evidence).items()}
+    blocks: list[Block | None] = [
+        about,
+        cells_figure,
+        effects_figure,
+        main_table(heads, rows, caption),
+        Data("crossover", records),
+    ]
+    return Answer("Encoder or predictor?", _said(endpoint, last), blocks, _claims(evidence, endpoint))
+
+
+def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
+    claims: Claims = ()
+    paper, world = ablation("crossover")[ENDPOINT], evidence.results.world
+    for predictor, label in PREDICTORS.items():
+        theirs = fixed(paper[f"{predictor} on gru"] - paper[f"{predictor} on transformer"], 3)
+        claims += measure(
+            "encoder",
+            f"{world.replace('_', ' ')}, fresh {label}, h = 1..{evidence.results.horizons}",
+            "excess NMSE on the GRU's encoder minus on the Transformer's",
+            contrasts[f"encoder, {predictor}"],
+            "below",
+            evidence.results.trainings(),
+            paper=of_the_square(theirs, world),
+        )
+    return claims
+
+
+def _said(contrasts: dict[str, Interval], last: int) -> list[str]:
+    """Whose the difference is, and both effects."""
+    with_each = {verdict(contrasts[f"encoder, {predictor}"]) for predictor in PREDICTORS}
+    whichever = ", whichever predictor is fitted to it" if with_each in ({BETTER}, {WORSE}) else " on average"
+    whose = {
         (True, True): "Both matter",
         (True, False): f"The difference follows the encoder{whichever}",
         (False, True): "The difference follows the predictor, whichever encoder it sees",
-        (False, False): "These runs cannot tell whether encoder or predictor makes a difference",
-    }[whose["encoder"], whose["predictor"]]
-    sentences = []
-    for name, one, other in (
-        ("encoder", "the encoder that was trained with the GRU", "the one trained with the Transformer"),
-        ("predictor", "a fresh GRU", "a fresh Transformer"),
-    ):
-        said = {"better": "errs less than", "worse": "errs more than", "undecided": "cannot be told from"}
-        sentence = f"{one} {said[verdict(found[name])]} {other} ({signed(found[name], ENDPOINT)})"
-        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
-    return f"{answer_}, in the excess NMSE over h = 1..{done.results.last}.", *sentences
+        (False, False): "Neither encoder nor predictor makes a significant difference",
+    }[verdict(contrasts["encoder"]) != UNDECIDED, verdict(contrasts["predictor"]) != UNDECIDED]
+    both = " and ".join(f"{name} {signed(contrasts[name], ENDPOINT)}" for name in ("encoder", "predictor"))
+    return [f"{whose}, in the excess NMSE over h = 1..{last} (GRU's minus Transformer's: {both})."]
 
 
 def _title(metric: str) -> str:
-    name = "latent error" if metric == "latent_mse" else METRICS[metric]
-    return f"{name} ({unit(metric)})" if metric != "latent_mse" and unit(metric) else name
-
-
-def _cell(one: Interval, said: float | None) -> str:
-    paper = "" if said is None else f" [{fixed(said, 3)}]"
-    return with_interval(one) + paper
+    return METRICS[metric].label + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 EXPERIMENT = Experiment(

@@ -19,9 +19,11 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
+from sgjepa.envs import find
 from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.evaluation.probes import Kind
 from sgjepa.experiments import runner
+from sgjepa.experiments.answer import Answer, Evidence
 from sgjepa.experiments.arms import (
     Actor,
     ActorJob,
@@ -37,16 +39,13 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
+from sgjepa.policies.films import film
 from sgjepa.recipes.datasets import named
-from sgjepa.report.content import Finding
-from sgjepa.report.control import write_control
-from sgjepa.report.overview import overview
-from sgjepa.report.page import ANSWER, PAGE
-from sgjepa.report.write import write_report
-from sgjepa.results.claims import LEAST, Claims, write_claims
-from sgjepa.results.compare import Method
-from sgjepa.results.control import Played, gather_trials
-from sgjepa.results.gather import Results, gather
+from sgjepa.report.closed_loop import closed_loop_page
+from sgjepa.report.forecast import forecast_page
+from sgjepa.report.page import ANSWER, PAGE, Page, overview_page, write_page
+from sgjepa.results.claims import LEAST, write_claims
+from sgjepa.results.table import Results
 from sgjepa.training.config import Run
 from sgjepa.training.data import total_updates, with_updates
 
@@ -94,46 +93,8 @@ class Request:
     def notes(self) -> str:
         """What a reader of the page must know about the trainings."""
         changed = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
-        said = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
-        return " ".join(part for part in (self.note, said) if part)
-
-
-@dataclass(frozen=True)
-class Done:
-    """An experiment whose arms are trained, evaluated and tried, with every seed.
-
-    by_world: results of world models. played: trials of actors, by world. latents: errors of models that plan.
-    """
-
-    jobs: Sequence[Job]
-    by_world: Mapping[str, Results]
-    datasets: Path
-    played: Mapping[str, Played] = field(default_factory=dict)
-    latents: Mapping[str, LatentErrors] = field(default_factory=dict)
-
-    @property
-    def results(self) -> Results:
-        """Of the only world."""
-        (results,) = self.by_world.values()
-        return results
-
-    def method(self, arm: str) -> Method:
-        """An arm by its name, with every seed."""
-        return next(method for method in self.results.methods if method.name == arm)
-
-    def has(self, *arms: str) -> bool:
-        """Whether all these were asked for."""
-        return {method.name for method in self.results.methods}.issuperset(arms)
-
-    @property
-    def seeds(self) -> int:
-        """Trainings of each arm."""
-        return min(len(method.seeds) for method in self.results.methods)
-
-
-def nothing(size: str) -> Sequence[Sequence[str]]:
-    """The arms that an analysis needs which takes what it gets."""
-    return ()
+        changes = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
+        return " ".join(part for part in (self.note, changes) if part)
 
 
 @dataclass(frozen=True)
@@ -152,8 +113,8 @@ class Experiment:
     question: str
     claim: str
     arms: Callable[[str], Sequence[Arm]]
-    analyse: Callable[[Done], Finding] | None = None
-    needs: Callable[[str], Sequence[Sequence[str]]] = nothing
+    analyse: Callable[[Evidence], Answer] | None = None
+    needs: Callable[[str], Sequence[Sequence[str]]] = lambda _: ()
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
     datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
     worlds: bool = False
@@ -201,7 +162,7 @@ def run(experiment: Experiment, request: Request) -> Path:
     if missing:
         print(f"{experiment.name}: its answer needs {', '.join(missing)} too; without that only a comparison is written")
     page = request.out / request.page
-    artifact.check_output(page, experiment.command)  # hours before it is written
+    artifact.require_free(page, experiment.command)  # hours before it is written
     for arm in trainings_of(arms):
         with_settings(arm.run, request)
     make_datasets(dataset_names(arms), request.datasets, request.workers, experiment.datasets(request.size))
@@ -214,8 +175,8 @@ def run(experiment: Experiment, request: Request) -> Path:
     tasks = [actor.task(request.datasets, first[actor.model] if actor.model else actor) for actor in actors]
     tried = runner.run(tasks, "trials", request.workers)
 
-    done = _gathered(jobs, actors, tried, request)
-    written, answer, claims = _report(experiment if not missing else replace(experiment, analyse=None), done, page, request)
+    evidence = _gathered(arms, jobs, actors, tried, request)
+    answer, written = _report(replace(experiment, analyse=None) if missing else experiment, evidence, page, request)
     record = Record(
         study=experiment.name,
         question=experiment.question,
@@ -225,14 +186,16 @@ def run(experiment: Experiment, request: Request) -> Path:
         updates=request.updates,
         arms={arm.name: with_settings(arm.run, request) for arm in trainings_of(arms)},
         runs=tuple(job.folder.name for job in jobs),
-        answer=tuple(answer),
+        answer=tuple((page / ANSWER).read_text(encoding="utf-8").splitlines()),
         provenance=artifact.provenance(),
         trained={arm.name: tuple(j.folder.name for j in jobs if j.name == arm.name) for arm in trainings_of(arms)},
         settings=dict(request.settings),
     )
-    artifact.add_output(page, RECORD, artifact.record_bytes(record))
+    artifact.add(page, RECORD, artifact.to_json(config.to_dict(record)).encode())
     command = request.command(experiment.name, seeds)
-    write_claims(page, experiment.name, request.size, request.updates, command, claims, request.settings)
+    write_claims(
+        page, experiment.name, request.size, request.updates, command, answer.claims if answer else (), request.settings
+    )
     return written
 
 
@@ -405,44 +368,49 @@ def _announce(experiment: Experiment, jobs: Sequence[Job], actors: Sequence[Acto
 # --- after the work ------------------------------------------------------------------------------------------------
 
 
-def _gathered(jobs: Sequence[Job], actors: Sequence[ActorJob], tried: Mapping[str, Tried], request: Request) -> Done:
+def _gathered(
+    arms: Sequence[Arm], jobs: Sequence[Job], actors: Sequence[ActorJob], tried: Mapping[str, Tried], request: Request
+) -> Evidence:
     """Everything that was measured, by world."""
     by_data: dict[str, list[Job]] = {}
     for job in jobs:
         if job.evaluation is not None:
             by_data.setdefault(job.evaluation.data, []).append(job)
-    results = [_results(some, request.datasets) for some in by_data.values()]
+    results = [_forecasts(some, request.datasets) for some in by_data.values()]
     trials: dict[str, list[Path]] = {}
     for actor in actors:
-        trials.setdefault(world_of(actor.arm.data), []).extend(tried[actor.name].trials)
-    latents = {weights: found for one in tried.values() for weights, found in one.latents.items()}
-    played = {world: gather_trials(places) for world, places in trials.items()}
-    return Done(jobs, {one.world: one for one in results}, request.datasets, played, latents)
+        trials.setdefault(actor.arm.data, []).extend(tried[actor.name].trials)
+    results += [Results.of_trials(folders) for folders in trials.values()]
+    latents = {weights: errors for one in tried.values() for weights, errors in one.latents.items()}
+    return Evidence(arms, {one.world: one for one in results}, request.datasets, latents)
 
 
-def _results(jobs: Sequence[Job], datasets: Path) -> Results:
+def _forecasts(jobs: Sequence[Job], datasets: Path) -> Results:
     """What was measured of these trainings on one dataset, under the names of their arms."""
     assert jobs[0].evaluation is not None
     names = {job.folder: job.name for job in jobs}
     labels = {job.name: job.label for job in jobs if job.label}
-    return gather(list(names), data=jobs[0].evaluation.name(datasets), named=labels, names=names)
+    return Results.of_runs(list(names), data=jobs[0].evaluation.name(datasets), labels=labels, names=names)
 
 
-def _report(experiment: Experiment, done: Done, page: Path, request: Request) -> tuple[Path, Sequence[str], Claims]:
-    """The page, its sentences and claims; where there may be several worlds, a page for each beside it."""
-    finding = experiment.analyse(done) if experiment.analyse else None
-    if experiment.worlds:
-        assert finding is not None
-        pages = {
-            world: write_report(results, page.with_name(f"{page.name}-{world}"), request.notes, made_by=experiment.command)
-            for world, results in done.by_world.items()
-        }
-        for world, played in done.played.items():
-            beside = page.with_name(f"{page.name}-{world}")
-            pages[world] = write_control(played, beside, experiment.command, ("references",), done.latents)
-        written = overview(finding, experiment.question, experiment.claim, pages, page, experiment.command)
-    else:
-        question = experiment.question if finding else ""
-        written = write_report(done.results, page, request.notes, finding, experiment.command, question)
-    answer = (page / ANSWER).read_text(encoding="utf-8").splitlines()
-    return written, answer, finding.claims if finding else ()
+def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Request) -> tuple[Answer | None, Path]:
+    """Write the page; where there may be several worlds, a page for each lies beside it."""
+    answer = experiment.analyse(evidence) if experiment.analyse else None
+    question, words, lead = (experiment.question, answer.words, [answer.section]) if answer else ("", (), [])
+    if not experiment.worlds:
+        return answer, write_page(
+            forecast_page(evidence.results, request.notes, question, words, lead), page, experiment.command
+        )
+    pages, forecasts = {}, all(isinstance(arm, Training) for arm in evidence.arms)
+    for world, results in evidence.by_world.items():
+        beside = page.with_name(f"{page.name}-{world}")
+        content = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
+        pages[world] = write_page(content, beside, experiment.command)
+    over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
+    return answer, write_page(over_all, page, experiment.command)
+
+
+def _trials_page(results: Results, latents: Mapping[str, LatentErrors]) -> Page:
+    firsts = {arm: results.driven(arm).first for arm in results.arms}
+    films = {arm: film(trial.folder, trial.about, trial.table) for arm, trial in firsts.items()}
+    return closed_loop_page(results, find(results.world).env_spec, films, latents)

@@ -16,17 +16,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import REGIONS, capital, fixed, join, place, signed
-from sgjepa.results.claims import Claims, measure
-from sgjepa.results.compare import verdict
-from sgjepa.results.gather import MAIN, Results, unit
+from sgjepa.report.blocks import Cell, Text
+from sgjepa.report.figures import by_horizon
+from sgjepa.report.words import capital, fixed, join, signed, unit, where
+from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation
+from sgjepa.results.table import MAIN
 from sgjepa.training.config import Run
 from sgjepa.training.losses import OneStepLoss
 
@@ -35,6 +35,11 @@ CELLS = {  # with their labels; the whole method has its own
     "constant_rollout": "GRU, constant law, rollout",
     "given_one_step": "GRU, law given, one step",
     "constant_one_step": "GRU, constant law, one step",
+}
+SAID = {
+    BETTER: "law and rollout help each other: together they lower the error by more than apart",
+    WORSE: "law and rollout get in each other's way",
+    UNDECIDED: "law and rollout neither help nor hinder each other significantly",
 }
 
 
@@ -52,55 +57,42 @@ def cell(name: str, size: str) -> Run:
     return replace(run, name=_run_name(WORLDS[size], name))
 
 
-def _run_name(world: str, cell: str) -> str:
+def _run_name(world: str, name: str) -> str:
     """The whole method is its recipe, under the recipe's own name."""
-    return f"{world}_gru" if cell == "given_rollout" else f"{world}_gru_{cell}"
+    return f"{world}_gru" if name == "given_rollout" else f"{world}_gru_{name}"
 
 
-def interaction(done: Done) -> Finding:
-    """The report's section: do law and rollout help each other, at which horizons, in and out of distribution?"""
-    results, paper = done.results, ablation("factorial")["interaction"]
-    rows, words = [], []
+def interaction(evidence: Evidence) -> Answer:
+    """Do law and rollout help each other, at which horizons, in and out of distribution?"""
+    results, paper = evidence.results, ablation("factorial")["interaction"]
+    rows, words = list[tuple[Cell, ...]](), list[str]()
     claims: Claims = ()
-    for region in results.regions:
-        found = interactions(results, region)
-        shown = tuple(signed(found[h - 1], MAIN) for h in results.horizons)
-        last = found[-1]
-        claims += measure(
-            "law_and_rollout",
-            f"{results.world.replace('_', ' ')}, {REGIONS[region]}, h = {results.last}",
-            f"interaction of law and rollout in the {METRICS[MAIN]}",
-            last,
-            "below",
-            done.seeds,
-            unit=unit(MAIN),
-        )
-        rows.append((f"{region}, {results.episodes(region)} episodes", *shown))
-        said = {
-            "better": "law and rollout help each other: together they lower the error by more than apart",
-            "worse": "law and rollout get in each other's way",
-            "undecided": "these runs cannot tell whether law and rollout help each other",
-        }[verdict(last)]
-        where = place(results, region)
-        words.append(f"{where[0].upper()}{where[1:]}, {said} (interaction at h = {results.last}: {signed(last, MAIN)}).")
+    curves = {region: interactions(evidence, region) for region in results.regions}
+    for region, curve in curves.items():
+        last = curve[-1]
+        place = f"{results.world.replace('_', ' ')}, {region_words(region)}, h = {results.horizons}"
+        what = f"interaction of law and rollout in the {METRICS[MAIN].label}"
+        claims += measure("law_and_rollout", place, what, last, "below", results.trainings(), unit=unit(MAIN))
+        rows.append((f"{region}, {results.count(region)} episodes", *(curve[h - 1] for h in results.steps)))
+        sentence = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
+        words.append(f"{sentence} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
     caption = (
-        f"Interaction of law and rollout in the {METRICS[MAIN]} ({unit(MAIN)}): what the rollout gains when the law is "
-        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
+        f"Interaction of law and rollout in the {METRICS[MAIN].label} ({unit(MAIN)}): what the rollout gains when the law "
+        "is given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
         f"(square, one training) has {join([f'{fixed(value, 3)} m at h = {h}' for h, value in paper.items()])}."
     )
-    curves = {capital(place(results, region)): interactions(results, region) for region in results.regions}
+    named = {capital(where(results, region)): curve for region, curve in curves.items()}
     measured = f"interaction ({unit(MAIN)})"
-    pictures = by_horizon("factorial_interaction", f"In the {METRICS[MAIN]}", measured, curves, results.horizons)
-    head, title = ("region", *(f"h = {h}" for h in results.horizons)), "Is it the law or the rollout?"
-    about = "The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other."
-    return Finding(title, tuple(words), caption, head, tuple(rows), {}, tuple(pictures), about, claims)
+    figure = by_horizon("factorial_interaction", f"In the {METRICS[MAIN].label}", measured, named, results.steps)
+    about = Text("The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other.", True)
+    table = main_table(("region", *(f"h = {h}" for h in results.steps)), rows, caption)
+    return Answer("Interaction of law and rollout", words, [about, figure, table], claims)
 
 
-def interactions(results: Results, region: str) -> list[Interval]:
+def interactions(evidence: Evidence, region: str) -> list[Interval]:
     """An interval for each horizon; the cells' episodes and seeds are the same, so differences are taken within them."""
-    names = (_run_name(results.world, cell) for cell in CELLS)
-    by_name = {method.name: method for method in results.methods}
-    both, rollout, law, neither = (by_name[name].stack(MAIN, region=region) for name in names)
+    names = (_run_name(evidence.results.world, name) for name in CELLS)
+    both, rollout, law, neither = (evidence.values(name, MAIN, region=region) for name in names)
     return bootstrap((both - law) - (rollout - neither))
 
 

@@ -15,41 +15,43 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.core.tables import to_csv
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.experiments.frozen_encoder import PREDICTORS, fresh, joint, label_of, name_of
-from sgjepa.report.content import Finding
-from sgjepa.report.sweep_figures import against_setting
-from sgjepa.report.words import fixed, signed, with_interval
-from sgjepa.results.claims import measure
-from sgjepa.results.compare import verdict
+from sgjepa.report.blocks import Block, Cell, Data, Text
+from sgjepa.report.figures import against_setting
+from sgjepa.report.words import fixed, signed
+from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
 
 SHORT = (2, 4, 8)  # latents that are visible, beside the whole history
 MAIN_SHORT = 4  # the paper's comparison
 FIRST = 5  # horizons of the short average
 ENDPOINT = "excess_nmse"  # at h: the mean over 1..h
-TABLE = "tables/history.csv"
+PAIRS = tuple(product(PREDICTORS, PREDICTORS))  # predictor, encoder
+SAID = {
+    WORSE: "a short history costs the encoder that was trained with the Transformer more",
+    BETTER: "a short history costs the encoder that was trained with the GRU more",
+    UNDECIDED: "what a short history costs the two encoders does not differ significantly",
+}
 
 
 def arms(size: str) -> list[Training]:
     """Two joint trainings; for each encoder two predictors with every history. The whole one is that of `crossover`."""
-    found = [joint(source, size) for source in PREDICTORS]
-    for predictor, source in product(PREDICTORS, PREDICTORS):
-        whole = fresh(predictor, source, size)
-        found += [whole, *(shortened(whole, visible) for visible in SHORT)]
-    return found
+    compared = [joint(source, size) for source in PREDICTORS]
+    for whole in (fresh(*pair, size) for pair in PAIRS):
+        compared += [whole, *(shortened(whole, visible) for visible in SHORT)]
+    return compared
 
 
 def needs(size: str) -> list[list[str]]:
     """The paper's comparison: both predictors on both encoders, with few latents and with all."""
-    pairs = [name_of(WORLDS[size], *pair) for pair in product(PREDICTORS, PREDICTORS)]
-    return [[f"{pair}{end}" for pair in pairs for end in ("", f"_m{MAIN_SHORT}")]]
+    return [[f"{name_of(WORLDS[size], *pair)}{end}" for pair in PAIRS for end in ("", f"_m{MAIN_SHORT}")]]
 
 
 def shortened(arm: Training, visible: int) -> Training:
-    """The same with so many latents visible; windows begin so much later that they answer the same frames."""
+    """An arm with so many latents visible; windows begin so much later that they answer the same frames."""
     run = arm.run
     train = replace(run.train, skip=run.train.skip + run.history - visible)
     model, loss = replace(run.model, history=visible), replace(run.loss, windows="dense")
@@ -57,85 +59,76 @@ def shortened(arm: Training, visible: int) -> Training:
     return replace(arm, run=run, label=f"{arm.label}, {visible} latents")
 
 
-def shorts(done: Done) -> list[int]:
-    """The histories that were asked for. The paper's comparison needs its own."""
-    pairs = [name_of(done.results.world, *pair) for pair in product(PREDICTORS, PREDICTORS)]
-    return [m for m in SHORT if m == MAIN_SHORT or done.has(*(f"{pair}_m{m}" for pair in pairs))]
-
-
-def penalties(done: Done, visible: int) -> dict[tuple[str, str], np.ndarray]:
+def penalties(evidence: Evidence, visible: int) -> dict[tuple[str, str], np.ndarray]:
     """By predictor and encoder: what a short history adds, (seeds, episodes, 2): over the first horizons, over all."""
-    found = {}
-    for predictor, source in product(PREDICTORS, PREDICTORS):
-        name = name_of(done.results.world, predictor, source)
-        short, whole = (done.method(one).stack(ENDPOINT) for one in (f"{name}_m{visible}", name))
-        found[predictor, source] = (short - whole)[..., [FIRST - 1, done.results.last - 1]]
-    return found
+    added = {}
+    for pair in PAIRS:
+        name = name_of(evidence.results.world, *pair)
+        short, whole = (evidence.values(one, ENDPOINT) for one in (f"{name}_m{visible}", name))
+        added[pair] = (short - whole)[..., [FIRST - 1, evidence.results.horizons - 1]]
+    return added
 
 
-def by_encoder(done: Done, visible: int) -> dict[str, np.ndarray]:
+def by_encoder(evidence: Evidence, visible: int) -> dict[str, np.ndarray]:
     """The mean over the fresh predictors."""
-    found = penalties(done, visible)
-    return {source: np.mean([found[predictor, source] for predictor in PREDICTORS], axis=0) for source in PREDICTORS}
+    added = penalties(evidence, visible)
+    return {source: np.mean([added[predictor, source] for predictor in PREDICTORS], axis=0) for source in PREDICTORS}
 
 
-def answer(done: Done) -> Finding:
-    """The report's section: penalties by encoder, predictor and history, and whose encoder pays more."""
-    last = done.results.last
-    spans = (f"h = 1..{FIRST}", f"h = 1..{last}")
-    rows, records = [], list[dict[str, Any]]()
+def answer(evidence: Evidence) -> Answer:
+    """Penalties by encoder, predictor and history, and whose encoder pays more."""
+    results = evidence.results
+    spans = (f"h = 1..{FIRST}", f"h = 1..{results.horizons}")
+    pairs = [name_of(results.world, *pair) for pair in PAIRS]
+    tried = [m for m in SHORT if m == MAIN_SHORT or evidence.has(*(f"{pair}_m{m}" for pair in pairs))]
+    means = {m: by_encoder(evidence, m) for m in tried}
+    rows, records = list[tuple[Cell, ...]](), list[dict[str, Any]]()
 
-    def add(label: str, visible: int, found: list[Interval]) -> None:
-        rows.append((label, str(visible), *(with_interval(one) for one in found)))
-        for span, one in zip(spans, found, strict=True):
+    def add(label: str, visible: int, values: np.ndarray) -> list[Interval]:
+        intervals = bootstrap(values)
+        rows.append((label, str(visible), *intervals))
+        for span, one in zip(spans, intervals, strict=True):
             records.append({"what": label, "visible": visible, "over": span, **one.numbers})
+        return intervals
 
-    for visible in shorts(done):
-        for (predictor, source), values in penalties(done, visible).items():
-            add(label_of(predictor, source), visible, bootstrap(values))
-        means = by_encoder(done, visible)
-        for source, values in means.items():
-            add(f"{PREDICTORS[source]}'s encoder, both predictors", visible, bootstrap(values))
-        add("Transformer's encoder minus GRU's", visible, bootstrap(means["transformer"] - means["gru"]))
-    means = by_encoder(done, MAIN_SHORT)
-    differences = bootstrap(means["transformer"] - means["gru"])
-    words = tuple(_said(span, one) for span, one in zip(spans, differences, strict=True))
+    differences, costs = dict[int, list[Interval]](), dict[tuple[str, int], list[Interval]]()
+    for m in tried:
+        for pair, values in penalties(evidence, m).items():
+            add(label_of(*pair), m, values)
+        for source, values in means[m].items():
+            costs[source, m] = add(f"{PREDICTORS[source]}'s encoder, both predictors", m, values)
+        differences[m] = add("Transformer's encoder minus GRU's", m, means[m]["transformer"] - means[m]["gru"])
     paper = ablation("history")["penalty"]
     claims = measure(
         "short_history",
-        f"{done.results.world.replace('_', ' ')}, {spans[1]}",
+        f"{results.world.replace('_', ' ')}, {spans[1]}",
         f"penalty in excess NMSE of {MAIN_SHORT} visible latents instead of all, Transformer's encoder minus GRU's",
-        differences[1],
+        differences[MAIN_SHORT][1],
         "above",
-        done.seeds,
-        paper=of_the_square(fixed(paper["44"], 3), done.results.world),
+        results.trainings(),
+        paper=of_the_square(fixed(paper["44"], 3), results.world),
     )
     caption = (
-        "What a short history adds to the excess NMSE, with 95 % intervals over the same episodes: above zero it costs. "
-        f"The paper's difference for {MAIN_SHORT} latents instead of 20: {paper['5']} and {paper['44']} (square)."
+        "What a short history adds to the excess NMSE, on the same episodes: above zero it costs. The paper's difference "
+        f"for {MAIN_SHORT} latents instead of 20: {paper['5']} and {paper['44']} (square)."
     )
-    head = ("encoder and predictor", "latents visible", *spans)
-    pictures = []
-    for i, (span, name) in enumerate(zip(spans, ("first", "all"), strict=True)):
+    blocks: list[Block | None] = [
+        Text("What m visible latents cost each encoder; mean of both fresh predictors.", quiet=True)
+    ]
+    for i, (span, file) in enumerate(zip(spans, ("first", "all"), strict=True)):
         curves = {
-            f"{label}'s encoder": [(float(m), bootstrap(by_encoder(done, m)[source])[i]) for m in shorts(done)]
-            for source, label in PREDICTORS.items()
+            f"{label}'s encoder": [(float(m), costs[source, m][i]) for m in tried] for source, label in PREDICTORS.items()
         }
-        pictures += against_setting(
-            f"history_penalty_{name}", f"Over {span}", "latents visible, m", "penalty in excess NMSE", curves, log=True
-        )
-    shown = "What m visible latents cost each encoder, against the whole history; mean of both fresh predictors."
-    more = {TABLE: to_csv(records)}
-    return Finding("How much history?", words, caption, head, tuple(rows), more, tuple(pictures), shown, claims)
-
-
-def _said(span: str, difference: Interval) -> str:
-    said = {
-        "worse": "a short history costs the encoder that was trained with the Transformer more",
-        "better": "a short history costs the encoder that was trained with the GRU more",
-        "undecided": "these runs cannot tell which encoder a short history costs more",
-    }[verdict(difference)]
-    return f"Over {span}, {said} ({MAIN_SHORT} latents visible: {signed(difference, ENDPOINT)})."
+        how = (f"Over {span}", "latents visible, m", "penalty in excess NMSE", curves)
+        figure = against_setting(f"history_penalty_{file}", *how, log=True)
+        blocks.append(figure)
+    heads = ("encoder and predictor", "latents visible", *spans)
+    blocks += [main_table(heads, rows, caption), Data("history", records)]
+    words = [
+        f"Over {span}, {SAID[verdict(one)]} ({MAIN_SHORT} latents visible: {signed(one, ENDPOINT)})."
+        for span, one in zip(spans, differences[MAIN_SHORT], strict=True)
+    ]
+    return Answer("What a short history costs", words, blocks, claims)
 
 
 EXPERIMENT = Experiment(

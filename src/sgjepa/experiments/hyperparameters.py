@@ -16,21 +16,20 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from sgjepa.core.tables import to_csv
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
+from sgjepa.experiments.sweep import probe_nmse
+from sgjepa.experiments.sweep import rank as effective_rank
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
+from sgjepa.report.blocks import Cell, Data
 from sgjepa.report.words import fixed
-from sgjepa.results.compare import MEAN, Method
-from sgjepa.results.gather import MAIN
+from sgjepa.results.table import MAIN, MEAN
+from sgjepa.results.training import cost
 from sgjepa.training.config import Run
 
 METHODS = {"gru": "SG-JEPA (GRU)", "lewm": "LeWM", "dino": "DINO-WM"}
 WEIGHTS = (0.005, 0.01, 0.02, 0.045, 0.09, 0.18, 0.36)  # of one test over all frames of an update
-TABLE = "tables/hyperparameters.csv"
 
 
 @dataclass(frozen=True)
@@ -69,41 +68,42 @@ GRID = [Choice(m, weight, *corner) for corner, weight, m in product(_CORNERS, WE
 GRID += [Choice("dino", 0.0, *corner) for corner in _CORNERS]
 
 
-def choose(done: Done) -> Finding:
-    """The report's section: the whole grid, and each method's best."""
-    by_name = {method.name: method for method in done.results.methods}
-    names = {choice: choice.name(done.results.world) for choice in GRID}
-    found = {choice: by_name[name] for choice, name in names.items() if name in by_name}
-    rows, words = [], []
-    for name, label in METHODS.items():
-        tried = [choice for choice in GRID if choice.method == name and choice in found]
-        if not tried:  # it was not asked for
+def choose(evidence: Evidence) -> Answer:
+    """The whole grid, and each method's best."""
+    results = evidence.results
+    tried = {choice: results.arm(name) for choice in GRID if evidence.has(name := choice.name(results.world))}
+    errors = {choice: float(results.values(arm, MAIN).mean()) for choice, arm in tried.items()}
+    rows, words = list[tuple[Cell, ...]](), list[str]()
+    for method, label in METHODS.items():
+        own = [choice for choice in tried if choice.method == method]
+        if not own:  # it was not asked for
             continue
-        best = min(tried, key=lambda choice: error(found[choice]))
-        for choice in tried:
-            method = found[choice]
-            by_horizon = " / ".join(fixed(method.by_horizon(MAIN)[h - 1].mean, 3) for h in done.results.horizons)
-            floor, rank = (_mean(method, key) for key in ("nmse", "rank"))
-            mark = "chosen" if choice is best else ""
+        best = min(own, key=errors.__getitem__)
+        for choice in own:
+            curve = results.curve(tried[choice], MAIN)
+            by_horizon = " / ".join(fixed(curve[h - 1].mean, 3) for h in results.steps)
             setting = (f"{choice.weight:g}", "yes" if choice.residual else "no", f"{choice.dropout:g}")
-            rows.append((label, *setting, fixed(error(method), 3), by_horizon, fixed(floor, 4), fixed(rank, 1), mark))
+            floor, rank = probe_nmse(evidence, tried[choice]).mean(), effective_rank(evidence, tried[choice]).mean()
+            numbers = (fixed(errors[choice], 3), by_horizon, fixed(floor, 4), fixed(rank, 1))
+            rows.append((label, *setting, *numbers, "chosen" if choice is best else ""))
         how = f"weight {best.weight:g}, {'a' if best.residual else 'no'} residual step, dropout {best.dropout:g}"
         words.append(
-            f"{label} does best with {how}: {fixed(error(found[best]), 3)} m over all horizons on "
-            f"{done.results.episodes('all')} validation episodes, {len(tried)} settings tried."
+            f"{label} does best with {how}: {fixed(errors[best], 3)} m over all horizons on "
+            f"{results.count('all')} validation episodes, {len(own)} settings tried."
         )
-    horizons = " / ".join(map(str, done.results.horizons))
-    head = ("method", "weight", "residual", "dropout", "mean error (m)", f"at h = {horizons}", "probe NMSE", "rank", "")
-    more = {TABLE: to_csv([_record(choice, method, done) for choice, method in found.items()])}
-    return Finding("Which settings?", tuple(words), "Every setting, on validation episodes.", head, tuple(rows), more)
+    horizons = " / ".join(map(str, results.steps))
+    heads = ("method", "weight", "residual", "dropout", "mean error (m)", f"at h = {horizons}", "probe NMSE", "rank", "")
+    records = [_record(evidence, choice, arm) for choice, arm in tried.items()]
+    table = main_table(heads, rows, "Every setting, on validation episodes.")
+    return Answer("Every setting", words, [table, Data("hyperparameters", records)])
 
 
-def _record(choice: Choice, method: Method, done: Done) -> dict[str, Any]:
+def _record(evidence: Evidence, choice: Choice, arm: str) -> dict[str, Any]:
     """All numbers of a setting."""
-    runs = [job.updates for job in done.jobs if job.folder in {one.run for one in method.seeds}]
-    errors = method.at(MAIN, done.results.columns)
+    results = evidence.results
+    errors = results.mean(arm, MAIN, results.columns)
     velocity, stay, simulator = (
-        method.at(metric, [MEAN], source)[MEAN].mean
+        results.mean(arm, metric, [MEAN], source)[MEAN].mean
         for metric, source in (("velocity_l2", "predicted"), (MAIN, "stay"), (MAIN, "simulator"))
     )
     return {
@@ -111,27 +111,16 @@ def _record(choice: Choice, method: Method, done: Done) -> dict[str, Any]:
         "weight": choice.weight,
         "residual": choice.residual,
         "dropout": choice.dropout,
-        "updates": max(runs, default=0),
-        "trainings": len(method.seeds),
-        "episodes": done.results.episodes("all"),
+        "updates": max(cost(run).steps for run in results.evaluations(arm)),
+        "trainings": len(results.seeds(arm)),
+        "episodes": results.count("all"),
         **{f"position_{h if h == MEAN else f'h{h}'}": round(one.mean, 4) for h, one in errors.items()},
         "velocity_mean": round(velocity, 4),
         "stay_mean": round(stay, 4),
         "simulator_mean": round(simulator, 4),
-        "probe_nmse": round(_mean(method, "nmse"), 4),
-        "effective_rank": round(_mean(method, "rank"), 2),
+        "probe_nmse": round(float(probe_nmse(evidence, arm).mean()), 4),
+        "effective_rank": round(float(effective_rank(evidence, arm).mean()), 2),
     }
-
-
-def error(method: Method) -> float:
-    """Position error of the rollout, over all episodes and horizons."""
-    return float(method.stack(MAIN).mean())
-
-
-def _mean(method: Method, key: str) -> float:
-    scores = [one.about.scores for one in method.seeds]
-    values = {"nmse": [s.probe["validation_nmse"] for s in scores], "rank": [s.effective_rank for s in scores]}
-    return float(np.mean(values[key]))
 
 
 EXPERIMENT = Experiment(

@@ -6,32 +6,29 @@ the loss on them and the seconds of the training stand beside it, since the smal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sgjepa.core.tables import to_csv
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Policy
-from sgjepa.experiments.control import policy_arm, worlds
+from sgjepa.experiments.control import policy_arm, success_of, worlds
 from sgjepa.experiments.engine import Experiment
-from sgjepa.policies.diffusion_model import PolicyConfig
-from sgjepa.policies.files import STATE, read_policy
-from sgjepa.recipes.policies import policy
-from sgjepa.report.content import Finding
-from sgjepa.report.words import count, fixed, with_interval
-from sgjepa.results.control import Played, Player
+from sgjepa.policies.diffusion import DiffusionConfig
+from sgjepa.policies.files import STATE, Scores, read_policy
+from sgjepa.recipes.policies import diffusion
+from sgjepa.report.blocks import Cell, Data, Number
+from sgjepa.report.words import count, fixed
+from sgjepa.results.table import Results
 
 RECIPE = "recipe"
-TABLE = "tables/hyperparameters_policy.csv"
 TRIES = 2  # at each of the held-out episodes, which are few
 
 
-def grid(size: str, world: str) -> dict[str, PolicyConfig]:
+def grid(size: str, world: str) -> dict[str, DiffusionConfig]:
     """By name: the recipe, and what differs from it in one thing, if it does."""
-    usual = policy(size, world)
+    usual = diffusion(size, world)
     net, noise = usual.network, usual.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
@@ -68,38 +65,45 @@ def arms(size: str) -> list[Policy]:
     ]
 
 
-def folders_of(player: Player) -> list[Path]:
-    """The folders of a policy's trainings."""
-    return [trials[0].folder.parents[1] for trials in player.trainings]
+def scores_of(results: Results, arm: str) -> list[Scores]:
+    """How well each training of a policy learned."""
+    records = [read_policy(tries[0].folder.parents[1]) for tries in results.driven(arm).trainings]
+    return [record.scores for record in records if record.scores]
 
 
-def held_out_loss(player: Player) -> float:
+def held_out_loss(results: Results, arm: str) -> float:
     """On windows of held-out episodes, the mean of its trainings; not-a-number if there are none."""
-    scores = [read_policy(folder).scores for folder in folders_of(player)]
-    losses = [each.validation_loss for each in scores if each and each.validation_loss is not None]
+    losses = [one.validation_loss for one in scores_of(results, arm) if one.validation_loss is not None]
     return float(np.mean(losses)) if losses else float("nan")
 
 
-def summary(played: Mapping[str, Played]) -> Finding:
+def summary(evidence: Evidence) -> Answer:
     """Success of every setting in every world, and which does best."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     records: list[dict[str, Any]] = []
     success: dict[str, list[float]] = {}
-    for world, one in played.items():
-        everywhere = one.region("all")
-        for player in one.players:
-            folders = folders_of(player)
-            name = folders[0].name.removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
-            found = player.estimate(one.about.measures[0], everywhere).interval
-            success.setdefault(name, []).append(found.mean)
-            seconds = float(np.mean([each.seconds for folder in folders if (each := read_policy(folder).scores)]))
-            loss = held_out_loss(player)
-            cells = (with_interval(found.percent(), 1), fixed(loss, 4), f"{seconds / 60:.1f}")
-            rows.append((world.replace("_", " "), name.replace("_", " "), str(len(folders)), *cells))
-            numbers = {"success": found.mean, "low": found.low, "high": found.high, "episodes": found.count}
-            costs = {"trainings": len(folders), "validation_loss": loss, "seconds": seconds}
+    for world, results in evidence.by_world.items():
+        for arm in results.arms:
+            folder = results.driven(arm).first.folder.parents[1].name
+            name = folder.removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
+            trainings, share = len(results.driven(arm).trainings), success_of(results, arm)
+            success.setdefault(name, []).append(share.mean)
+            loss, seconds = held_out_loss(results, arm), float(np.mean([one.seconds for one in scores_of(results, arm)]))
+            shown = Number(share, 1, scale=100, note="")
+            rows.append(
+                (
+                    world.replace("_", " "),
+                    name.replace("_", " "),
+                    str(trainings),
+                    shown,
+                    fixed(loss, 4),
+                    f"{seconds / 60:.1f}",
+                )
+            )
+            numbers = {"success": share.mean, "low": share.low, "high": share.high, "episodes": share.count}
+            costs = {"trainings": trainings, "validation_loss": loss, "seconds": seconds}
             records.append({"world": world, "setting": name, **numbers, **costs})
-    tried = {name: float(np.mean(some)) for name, some in success.items() if len(some) == len(played)}
+    tried = {name: float(np.mean(some)) for name, some in success.items() if len(some) == len(evidence.by_world)}
     words = []
     if tried:
         best = max(tried, key=tried.__getitem__)
@@ -107,12 +111,12 @@ def summary(played: Mapping[str, Played]) -> Finding:
         usual = tried.get(RECIPE)
         against = "" if usual is None or best == RECIPE else f"; the recipe {100 * usual:.1f} %"
         words.append(
-            f"{named} succeeds most often, {most} as the mean of {count(len(played), 'world')}{against}. "
+            f"{named} succeeds most often, {most} as the mean of {count(len(evidence.by_world), 'world')}{against}. "
             f"{count(len(tried), 'setting')} tried."
         )
-    head = ("world", "setting", "trainings", "success (%)", "loss on held-out windows", "minutes of training")
-    caption = "Success on held-out episodes with 95 % intervals; every setting differs from the recipe in one thing."
-    return Finding("Which settings?", tuple(words), caption, head, tuple(rows), {TABLE: to_csv(records)})
+    heads = ("world", "setting", "trainings", "success (%)", "loss on held-out windows", "minutes of training")
+    caption = "Success on held-out episodes; every setting differs from the recipe in one thing."
+    return Answer("Every setting", words, [main_table(heads, rows, caption), Data("hyperparameters_policy", records)])
 
 
 EXPERIMENT = Experiment(
@@ -120,7 +124,7 @@ EXPERIMENT = Experiment(
     question="Which settings does the small policy get? (true state, held-out episodes)",
     claim="None of the paper's: it fixes what the study of control compares, on none of the compared methods.",
     arms=arms,
-    analyse=lambda done: summary(done.played),
+    analyse=summary,
     seeds={},
     worlds=True,
 )

@@ -9,28 +9,24 @@ Surrogate analyses: how linear a model is in each band stands beside them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from sgjepa.core import artifact
 from sgjepa.core.stats import Interval, bootstrap, spearman
-from sgjepa.core.tables import to_csv
 from sgjepa.data.probe_targets import require_targets
 from sgjepa.data.store import Dataset, Split, open_dataset, training_samplers
 from sgjepa.evaluation.coverage import coverage_curve
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.experiments.sweep import over_trainings
 from sgjepa.models.base import WorldModel
 from sgjepa.models.rollout import one_step
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.panels import Picture
-from sgjepa.report.sweep_figures import Curve, against_setting
+from sgjepa.report.blocks import Block, Data
+from sgjepa.report.figures import against_setting
 from sgjepa.report.words import count, fixed
 from sgjepa.theory.surrogate import Transitions, linear_surrogate
 from sgjepa.training import checkpoint
@@ -44,71 +40,75 @@ PARTS = {
     "closure_mse": "closure error",
     "nonlinear": "nonlinear rest",
 }
-Record = dict[str, float | str | int]  # of one band
-TABLE, SUMMARY = "tables/linear_surrogate.csv", "linear_surrogate.json"
+BandRecord = dict[str, float | str | int]
 
 
-def ranks(done: Done) -> Finding:
-    """Fit the surrogates; the section says which part of the error grows with distance, a table beside it has them all."""
-    records: list[dict[str, Any]] = []
-    found: dict[str, list[list[float]]] = {}  # by method: one row of correlations per training seed
-    fitted: dict[str, list[list[Record]]] = {}  # by method and training seed: its bands
-    for job in done.jobs:
-        dataset = open_dataset(done.datasets / job.run.data[0], verify=False)
-        bands = surrogate_of(job.folder, dataset)
-        records += [{"run": job.folder.name, **record} for record in bands]
-        fitted.setdefault(job.name, []).append(bands)
-        away = [record for record in bands if record["split"] == "test"]
-        far = np.array([record["L_law"] for record in away])
-        row = [spearman(far, np.array([record[name] for record in away]))[0] for name in PARTS]
-        found.setdefault(job.name, []).append(row)
-    labels = {method.name: method.label for method in done.results.methods}
+def ranks(evidence: Evidence) -> Answer:
+    """Fit the surrogates; which part of the error grows with distance, and every band in a file."""
+    results = evidence.results
+    dataset = open_dataset(evidence.datasets / results.about.dataset, verify=False)
+    fitted = {arm: [surrogate_of(run.run, dataset) for run in results.evaluations(arm)] for arm in results.arms}
+    records = [
+        {"run": run.run.name, **record}
+        for arm, seeds in fitted.items()
+        for run, bands in zip(results.evaluations(arm), seeds, strict=True)
+        for record in bands
+    ]
+    tested = {arm: [[r for r in bands if r["split"] == "test"] for bands in seeds] for arm, seeds in fitted.items()}
+    correlations = {arm: np.array([_correlations(bands) for bands in seeds]) for arm, seeds in tested.items()}
     # one "episode": the spread is that of the training seeds alone
-    summary = {labels[name]: bootstrap(np.array(rows)[:, None]) for name, rows in found.items()}
-    about = {label: {part: asdict(one) for part, one in zip(PARTS, row, strict=True)} for label, row in summary.items()}
-    summarised = {"rank_correlation_with_coverage": about, "provenance": artifact.provenance()}
-    more = {TABLE: to_csv(records), SUMMARY: artifact.to_json(summarised)}
-    seeds = len(next(iter(found.values())))
-    cells = {label: tuple(_correlation(one, seeds) for one in row) for label, row in summary.items()}
-    words = tuple(
-        f"{label}: rank correlation with coverage over {len(away)} gravities, {count(seeds, 'training')}: "
-        + ", ".join(f"{part} {cell}" for part, cell in zip(PARTS.values(), row, strict=True))
-        + "."
-        for label, row in cells.items()
-    )
-    if not away:
-        words = ("No test gravity has enough episodes to fit a linear map to its latents.",)
+    summary = {arm: bootstrap(rows[:, None]) for arm, rows in correlations.items()}
+    cells = {arm: [_cell(one, len(tested[arm])) for one in row] for arm, row in summary.items()}
+    seeds, laws = len(next(iter(tested.values()))), len(next(iter(tested.values()))[0])
+    words = [
+        f"{arm}: rank correlation with coverage over {laws} gravities, {count(seeds, 'training')}: "
+        f"{', '.join(f'{part} {cell}' for part, cell in zip(PARTS.values(), row, strict=True))}."
+        for arm, row in cells.items()
+    ]
+    if not laws:
+        words = ["No test gravity has enough episodes to fit a linear map to its latents."]
     caption = (
         "Rank correlation over the test laws between coverage L_law and each part of the linear surrogate's one-step error;"
-        f" every band: {TABLE}."
+        " every band: tables/linear_surrogate.csv."
     )
-    rows = tuple((label, *row) for label, row in cells.items())
-    pictures = tuple(_pictures({labels[name]: bands for name, bands in fitted.items()}))
-    shown = "Each part of the surrogate's error at every test gravity; whiskers are 95 % intervals over trainings."
-    return Finding("Representation or predictor?", words, caption, ("method", *PARTS.values()), rows, more, pictures, shown)
+    summarised = [
+        {"method": arm, "part": part, **one.numbers}
+        for arm, row in summary.items()
+        for part, one in zip(PARTS, row, strict=True)
+    ]
+    table = main_table(("method", *PARTS.values()), [(arm, *row) for arm, row in cells.items()], caption)
+    data = [Data("linear_surrogate", records), Data("linear_surrogate_ranks", summarised)]
+    return Answer("Representation or predictor?", words, [*_figures(tested), table, *data])
 
 
-def _pictures(fitted: Mapping[str, Sequence[Sequence[Record]]]) -> list[Picture]:
+def _correlations(bands: Sequence[BandRecord]) -> list[float]:
+    """Of coverage with each part of the error, over the test gravities."""
+    far = np.array([record["L_law"] for record in bands])
+    return [spearman(far, np.array([record[part] for record in bands]))[0] for part in PARTS]
+
+
+def _figures(tested: Mapping[str, Sequence[Sequence[BandRecord]]]) -> list[Block | None]:
     """Every part by test gravity, a line for each method."""
-    found: list[Picture] = []
+    drawn: list[Block | None] = []
     for part, name in PARTS.items():
-        curves: dict[str, Curve] = {}
-        for label, seeds in fitted.items():
+        curves: dict[str, list[tuple[float, Interval]]] = {}
+        for arm, seeds in tested.items():
             by_law: dict[float, list[float]] = {}
-            for record in (record for bands in seeds for record in bands if record["split"] == "test"):
+            for record in (record for bands in seeds for record in bands):
                 by_law.setdefault(float(record["gravity"]), []).append(float(record[part]))
-            curves[label] = [(g, over_trainings(values)) for g, values in by_law.items()]
-        found += against_setting(f"linear_surrogate_{part}", name, "gravity (m/s²)", name, curves)
-    return found
+            curves[arm] = [(g, over_trainings(np.array(values))) for g, values in by_law.items()]
+        figure = against_setting(f"linear_surrogate_{part}", name, "gravity (m/s²)", name, curves)
+        drawn.append(figure)
+    return drawn
 
 
-def _correlation(one: Interval, seeds: int) -> str:
-    """With its interval over trainings, if there are several; it cannot lie beyond 1."""
+def _cell(one: Interval, seeds: int) -> str:
+    """A correlation with its interval over trainings, if there are several; it cannot lie beyond 1."""
     low, high = (fixed(min(max(end, -1.0), 1.0), 2) for end in (one.low, one.high))
     return fixed(one.mean, 2) + (f" ({low} to {high})" if seeds > 1 else "")
 
 
-def surrogate_of(folder: Path, dataset: Dataset) -> list[Record]:
+def surrogate_of(folder: Path, dataset: Dataset) -> list[BandRecord]:
     """One record for each band of training gravities and each test gravity."""
     run, model = checkpoint.load_run(folder)
     (sampler,) = training_samplers(dataset).values()
@@ -117,7 +117,7 @@ def surrogate_of(folder: Path, dataset: Dataset) -> list[Record]:
     test = _bands(folder, model, dataset, dataset.test, run.history, width=None)
     # a band's name tells the split: a training band around 4 and the test gravity 4 are different episodes
     keys = {("train", g): i for i, g in enumerate(training)} | {("test", g): len(training) + i for i, g in enumerate(test)}
-    found = linear_surrogate(
+    surrogate = linear_surrogate(
         {keys["train", g]: band for g, band in training.items()}, {keys["test", g]: band for g, band in test.items()}
     )
     covered = coverage_curve(dataset.train.law[:, 0], np.array([g for _, g in keys]))
@@ -135,7 +135,7 @@ def surrogate_of(folder: Path, dataset: Dataset) -> list[Record]:
             "nonlinear": band.nonlinear,
         }
         for (split, g), number in keys.items()
-        for band in [found.bands[number]]
+        for band in [surrogate.bands[number]]
     ]
 
 
@@ -149,7 +149,7 @@ def _bands(
     band = law if width is None else np.round(law / width) * width
     extra = require_targets(split).of(split.state.astype(np.float64))
     latent = torch.tensor(z)
-    found = {}
+    transitions = {}
     for g in np.unique(band):
         rows = np.flatnonzero(band == g)
         features = z.shape[2] + 1 + extra.shape[2]
@@ -157,13 +157,13 @@ def _bands(
             continue
         c = model.condition(torch.tensor(split.control[rows]), torch.tensor(split.law[rows]))
         predicted = one_step(model, latent[rows], c, history)
-        found[float(g)] = Transitions(
+        transitions[float(g)] = Transitions(
             z=_flat(z[rows, history - 1 : -1]),
             extra=_flat(extra[rows, history - 1 : -1]),
             z_next=_flat(z[rows, history:]),
             z_predicted=_flat(predicted.numpy()),
         )
-    return found
+    return transitions
 
 
 def _flat(x: np.ndarray) -> np.ndarray:

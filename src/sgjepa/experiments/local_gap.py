@@ -20,25 +20,22 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, simultaneous
-from sgjepa.core.tables import to_csv
+from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.experiments.frozen_encoder import fresh, joint, name_of
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.panels import Picture
-from sgjepa.report.sweep_figures import by_horizon
-from sgjepa.report.words import compare, fixed, join, with_interval
-from sgjepa.results.claims import Claims, measure
-from sgjepa.results.compare import MEAN, Method, paired, verdict
-from sgjepa.results.gather import MAIN
+from sgjepa.report.blocks import Block, Cell, Data, Text
+from sgjepa.report.figures import by_horizon, limits
+from sgjepa.report.words import fixed, join, with_interval
+from sgjepa.results.claims import WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
+from sgjepa.results.table import MAIN, MEAN
 
 OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
 LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation
 FAR = 4  # standard deviations of the training laws: the paper's g <= 2 or g >= 6
-_TITLES = {LOCAL: "local", FED_BACK: "fed back"}
-TABLE = "tables/local_gap.csv"
+TITLES = {LOCAL: "local", FED_BACK: "fed back"}
 
 
 def arms(size: str) -> list[Training]:
@@ -56,77 +53,74 @@ def _names(world: str) -> dict[str, str]:
     return {**{label: name_of(world, "gru", source) for label, source in on.items()}, DINO: f"{world}_dino_gru"}
 
 
-def errors(method: Method, source: str) -> np.ndarray:
+def errors(evidence: Evidence, label: str, source: str) -> np.ndarray:
     """(seeds, episodes, horizons): what the probe reads of a prediction against what it reads of the true latent."""
-    found = []
-    for one in method.seeds:
-        gap = (one.states(source) - one.states("true")) / np.asarray(one.about.target_std)
-        found.append(np.square(gap).mean(axis=-1))
-    return np.stack(found)
+    squared = []
+    for run in evidence.results.evaluations(_arm(evidence, label)):
+        gap = (run.states(source) - run.states("true")) / np.asarray(run.about.target_std)
+        squared.append(np.square(gap).mean(axis=-1))
+    return np.stack(squared)
 
 
-def answer(done: Done) -> Finding:
-    """The report's section: local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
-    results, names, paper = done.results, _names(done.results.world), ablation("local_gap")
-    ours = done.method(names[OURS])
+def _arm(evidence: Evidence, label: str) -> str:
+    return evidence.results.arm(_names(evidence.results.world)[label])
+
+
+def answer(evidence: Evidence) -> Answer:
+    """Local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
+    results, paper = evidence.results, ablation("local_gap")
     region = "out" if "out" in results.regions else "all"
-    chosen, away = ours.first.region(region), ours.first.deviations >= FAR - 1e-6
-    mine = {source: errors(ours, source) for source in (LOCAL, FED_BACK)}
-    rows, words = [], list[str]()
-    each = {source: {OURS: bootstrap(found[:, chosen])} for source, found in mine.items()}
-    apart: dict[str, list[Interval]] = {}
+    chosen, away = results.region(region), results.deviations >= FAR - 1e-6
+    where = f"{results.world.replace('_', ' ')}, {region_words(region)}"
+    mine = {source: errors(evidence, OURS, source) for source in (LOCAL, FED_BACK)}
+    each = {source: {OURS: bootstrap(values[:, chosen])} for source, values in mine.items()}
+    rows, words, apart = list[tuple[Cell, ...]](), list[str](), dict[str, list[Interval]]()
     records: list[dict[str, Any]] = []
     claims: Claims = ()
-    called = _called(done)
     for label in (LEWM, DINO):
-        theirs, seen = {source: errors(done.method(names[label]), source) for source in mine}, called[label]
+        theirs, seen = {source: errors(evidence, label, source) for source in mine}, _called(evidence, label)
         gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}
         curves = {source: simultaneous(gap) for source, gap in gaps.items()}
         for source, curve in curves.items():
-            title = _TITLES[source]
             each[source][seen] = bootstrap(theirs[source][:, chosen])
-            apart[f"{seen}, {title}"] = curve
-            rows.append((f"{seen} minus {OURS}, {title}", *(with_interval(curve[h - 1]) for h in results.horizons)))
+            apart[f"{seen}, {TITLES[source]}"] = curve
+            rows.append((f"{seen} minus {OURS}, {TITLES[source]}", *(curve[h - 1] for h in results.steps)))
             for h, one in enumerate(curve, start=1):
-                numbers = {**one.numbers, "episodes": one.count}
-                records.append({"features": seen, "error": title, "region": region, "horizon": h, **numbers})
+                about = {"features": seen, "error": TITLES[source], "region": region, "horizon": h}
+                records.append({**about, **one.numbers, "episodes": one.count})
         widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
-        less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away]) if away.any() else None
-        words.append(_said(seen, curves, widening, less))
-        if MAIN in results.metrics:
-            words.append(_in_metres(done.method(names[label]), ours, seen, region))
-        where = results.world.replace("_", " ")
-        if label == DINO and less is not None:  # the paper's comparison
+        words.append(_said(seen, curves, widening))
+        if label == DINO and away.any():  # the paper's comparison
+            less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away])
             what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
-            said = of_the_square(fixed(paper["far"][label], 2), results.world)
-            place = f"{where}, laws {FAR} deviations away"
-            claims += measure("local_gap", place, what, less, "below", done.seeds, paper=said)
-        what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.last}"
-        note = "" if label == DINO else "the paper's gap is to DINO"
-        if MAIN in results.metrics and verdict(_metres(done.method(names[label]), ours, region)) != "worse":
-            note = "; ".join(part for part in (note, f"in metres {OURS}'s features are not certainly ahead") if part)
-        claims += measure("rollout_gap", f"{where}, {_where(region)}", what, widening, "above", done.seeds, note=note)
+            far = f"{results.world.replace('_', ' ')}, laws {FAR} deviations away"
+            says = of_the_square(fixed(paper["far"][label], 2), results.world)
+            claims += measure("local_gap", far, what, less, "below", results.trainings(), paper=says)
+        what = f"gap to {seen} when fed back, minus the size of the local one, mean over h = 2..{results.horizons}"
+        notes = [] if label == DINO else ["the paper's gap is to DINO"]
+        # in metres: it does not depend on what else a probe can read
+        if MAIN in results.metrics:
+            metres = results.gap(_arm(evidence, label), _arm(evidence, OURS), MAIN, MEAN, region)
+            notes += [] if verdict(metres) == WORSE else [f"in metres {OURS}'s features are not certainly ahead"]
+        claims += measure("rollout_gap", where, what, widening, "above", results.trainings(), note="; ".join(notes))
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
+    floors = join([f"{_called(evidence, label)} {fixed(_floor(evidence, label), 3)}" for label in _names(results.world)])
     caption = (
-        f"How much more a fresh GRU errs on other features than on {OURS}'s, {_where(region)}, in squared standard "
-        "deviations of the targets. Local: one step from true latents. Intervals (95 %) hold for all horizons at once as to "
-        f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {_floors(done)}. "
+        f"How much more a fresh GRU errs on other features than on {OURS}'s, {region_words(region)}, in squared standard "
+        "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once as to "
+        f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {floors}. "
         f"The paper's gap to DINO: below {local} one step at a time, near {fed_back} at its largest when fed back (square)."
     )
-    head = ("gap", *(f"h = {h}" for h in results.horizons))
-    top = max(one.high for curves_ in each.values() for curve in curves_.values() for one in curve)
-    measured, pictures = "squared error (deviations²)", list[Picture]()
-    for source, curves_ in each.items():
-        title = {LOCAL: "One step from true latents", FED_BACK: "On its own predictions"}[source]
-        pictures += by_horizon(f"local_gap_{source}", title, measured, curves_, results.horizons, top)
-    pictures += by_horizon("local_gap", f"Error minus that on {OURS}'s features", measured, apart, results.horizons)
-    shown = (
-        f"A fresh GRU on each kind of features, {_where(region)}: teacher-forced and free-running errors by horizon, on one "
-        f"scale, and the gaps to {OURS}'s with bands that hold for all horizons at once."
-    )
-    more = {TABLE: to_csv(records)}
-    title = "Before anything is fed back"
-    return Finding(title, tuple(words), caption, head, tuple(rows), more, tuple(pictures), shown, claims)
+    measured, scale = "squared error (deviations²)", limits(*(curve for by in each.values() for curve in by.values()))
+    titles = {LOCAL: "One step from true latents", FED_BACK: "On its own predictions"}
+    blocks: list[Block | None] = [
+        Text(f"Errors by horizon {region_words(region)}, on one scale, and the gaps to {OURS}'s.", quiet=True)
+    ]
+    for source, by in each.items():
+        blocks.append(by_horizon(f"local_gap_{source}", titles[source], measured, by, results.steps, scale=scale))
+    blocks.append(by_horizon("local_gap", f"Error minus that on {OURS}'s features", measured, apart, results.steps))
+    table = main_table(("gap", *(f"h = {h}" for h in results.steps)), rows, caption)
+    return Answer("Before anything is fed back", words, [*blocks, table, Data("local_gap", records)], claims)
 
 
 def beyond(fed_back: np.ndarray, local: np.ndarray) -> Interval:
@@ -144,55 +138,31 @@ def _relative(one: np.ndarray, other: np.ndarray) -> Interval:
     return bootstrap_of(lambda a, b: a / b - 1, *means)[0]
 
 
-def _said(label: str, curves: dict[str, list[Interval]], widening: Interval, less: Interval | None) -> str:
+def _said(label: str, curves: dict[str, list[Interval]], widening: Interval) -> str:
+    """At how many horizons our features are ahead, and whether feeding back puts them ahead by more."""
     parts = []
-    for source, title in ((LOCAL, "one step at a time"), (FED_BACK, "fed back")):
-        curve = curves[source]
+    for source, curve in curves.items():
         better, worse = sum(one.low > 0 for one in curve), sum(one.high < 0 for one in curve)
-        largest = max(curve, key=lambda one: abs(one.mean))
-        parts.append(
-            f"{title}, {OURS}'s features are better at {better} of {len(curve)} horizons and worse at {worse} "
-            f"(largest gap {fixed(largest.mean, 3)})"
-        )
-    grows = {
-        (True, False): f"puts {OURS}'s features ahead by more",
-        (False, True): f"does not put {OURS}'s features ahead by more",
-    }.get((widening.low > 0, widening.high < 0), "changes the gap by nothing that these runs can tell")
-    away = "" if less is None else f"; far outside, {OURS}'s local error lies {_percent(less)} from {label}'s"
-    return f"Against {label}: {parts[0]}; {parts[1]}. Feeding back {grows} ({with_interval(widening)}){away}."
+        parts.append(f"{TITLES[source]} better at {better} of {len(curve)} horizons and worse at {worse}")
+    grows = (
+        "ahead by more" if widening.low > 0 else "not ahead by more" if widening.high < 0 else "not significantly further"
+    )
+    return (
+        f"Against {label}, {OURS}'s features are {' and '.join(parts)}; feeding back puts them {grows} "
+        f"({with_interval(widening)})."
+    )
 
 
-def _metres(other: Method, ours: Method, region: str) -> Interval:
-    """The position error of the rollouts minus ours, over all horizons: it does not depend on what else a probe can read."""
-    return paired(other, ours, MAIN, [MEAN], region)[MEAN]
-
-
-def _in_metres(other: Method, ours: Method, seen: str, region: str) -> str:
-    said = compare(f"a fresh GRU on {seen}'s features", f"one on {OURS}'s", _metres(other, ours, region))
-    return f"In position, fed back, {_where(region)}, on average over the horizons, {said}."
-
-
-def _called(done: Done) -> dict[str, str]:
+def _called(evidence: Evidence, label: str) -> str:
     """What the features are called: a foreign encoder by its own name, since at the sizes for a CPU it is not DINOv2."""
-    encoders = {label: done.method(name).first.about.encoder for label, name in _names(done.results.world).items()}
-    return {label: (encoder or label).partition(" (")[0] for label, encoder in encoders.items()}
+    encoder = evidence.results.evaluations(_arm(evidence, label))[0].about.encoder
+    return (encoder or label).partition(" (")[0]
 
 
-def _floors(done: Done) -> str:
-    """Mean over trainings of each probe's own error on validation frames."""
-    found, called = [], _called(done)
-    for label, name in _names(done.results.world).items():
-        errors_ = [one.about.scores.probe["validation_nmse"] for one in done.method(name).seeds]
-        found.append(f"{called[label]} {fixed(float(np.mean(errors_)), 3)}")
-    return join(found)
-
-
-def _where(region: str) -> str:
-    return "out of distribution" if region == "out" else "over all episodes"
-
-
-def _percent(one: Interval) -> str:
-    return f"{fixed(100 * one.mean, 0)} % ({fixed(100 * one.low, 0)} to {fixed(100 * one.high, 0)})"
+def _floor(evidence: Evidence, label: str) -> float:
+    """Mean over trainings of the probe's own error on validation frames."""
+    runs = evidence.results.evaluations(_arm(evidence, label))
+    return float(np.mean([run.about.scores.probe["validation_nmse"] for run in runs]))
 
 
 EXPERIMENT = Experiment(

@@ -7,91 +7,84 @@ features can be put on a scale. Errors here are new in every frame, so that a lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sgjepa.core.stats import Interval
-from sgjepa.core.tables import to_csv
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Policy
-from sgjepa.experiments.control import ROW, in_points, row_of, without_pictures, worlds
+from sgjepa.experiments.control import ROW, in_points, row_of, success_of, without_pictures, worlds
 from sgjepa.experiments.engine import Experiment
 from sgjepa.experiments.hyperparameters_policy import held_out_loss
 from sgjepa.policies.files import POSE, STATE
-from sgjepa.report.content import Finding
-from sgjepa.report.control_tables import measures
-from sgjepa.report.sweep_figures import against_setting
+from sgjepa.report.blocks import Cell, Data
+from sgjepa.report.closed_loop import measure_records
+from sgjepa.report.figures import against_setting
 from sgjepa.report.words import fixed
-from sgjepa.results.control import SUCCESS, WITHOUT_PICTURES, Played, Player, place_within
+from sgjepa.results.table import Results
+from sgjepa.results.trials import SUCCESS, WITHOUT_PICTURES, position_within
 
-BLURS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)  # m
-TABLE = "tables/perception_error.csv"
-_FULL, _BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
+ERRORS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)  # m
+FULL, BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
 
 
 def arms(size: str) -> list[Policy]:
     """In every world the policy on the true state, those on positions with an error, and the one that sees nothing."""
-    found = []
+    compared = []
     for world in worlds(size):
         blind, full = without_pictures(world, size)
-        found += [full, *(replace(full, name=f"{world}_place_{1000 * e:g}mm", position_error=e) for e in BLURS), blind]
-    return found
+        compared += [full, *(replace(full, name=f"{world}_place_{1000 * e:g}mm", position_error=e) for e in ERRORS), blind]
+    return compared
 
 
-def summary(played: Mapping[str, Played]) -> Finding:
+def summary(evidence: Evidence) -> Answer:
     """Success by world and by what is seen, and up to which error it is more than that of an arm that sees nothing."""
-    scale = {_FULL: "state", **{place_within(blur): f"{1000 * blur:g}" for blur in BLURS}, _BLIND: "blind"}
-    there = {player.label for one in played.values() for player in one.players}
-    places = {label: float(place) for place, label in enumerate(label for label in scale if label in there)}
+    scale = {FULL: "state", **{position_within(error): f"{1000 * error:g}" for error in ERRORS}, BLIND: "blind"}
+    tried = {arm for results in evidence.by_world.values() for arm in results.arms}
+    places = {arm: float(place) for place, arm in enumerate(arm for arm in scale if arm in tried)}
     records: list[dict[str, Any]] = []
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     words: list[str] = []
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    for world, one in played.items():
-        records += [{"world": world, **record} for record in measures(one)]
-        players = {player.label: player for player in one.players}
-        for label, place in places.items():
-            if label in players:
-                cells, everywhere = row_of(one, players[label])
-                rows.append((*cells, fixed(held_out_loss(players[label]), 4)))
-                curves.setdefault(cells[0], []).append((place, everywhere))
-        words += _said(world.replace("_", " ").capitalize(), one, players)
-    head = ("world", "sees", *ROW, "loss, held out")
+    for world, results in evidence.by_world.items():
+        records += [{"world": world, **record} for record in measure_records(results)]
+        for arm in (arm for arm in places if arm in results.arms):
+            rows.append((*row_of(results, arm), fixed(held_out_loss(results, arm), 4)))
+            curves.setdefault(world.replace("_", " "), []).append((places[arm], success_of(results, arm).percent()))
+        words += _said(results)
     caption = (
-        "Success on the test episodes with 95 % intervals over episodes and, where there are several, trainings. Places are "
-        "those of the ball, with normal errors of that standard deviation in each direction; all but the true state are "
-        "told no speed of it. The loss is that of the noise in controls, on windows of held-out episodes."
+        "Success on the test episodes, over episodes and, where there are several, trainings. Places are those of the ball, "
+        "with normal errors of that standard deviation in each direction; all but the true state are told no speed of it. "
+        "The loss is that of the noise in controls, on windows of held-out episodes."
     )
-    what = ("perception_error", "On all test episodes", "error of the ball's place (mm)", "success (%)")
-    drawn = tuple(against_setting(*what, curves, names={place: scale[label] for label, place in places.items()}))
-    more = {TABLE: to_csv(records)}
-    return Finding("Success by what is seen", tuple(words), caption, head, tuple(rows), more, drawn, "With 95 % intervals.")
+    names = {place: scale[arm] for arm, place in places.items()}
+    what = ("perception_error", "On all test episodes", "error of the ball's place (mm)", "success (%)", curves)
+    figure = against_setting(*what, names=names)
+    table = main_table(("world", "sees", *ROW, "loss, held out"), rows, caption)
+    return Answer("Success by what is seen", words, [figure, table, Data("perception_error", records)])
 
 
-def _said(world: str, one: Played, players: Mapping[str, Player]) -> list[str]:
+def _said(results: Results) -> list[str]:
     """What speeds are worth, and how far an error may go before an arm that sees nothing does as well."""
+    world = results.world.replace("_", " ").capitalize()
 
-    def gap(player: Player, other: Player) -> Interval:
-        return one.difference(player, other, SUCCESS, one.region("all"))
+    def gap(arm: str, other: str) -> Interval:
+        return results.gap(arm, other, SUCCESS)
 
-    said: list[str] = []
-    exact, blind = players.get(place_within(0.0)), players.get(_BLIND)
-    if exact is not None and (full := players.get(_FULL)) is not None:
-        adds = in_points(gap(full, exact), full, exact)
-        said.append(f"{world}: with the ball's speeds besides its exact place a policy succeeds more often by {adds}.")
-    seeing = [players[label] for blur in BLURS if (label := place_within(blur)) in players]
-    if blind is None or not seeing:
-        return said
-    gaps = [gap(player, blind) for player in seeing]
-    # up to the first that is not certain: one behind it may be ahead by chance
-    sure = next((i for i, found in enumerate(gaps) if found.low <= 0), len(gaps))
-    if sure:
-        adds = in_points(gaps[sure - 1], seeing[sure - 1], blind)
-        said.append(f"{world}, {seeing[sure - 1].label}: ahead of a blind arm ({adds}).")
-    if sure < len(gaps):
-        adds = in_points(gaps[sure], seeing[sure], blind)
-        said.append(f"{world}, {seeing[sure].label}: not certainly ahead of a blind arm ({adds}).")
-    return said
+    words: list[str] = []
+    exact, seeing = position_within(0.0), [arm for error in ERRORS if (arm := position_within(error)) in results.arms]
+    if {FULL, exact} <= set(results.arms):
+        adds = in_points(results, gap(FULL, exact), FULL, exact)
+        words.append(f"{world}: with the ball's speeds besides its exact place a policy succeeds more often by {adds}.")
+    if BLIND not in results.arms or not seeing:
+        return words
+    gaps = [gap(arm, BLIND) for arm in seeing]
+    # up to the first that is not significant: one behind it may be ahead by chance
+    sure = next((i for i, one in enumerate(gaps) if one.low <= 0), len(gaps))
+    for i, ahead in ((sure - 1, "ahead"), (sure, "not significantly ahead")):
+        if 0 <= i < len(gaps):
+            words.append(f"{world}, {seeing[i]}: {ahead} of a blind arm ({in_points(results, gaps[i], seeing[i], BLIND)}).")
+    return words
 
 
 EXPERIMENT = Experiment(
@@ -99,6 +92,6 @@ EXPERIMENT = Experiment(
     question="How well must a policy see what it acts on?",
     claim="None of the paper's: it says what a representation would have to show.",
     arms=arms,
-    analyse=lambda done: summary(done.played),
+    analyse=summary,
     worlds=True,
 )

@@ -13,7 +13,6 @@ model before had; in the paper as many epochs, so that its mixed training has 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,20 +20,20 @@ import numpy as np
 
 from sgjepa.core.methods import LABELS
 from sgjepa.core.stats import Interval, bootstrap_of
-from sgjepa.core.tables import to_csv
 from sgjepa.data.config import DatasetConfig, Part
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import WORLDS, Done, Experiment
+from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.laws import Grid
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.sweep_figures import PAPER, against_setting, alone
+from sgjepa.report.blocks import Cell, Data, Number
+from sgjepa.report.figures import PAPER, against_setting, alone
 from sgjepa.report.words import fixed, with_interval
-from sgjepa.results.claims import Claims, measure
-from sgjepa.results.compare import Method
+from sgjepa.results.claims import Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation, of_the_square
+from sgjepa.results.table import Results
 
 LAW = "gravity"
 # the paper's for planar worlds, four and eight deviations away; at Earth's gravity, three and five, as the tested laws reach
@@ -44,7 +43,6 @@ ARMS = {"target": "new laws alone", "mixed": "mixed with source episodes"}
 SHARES = {"target": 0.4, "mixed": 0.625}  # 3,200 and 5,000 of the paper's 8,000 episodes
 KEPT = ("position_l2", "velocity_l2", "rotation_turns")
 SOURCE, GROWTH = 3, 1.05  # deviations within which laws are the source's; how much an error may grow there
-TABLE = "tables/post_training.csv"
 
 
 def datasets(size: str) -> dict[str, DatasetConfig]:
@@ -66,42 +64,41 @@ def _data(what: str, size: str) -> str:
 
 def arms(size: str) -> list[Training]:
     """For each method the model before, and after training on either set."""
-    world, found = WORLDS[size], []
+    world, compared = WORLDS[size], []
     for method in METHODS[size]:
         before = recipe(f"{world}_{method}", size)
-        found.append(Training(before))
+        compared.append(Training(before))
         for arm in ARMS:
             data = (_data("sparse", size), *((_data("replay", size),) if arm == "mixed" else ()))
             after, label = replace(before, name=f"{before.name}_{arm}", data=data), f"{LABELS[method]}, {ARMS[arm]}"
-            found.append(Training(after, before.name, before.data[0], label))
-    return found
+            compared.append(Training(after, before.name, before.data[0], label))
+    return compared
 
 
-def between(method: Method) -> np.ndarray:
+def between(results: Results) -> np.ndarray:
     """(episodes,) those at laws between the targets."""
-    law, targets = _law(method), np.array(TARGETS[method.first.about.world])
-    return (law > targets.min()) & (law < targets.max()) & ~at_targets(method)
+    law, targets = results.laws[LAW], np.array(TARGETS[results.world])
+    return (law > targets.min()) & (law < targets.max()) & ~at_targets(results)
 
 
-def at_targets(method: Method) -> np.ndarray:
+def at_targets(results: Results) -> np.ndarray:
     """(episodes,) those at the new laws themselves."""
-    found: np.ndarray = np.isclose(_law(method)[:, None], TARGETS[method.first.about.world]).any(axis=1)
-    return found
+    chosen: np.ndarray = np.isclose(results.laws[LAW][:, None], TARGETS[results.world]).any(axis=1)
+    return chosen
 
 
-def by_law(method: Method, chosen: np.ndarray) -> np.ndarray:
+def by_law(results: Results, arm: str, chosen: np.ndarray) -> np.ndarray:
     """(seeds, episodes, metrics * laws): errors at the last horizon, each in the column of its metric and law."""
-    law = _law(method)[chosen]
+    law = results.laws[LAW][chosen]
     here = (law[:, None] == np.unique(law)).astype(float)  # (E, laws)
-    metrics = [metric for metric in KEPT if metric in method.first.table]
-    columns = [method.stack(metric)[:, chosen, -1:] * here for metric in metrics]
-    return np.concatenate(columns, axis=-1)
+    metrics = [metric for metric in KEPT if metric in results.metrics]
+    return np.concatenate([results.values(arm, metric, None, chosen)[..., -1:] * here for metric in metrics], axis=-1)
 
 
-def gain(after: Method, before: Method, other: Method | None = None) -> Interval:
+def gain(results: Results, after: str, before: str, other: str = "") -> Interval:
     """In percent; of `after`, or of `after` minus that of `other`, each relative to the model before."""
-    stacks = [by_law(method, between(before)) for method in (after, before, *([other] if other else []))]
-    return bootstrap_of(_gain if other is None else _lead, *stacks, mirrored=True)[0]
+    stacks = [by_law(results, arm, between(results)) for arm in (after, before, *([other] if other else []))]
+    return bootstrap_of(_lead if other else _gain, *stacks, mirrored=True)[0]
 
 
 def _gain(after: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -115,83 +112,77 @@ def _lead(after: np.ndarray, before: np.ndarray, other: np.ndarray) -> np.ndarra
     return _gain(after, before) - _gain(other, before)
 
 
-def retention(after: Method, before: Method) -> dict[str, Interval]:
+def retention(results: Results, after: str, before: str) -> dict[str, Interval]:
     """Error after over error before on the source laws, by metric."""
-    chosen = (before.first.deviations <= SOURCE + 1e-6) & ~at_targets(before)
+    chosen = (results.deviations <= SOURCE + 1e-6) & ~at_targets(results)
+
+    def last(arm: str, metric: str) -> np.ndarray:
+        return results.values(arm, metric, None, chosen)[..., -1:]
+
     return {
-        metric: bootstrap_of(lambda a, b: a / b, *(one.stack(metric)[:, chosen, -1:] for one in (after, before)))[0]
+        metric: bootstrap_of(lambda a, b: a / b, last(after, metric), last(before, metric))[0]
         for metric in KEPT
-        if metric in before.first.table
+        if metric in results.metrics
     }
 
 
-def _law(method: Method) -> np.ndarray:
-    found: np.ndarray = method.first.law[:, method.first.laws.index(LAW)]
-    return found
-
-
-def answer(done: Done) -> Finding:
-    """The report's section: gain and retention of each method and arm, and whether mixing gains more."""
-    world, paper = done.results.world, ablation("post_training")
-    rows, words = [], list[str]()
+def answer(evidence: Evidence) -> Answer:
+    """Gain and retention of each method and arm, and whether mixing gains more."""
+    results, paper = evidence.results, ablation("post_training")
+    rows, words = list[tuple[Cell, ...]](), list[str]()
     claims: Claims = ()
     records: list[dict[str, Any]] = []
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    for place, name in enumerate(_methods(done)):
-        before = done.method(f"{world}_{name}")
-        after = {arm: done.method(f"{world}_{name}_{arm}") for arm in ARMS}
-        for arm, method in after.items():
-            one, kept = gain(method, before), retention(method, before)
-            curves.setdefault(ARMS[arm], []).append((float(place), one))
-            curves.setdefault(PAPER + ARMS[arm], []).append((float(place), alone(paper[arm][name])))
+    methods = [name for name in LABELS if evidence.has(*_names(results.world, name))]
+    for x, name in enumerate(methods):
+        before, *others = map(results.arm, _names(results.world, name))
+        after = dict(zip(ARMS, others, strict=True))
+        for kind, arm in after.items():
+            one, kept = gain(results, arm, before), retention(results, arm, before)
+            curves.setdefault(ARMS[kind], []).append((float(x), one))
+            curves.setdefault(PAPER + ARMS[kind], []).append((float(x), alone(paper[kind][name])))
             growth = " / ".join(fixed(100 * (ratio.mean - 1), 1) for ratio in kept.values())
             retained = "yes" if all(ratio.mean <= GROWTH for ratio in kept.values()) else "no"
-            rows.append((LABELS[name], ARMS[arm], f"{with_interval(one, 1)} [{paper[arm][name]}]", growth, retained))
-            numbers = {"gain": one.mean, "low": one.low, "high": one.high, "paper": paper[arm][name], "retained": retained}
+            rows.append((LABELS[name], ARMS[kind], Number(one, 1, note=f"[{paper[kind][name]}]"), growth, retained))
+            numbers = {"gain": one.mean, "low": one.low, "high": one.high, "paper": paper[kind][name], "retained": retained}
             ratios = {f"source_{metric}": ratio.mean for metric, ratio in kept.items()}
-            records.append({"method": name, "arm": arm, **numbers, **ratios})
-        lead = gain(after["mixed"], before, after["target"])
-        words.append(_said(LABELS[name], gain(after["mixed"], before), lead))
+            records.append({"method": name, "arm": kind, **numbers, **ratios})
+        lead = gain(results, after["mixed"], before, after["target"])
+        words.append(_said(LABELS[name], gain(results, after["mixed"], before), lead))
         claims += measure(
             "mixed",
-            f"{world.replace('_', ' ')}, {LABELS[name]}",
+            f"{results.world.replace('_', ' ')}, {LABELS[name]}",
             "gain of mixed post-training minus that of the new laws alone",
             lead,
             "above",
-            done.seeds,
+            results.trainings(),
             unit="points",
-            paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", done.results.world),
+            paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", results.world),
         )
-    laws = ", ".join(f"{value:g}" for value in TARGETS[world])
-    grown = " / ".join(METRICS[metric] for metric in KEPT if metric in done.results.metrics)
+    laws = ", ".join(f"{value:g}" for value in TARGETS[results.world])
+    grown = " / ".join(METRICS[metric].label for metric in KEPT if metric in results.metrics)
     caption = (
-        f"Gain (%) over the model before at h = {done.results.last}, on test laws between the targets ({LAW} {laws}) that "
-        "are in no training set, with 95 % intervals; in square brackets the paper's for the square. Growth (%) of the "
-        f"errors on the source laws: {grown}; retained if none grew by more than 5 %."
+        f"Gain (%) over the model before at h = {results.horizons}, on test laws between the targets ({LAW} {laws}) that "
+        "are in no training set; in square brackets the paper's for the square. Growth (%) of the errors on the source "
+        f"laws: {grown}; retained if none grew by more than 5 %."
     )
-    head = ("method", "post-trained on", "gain (%)", "growth on source laws (%)", "retained")
-    names = {float(place): LABELS[name] for place, name in enumerate(_methods(done))}
-    title = "Between the new laws"
-    pictures = against_setting("post_training_gain", title, "", "gain over the model before (%)", curves, names=names)
-    shown = "Gain at laws that are in no training set, beside the paper's for the square; whiskers are 95 % intervals."
-    more = {TABLE: to_csv(records)}
-    return Finding("A few new laws", tuple(words), caption, head, tuple(rows), more, tuple(pictures), shown, claims)
-
-
-def _methods(done: Done) -> Sequence[str]:
-    """Those that were asked for."""
-    return [name for name in LABELS if done.has(*_names(done.results.world, name))]
+    heads = ("method", "post-trained on", "gain (%)", "growth on source laws (%)", "retained")
+    names = {float(x): LABELS[name] for x, name in enumerate(methods)}
+    measured = "gain over the model before (%)"
+    figure = against_setting("post_training_gain", "Between the new laws", "", measured, curves, names=names)
+    return Answer(
+        "A few new laws", words, [figure, main_table(heads, rows, caption), Data("post_training", records)], claims
+    )
 
 
 def _names(world: str, method: str) -> list[str]:
     """The model before, and after training on either set."""
-    return [f"{world}_{method}", *(f"{world}_{method}_{arm}" for arm in ARMS)]
+    return [f"{world}_{method}", *(f"{world}_{method}_{kind}" for kind in ARMS)]
 
 
 def _said(label: str, mixed: Interval, lead: Interval) -> str:
-    helps = "lowers the error" if mixed.low > 0 else "raises the error" if mixed.high < 0 else "does nothing that shows"
-    more = "more" if lead.low > 0 else "less" if lead.high < 0 else "as much, as far as one can tell, as"
-    than = more if more.endswith("as") else f"{more} than"
+    helps = {-1: "raises the error", 0: "makes no significant difference", 1: "lowers the error"}[side_of(mixed)]
+    than = {-1: "less than", 0: "not significantly more than", 1: "more than"}[side_of(lead)]
     return (
         f"{label}: mixed post-training {helps} at laws it never saw ({with_interval(mixed, 1)} %), and gains {than} the new "
         f"laws alone ({with_interval(lead, 1)} points)."

@@ -10,18 +10,18 @@ from __future__ import annotations
 from sgjepa.experiments.arms import Arm
 from sgjepa.experiments.control import METHODS, MORE, OURS, model, policy_arm, references, summary, without_pictures, worlds
 from sgjepa.experiments.engine import Experiment
-from sgjepa.results.control import TOLD_POSE
+from sgjepa.results.trials import TOLD_POSE
 
 
 def arms(size: str) -> list[Arm]:
     """In every world the references, a policy on each method's features and the robot's state, and those without."""
-    found: list[Arm] = []
+    compared: list[Arm] = []
     for world in worlds(size):
-        found += references(world, size)
+        compared += references(world, size)
         for method in (*METHODS, *MORE.get(size, ())):
-            found.append(policy_arm(world, size, f"{method}_pose", model=model(world, method, size), robot=True))
-            found += without_pictures(world, size) if method == "gru" else []
-    return found
+            compared.append(policy_arm(world, size, f"{method}_pose", model=model(world, method, size), robot=True))
+            compared += without_pictures(world, size) if method == "gru" else []
+    return compared
 
 
 EXPERIMENT = Experiment(
@@ -29,6 +29,6 @@ EXPERIMENT = Experiment(
     question="Which features help a policy that knows where its arm is?",
     claim="No claim of the paper's: its policies see frozen features alone.",
     arms=arms,
-    analyse=lambda done: summary(done.played, f"{OURS}, {TOLD_POSE}"),
+    analyse=lambda evidence: summary(evidence, f"{OURS}, {TOLD_POSE}"),
     worlds=True,
 )

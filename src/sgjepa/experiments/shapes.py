@@ -13,33 +13,30 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of
-from sgjepa.core.tables import to_csv
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import Done, Experiment
+from sgjepa.experiments.engine import Experiment
 from sgjepa.recipes.training import recipe
-from sgjepa.report.content import Finding
-from sgjepa.report.panels import Picture
-from sgjepa.report.sweep_figures import PAPER, against_setting, alone
-from sgjepa.report.words import fixed, join, with_interval
-from sgjepa.results.claims import Claims, measure
-from sgjepa.results.compare import Method
-from sgjepa.results.gather import unit
+from sgjepa.report.blocks import Block, Cell, Data, Number, Text
+from sgjepa.report.figures import PAPER, against_setting, alone
+from sgjepa.report.words import fixed, join, unit, with_interval
+from sgjepa.results.claims import Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation
 
 HOUSE, PARTS, MORE = "house", "triangle_square", "triangle_square_pentagon"
 SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE: "house"}
-TRANSLATION, ROTATION = ("position_l2", "velocity_l2"), "rotation_turns"
-SHOWN = (*TRANSLATION, ROTATION)
+POSITION, ROTATION = "position_l2", "rotation_turns"
+SHOWN = (POSITION, "velocity_l2", ROTATION)
 BAND = 3  # standard deviations of the training laws
 WIDTHS = {"gru": "usual encoder", "gru_small": "encoder twice as wide"}
 NEAR = 16  # a horizon that models for a CPU can foretell; the paper's is the last
-TABLE = "tables/shapes.csv"
 
 
 def arms(size: str) -> list[Training]:
@@ -51,52 +48,36 @@ def arms(size: str) -> list[Training]:
     ]
 
 
-def widths(done: Done) -> dict[str, str]:
-    """Those for which both sides of the comparison were asked for."""
-    return {width: label for width, label in WIDTHS.items() if done.has(f"{HOUSE}_{width}", f"{PARTS}_{width}")}
+def errors(evidence: Evidence, name: str, metric: str, h: int, source: str | None = None) -> np.ndarray:
+    """(seeds, episodes of the band, 1) of an arm at a horizon."""
+    return evidence.values(name, metric, source, evidence.results.deviations <= BAND + 1e-6)[..., h - 1 : h]
 
 
-def sets(done: Done, width: str) -> dict[str, str]:
-    """The training sets that were asked for, by name."""
-    return {shapes: label for shapes, label in SETS.items() if done.has(f"{shapes}_{width}")}
-
-
-def horizons(done: Done) -> tuple[int, ...]:
-    """Where it is looked at; the paper's last."""
-    return tuple(dict.fromkeys((min(NEAR, done.results.last), done.results.last)))
-
-
-def errors(method: Method, metric: str, h: int, source: str = "predicted") -> np.ndarray:
-    """(seeds, episodes of the band, 1) at a horizon."""
-    return method.stack(metric, source)[:, method.first.deviations <= BAND + 1e-6, h - 1 : h]
-
-
-def ratios(done: Done, width: str, shapes: str, h: int, source: str = "predicted") -> dict[str, Interval]:
+def ratios(evidence: Evidence, width: str, shapes: str, h: int, source: str | None = None) -> dict[str, Interval]:
     """Errors over those of the model that was trained on houses, by metric."""
-    one, house = done.method(f"{shapes}_{width}"), done.method(f"{HOUSE}_{width}")
-    return {
-        metric: bootstrap_of(lambda a, b: a / b, errors(one, metric, h, source), errors(house, metric, h, source))[0]
-        for metric in SHOWN
-    }
+    of_metric = {}
+    for metric in SHOWN:
+        one, house = (errors(evidence, f"{name}_{width}", metric, h, source) for name in (shapes, HOUSE))
+        of_metric[metric] = bootstrap_of(lambda a, b: a / b, one, house)[0]
+    return of_metric
 
 
-def void(done: Done, width: str, h: int) -> str:
+def void(evidence: Evidence, width: str, h: int) -> str:
     """Why nobody could tell what transfers; "" where the model that was trained on houses certainly errs less than a house
     that stays put, in position and rotation, and the one that never saw a house does in position."""
-    house, parts = done.method(f"{HOUSE}_{width}"), done.method(f"{PARTS}_{width}")
-    if not (_foretold(house, TRANSLATION[0], h) and _foretold(house, ROTATION, h)):
+
+    def foretold(shapes: str, metric: str) -> bool:
+        rollout, stay = (errors(evidence, f"{shapes}_{width}", metric, h, source) for source in (None, "stay"))
+        return bootstrap(rollout - stay)[0].high < 0
+
+    if not (foretold(HOUSE, POSITION) and foretold(HOUSE, ROTATION)):
         return "houses themselves are not certainly foretold"
-    return "" if _foretold(parts, TRANSLATION[0], h) else f"{SETS[PARTS]} alone do not certainly foretell a house"
+    return "" if foretold(PARTS, POSITION) else f"{SETS[PARTS]} alone do not certainly foretell a house"
 
 
-def _foretold(method: Method, metric: str, h: int) -> bool:
-    return bootstrap(errors(method, metric, h) - errors(method, metric, h, "stay"))[0].high < 0
-
-
-def lead(done: Done, width: str, shapes: str, h: int) -> Interval:
+def lead(evidence: Evidence, width: str, shapes: str, h: int) -> Interval:
     """Ratio of the position error minus ratio of the rotation error: below zero, translation transfers better."""
-    one, house = done.method(f"{shapes}_{width}"), done.method(f"{HOUSE}_{width}")
-    values = (errors(method, metric, h) for metric in (TRANSLATION[0], ROTATION) for method in (one, house))
+    values = (errors(evidence, f"{name}_{width}", metric, h) for metric in (POSITION, ROTATION) for name in (shapes, HOUSE))
     return bootstrap_of(lambda a, b, c, d: a / b - c / d, *values)[0]
 
 
@@ -116,143 +97,136 @@ class Entry:
     paper: float | None  # it has the last horizon alone
     paper_ratio: float | None
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """A line of the table's file."""
+        ratio = self.ratio
+        return {
+            "encoder": self.width,
+            "h": self.h,
+            "trained_on": self.shapes,
+            "trainings": self.trainings,
+            "metric": self.metric,
+            **self.error.numbers,
+            "stays": self.stays,
+            "paper": self.paper,
+            "ratio": ratio and ratio.mean,
+            "ratio_low": ratio and ratio.low,
+            "ratio_high": ratio and ratio.high,
+            "ratio_true": self.ratio_true,
+        }
 
-def entries(done: Done, width: str, h: int, shapes: str) -> Iterator[Entry]:
+
+def entries(evidence: Evidence, width: str, h: int, shapes: str) -> Iterator[Entry]:
     """One for each metric."""
-    method, other = done.method(f"{shapes}_{width}"), shapes != HOUSE
-    over = ratios(done, width, shapes, h) if other else {}
-    seen = ratios(done, width, shapes, h, "true") if other else {}
+    name, other = f"{shapes}_{width}", shapes != HOUSE
+    over = ratios(evidence, width, shapes, h) if other else {}
+    seen = ratios(evidence, width, shapes, h, "true") if other else {}
     for metric in SHOWN:
-        says = ablation("shapes")[metric] if h == done.results.last else {}
-        own, house = (says.get(f"{width} {name}") for name in (shapes, HOUSE))
+        says = ablation("shapes")[metric] if h == evidence.results.horizons else {}
+        own, house = (says.get(f"{width} {one}") for one in (shapes, HOUSE))
         yield Entry(
-            width,
-            h,
-            shapes,
-            metric,
-            len(method.seeds),
-            bootstrap(errors(method, metric, h))[0],
-            float(errors(method, metric, h, "stay").mean()),
-            over.get(metric),
-            seen[metric].mean if seen else None,
-            own,
-            own / house if own and house and other else None,
+            width=width,
+            h=h,
+            shapes=shapes,
+            metric=metric,
+            trainings=len(evidence.results.seeds(evidence.results.arm(name))),
+            error=bootstrap(errors(evidence, name, metric, h))[0],
+            stays=float(errors(evidence, name, metric, h, "stay").mean()),
+            ratio=over.get(metric),
+            ratio_true=seen[metric].mean if seen else None,
+            paper=own,
+            paper_ratio=own / house if own and house and other else None,
         )
 
 
-def answer(done: Done) -> Finding:
-    """The report's section: errors and ratios by width, horizon and training set."""
-    words, claims, pictures = list[str](), Claims(), list[Picture]()
-    rows, records = list[tuple[str, ...]](), list[dict[str, Any]]()
-    for width in widths(done):
-        for h in horizons(done):
-            found = {shapes: list(entries(done, width, h, shapes)) for shapes in sets(done, width)}
-            gap, why = lead(done, width, PARTS, h), void(done, width, h)
-            words.append(_said(done, width, h, found[PARTS], gap, why))
-            claims += _claims(done, width, h, found[PARTS], gap, why)
-            pictures += _pictures(width, h, found)
-            rows += _rows(width, h, found)
-            records += [_record(entry) for group in found.values() for entry in group]
+def answer(evidence: Evidence) -> Answer:
+    """Errors and ratios by width, horizon and training set."""
+    last = evidence.results.horizons
+    words, claims, blocks = list[str](), Claims(), list[Block | None]()
+    rows, records = list[tuple[Cell, ...]](), list[dict[str, Any]]()
+    widths = [width for width in WIDTHS if evidence.has(f"{HOUSE}_{width}", f"{PARTS}_{width}")]
+    for width, h in product(widths, dict.fromkeys((min(NEAR, last), last))):
+        trained = [shapes for shapes in SETS if evidence.has(f"{shapes}_{width}")]
+        groups = {shapes: list(entries(evidence, width, h, shapes)) for shapes in trained}
+        gap, why = lead(evidence, width, PARTS, h), void(evidence, width, h)
+        words.append(_said(evidence, width, h, groups[PARTS], gap, why))
+        claims += _claims(evidence, width, h, groups[PARTS], gap, why)
+        blocks.append(_figure(width, h, groups))
+        for shapes, group in groups.items():
+            rows.append((WIDTHS[width], str(h), SETS[shapes], *map(_error, group), *map(_ratio, group)))
+            records += [entry.record for entry in group]
+        stays = (fixed(entry.stays, 3) for entry in groups[HOUSE])
+        rows.append((WIDTHS[width], str(h), "stays where it was", *stays, *("" for _ in SHOWN)))
     caption = (
-        f"Errors on houses within {BAND} standard deviations of the training laws, with 95 % intervals; in square brackets "
-        "the paper's. Ratios to the model that was trained on houses: of the rollout; of the probe on true frames. The last "
-        "row of each horizon: a house that stays where it was."
+        f"Errors on houses within {BAND} standard deviations of the training laws; in square brackets the paper's. Ratios "
+        "are to the model that was trained on houses: of the rollout; of the probe on true frames. The last row of each "
+        "horizon: a house that stays where it was."
     )
-    heads = (f"{METRICS[metric]} ({unit(metric)})" for metric in SHOWN)
-    head = ("model", "h", "trained on", *heads, *(f"{METRICS[metric]}, ratio" for metric in SHOWN))
-    shown = (
-        "Errors on houses relative to the model that was trained on houses; above 1, they are larger. Hollow: the paper's."
+    heads = (f"{METRICS[metric].label} ({unit(metric)})" for metric in SHOWN)
+    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric].label}, ratio" for metric in SHOWN))
+    about = Text("Errors on houses relative to the model that was trained on houses. Hollow: the paper's.", quiet=True)
+    return Answer(
+        "To a new shape", words, [about, *blocks, main_table(columns, rows, caption), Data("shapes", records)], claims
     )
-    more = {TABLE: to_csv(records)}
-    return Finding("To a new shape", tuple(words), caption, head, tuple(rows), more, tuple(pictures), shown, claims)
 
 
-def _rows(width: str, h: int, found: Mapping[str, list[Entry]]) -> Iterator[tuple[str, ...]]:
-    """Of the page's table, at one horizon."""
-    where = WIDTHS[width], str(h)
-    for shapes, group in found.items():
-        yield *where, SETS[shapes], *(_shown(entry) for entry in group), *(_compared(entry) for entry in group)
-    stays = (fixed(entry.stays, 3) for entry in found[HOUSE])
-    yield *where, "stays where it was", *stays, *("" for _ in SHOWN)
+def _error(entry: Entry) -> Number:
+    return Number(entry.error, note="" if entry.paper is None else f"[{fixed(entry.paper, 3)}]")
 
 
-def _shown(entry: Entry) -> str:
-    return with_interval(entry.error) + (f" [{fixed(entry.paper, 3)}]" if entry.paper is not None else "")
-
-
-def _compared(entry: Entry) -> str:
+def _ratio(entry: Entry) -> Number | None:
     if entry.ratio is None or entry.ratio_true is None:
-        return ""
-    return f"{with_interval(entry.ratio, 2)}; {fixed(entry.ratio_true, 2)}"
+        return None
+    return Number(entry.ratio, 2, note=f"; {fixed(entry.ratio_true, 2)}")
 
 
-def _record(entry: Entry) -> dict[str, Any]:
-    """The same as plain numbers."""
-    return {
-        "encoder": entry.width,
-        "h": entry.h,
-        "trained_on": entry.shapes,
-        "trainings": entry.trainings,
-        "metric": entry.metric,
-        **entry.error.numbers,
-        "stays": entry.stays,
-        "paper": entry.paper,
-        "ratio": entry.ratio and entry.ratio.mean,
-        "ratio_low": entry.ratio and entry.ratio.low,
-        "ratio_high": entry.ratio and entry.ratio.high,
-        "ratio_true": entry.ratio_true,
-    }
-
-
-def _claims(done: Done, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> Claims:
+def _claims(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> Claims:
     papers = {entry.metric: entry.paper_ratio for entry in parts}
-    position, rotation = papers[TRANSLATION[0]], papers[ROTATION]
+    position, rotation = papers[POSITION], papers[ROTATION]
     return measure(
         "translation",
         f"house, {WIDTHS[width]}, h = {h}",
         f"error ratio of the position minus that of the rotation, {SETS[PARTS]} over house",
         more,
         "below",
-        done.seeds,
+        evidence.results.trainings(),
         paper=fixed(position - rotation, 2) if position and rotation else "",
         void=why,
     )
 
 
-def _pictures(width: str, h: int, found: Mapping[str, list[Entry]]) -> list[Picture]:
+def _figure(width: str, h: int, groups: Mapping[str, list[Entry]]) -> Block | None:
     """The ratio of each metric, for each training set without houses."""
-    places = {float(i): METRICS[metric].removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
+    names = {float(i): METRICS[metric].label.removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
     curves = defaultdict[str, list[tuple[float, Interval]]](list)
-    for shapes, group in found.items():
-        for x, entry in zip(places, group, strict=True):
+    for shapes, group in groups.items():
+        for x, entry in zip(names, group, strict=True):
             if entry.ratio:
                 curves[SETS[shapes]].append((x, entry.ratio))
             if entry.paper_ratio:
                 curves[PAPER + SETS[shapes]].append((x, alone(entry.paper_ratio)))
     measured, title = "error over that of the house's own", f"With the {WIDTHS[width]}, h = {h}"
-    return against_setting(f"shapes_{width}_h{h}", title, "", measured, curves, names=places)
+    return against_setting(f"shapes_{width}_h{h}", title, "", measured, curves, names=names)
 
 
-def _said(done: Done, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
-    """One horizon in words."""
-    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric]}" for e in parts if e.ratio])
-    better = (
-        "translation transfers better than rotation"
-        if more.high < 0
-        else "rotation transfers better than translation"
-        if more.low > 0
-        else "which of the two transfers better is not decided"
-    )
-    if why:
-        better = f"what transfers nobody could tell, since {why}"
+def _said(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
+    """What transfers better, and what pentagons besides gain, at one horizon."""
+    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric].label}" for e in parts if e.ratio])
+    better = {
+        -1: "translation transfers better than rotation",
+        0: "neither translation nor rotation transfers significantly better",
+        1: "rotation transfers better than translation",
+    }[side_of(more)]
+    better = f"what transfers nobody could tell, since {why}" if why else better
     where = f"With the {WIDTHS[width]}, at h = {h}"
-    said = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
-    if MORE not in sets(done, width):
-        return said
-    one, other = (errors(done.method(f"{shapes}_{width}"), TRANSLATION[0], h) for shapes in (PARTS, MORE))
+    sentence = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
+    if not evidence.has(f"{MORE}_{width}"):
+        return sentence
+    one, other = (errors(evidence, f"{shapes}_{width}", POSITION, h) for shapes in (PARTS, MORE))
     gain = bootstrap(other - one)[0]
-    pentagons = "help" if gain.high < 0 else "do harm" if gain.low > 0 else "make no difference that shows"
-    return f"{said} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
+    pentagons = {-1: "help", 0: "make no significant difference", 1: "do harm"}[side_of(gain)]
+    return f"{sentence} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
 
 
 EXPERIMENT = Experiment(

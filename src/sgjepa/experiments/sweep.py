@@ -1,179 +1,221 @@
-"""What sweeps share: settings as cells, a table with the paper's rows below ours, and who cannot be told from the best."""
+"""Sweeps: arms that differ in one or two settings of a run, and the table, figures and sentences that all sweeps share.
+
+A sweep is declared by its settings and by what is measured of each; the lowest of what is judged is named with those that
+do not differ from it significantly.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.core.tables import to_csv
-from sgjepa.data.probe_targets import METRICS
 from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.evaluate import usual_forecast
 from sgjepa.evaluation.probes import fit_probe
+from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
-from sgjepa.experiments.engine import Done
+from sgjepa.experiments.engine import WORLDS, Experiment
+from sgjepa.report.blocks import Block, Cell, Data, Number, Row, Text
+from sgjepa.report.figures import against_setting, alone
 from sgjepa.report.words import capital, fixed, join
-from sgjepa.results.compare import Horizon, Method, marks
-from sgjepa.results.gather import unit
+from sgjepa.results.claims import LEAST, Claims
 from sgjepa.results.paper_numbers import published_study
+from sgjepa.results.table import Horizon, at
 from sgjepa.results.training import curve
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
+THRICE = {"mini": LEAST, "small": LEAST, "paper": 1}  # trainings of each setting, where a claim is decided
+Values = Callable[[Evidence, str], np.ndarray]  # of an arm: (trainings, episodes), or one number for each training
 
 
 @dataclass(frozen=True)
 class Setting(Training):
-    """One arm of a sweep. values: as the table has them. x: where it stands in a figure."""
+    """One arm of a sweep. values: as the table has them. x: where it stands in a figure. line: its curve, among several."""
 
     values: tuple[str, ...] = ()
     x: float = math.nan
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure of measurements against the setting. log: the scale of the setting. names: of values, instead of numbers."""
+
+    name: str
+    title: str
+    measured: str
+    setting: str
+    log: bool = False
 
 
 @dataclass(frozen=True)
 class Column:
-    """One measurement of every setting."""
+    """One measurement of every setting. panel: where it is drawn, as a line of this name. judged: a sentence is about it."""
 
     head: str
-    of: Callable[[Method], Interval]
+    values: Values
     decimals: int = 3
+    panel: Panel | None = None
+    line: str = ""
+    judged: bool = False
 
 
-def there(done: Done, points: Callable[[str], Sequence[Setting]], sizes: Sequence[str]) -> dict[str, tuple[Setting, Method]]:
-    """The points that were trained, by name, in their own order."""
-    by_name = {method.name: method for method in done.results.methods}
-    known = {point.name: point for size in sizes for point in points(size)}
-    return {name: (point, by_name[name]) for name, point in known.items() if name in by_name}
+Measured = Mapping[str, tuple[Setting, Mapping[str, np.ndarray]]]  # by arm: its setting, and values by column
 
 
-# --- measurements --------------------------------------------------------------------------------------------------
+def nothing_more(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
+    """What a sweep says besides its table and figures: sentences, blocks, claims."""
+    return (), (), ()
 
 
-def over_trainings(values: Sequence[float]) -> Interval:
-    """The mean over training seeds; with one of them, the number alone."""
-    return bootstrap(np.array(values, float)[:, None, None])[0]
+def sweep(
+    name: str,
+    question: str,
+    claim: str,
+    settings: Callable[[str], Sequence[Setting]],
+    heads: Sequence[str],
+    columns: Callable[[Evidence], Sequence[Column]],
+    caption: str,
+    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]] = nothing_more,
+    seeds: Mapping[str, int] | None = None,
+    context: Mapping[str, int] | None = None,
+) -> Experiment:
+    """An experiment that is a sweep. heads: of the settings' values in the table. seeds: once each, if it is not said.
 
-
-def error(metric: str, horizon: Horizon, source: str = "predicted") -> Callable[[Method], Interval]:
-    """An error at a horizon."""
-    return lambda method: method.at(metric, [horizon], source)[horizon]
-
-
-def validation_losses(method: Method) -> list[float]:
-    """The lowest of each training."""
-    return [float(curve(one, "loss")[:, 1].min()) for one in method.seeds]
-
-
-def validation_loss(method: Method) -> Interval:
-    """Their mean."""
-    return over_trainings(validation_losses(method))
-
-
-def probe_nmses(method: Method) -> list[float]:
-    """Of each training: the probe that reads the rollouts, on validation windows of true frames."""
-    return [float(one.about.scores.probe["validation_nmse"]) for one in method.seeds]
-
-
-def probe_nmse(method: Method) -> Interval:
-    """Their mean."""
-    return over_trainings(probe_nmses(method))
-
-
-def rank(method: Method) -> Interval:
-    """The effective rank of the latents at the last context frame."""
-    return over_trainings([one.about.scores.effective_rank for one in method.seeds])
-
-
-def linear_probes(done: Done) -> dict[str, list[float]]:
-    """NMSE of a linear probe on validation windows of true frames, by cell and training; fitted if it is not there."""
-    scores: dict[str, list[float]] = {}
-    for job in done.jobs:
-        dataset = open_dataset(done.datasets / job.run.data[0], verify=False)
-        fitted = fit_probe(job.folder, dataset, usual_forecast(dataset.settings, "linear").probe)
-        scores.setdefault(job.name, []).append(float(fitted.scores["validation_nmse"]))
-    return scores
-
-
-# --- sentences and the table ---------------------------------------------------------------------------------------
-
-
-def least(compared: Sequence[Method], metric: str, horizon: Horizon) -> str:
-    """Which setting errs least, and which cannot be told apart from it."""
-    tied = [method for method, mark in zip(compared, marks(compared, metric, horizon), strict=True) if mark == "best"]
-    errors = {method.label: method.at(metric, [horizon])[horizon].mean for method in compared}
-    best = min(errors, key=errors.__getitem__)
-    when = f"at h = {horizon}" if isinstance(horizon, int) else "over all horizons"
-    said = f"{capital(best)} has the lowest {METRICS[metric]} {when}, {fixed(errors[best], 3)} {unit(metric)}".rstrip()
-    others = [method.label for method in tied if method.label != best]
-    if len(compared) < 2:
-        return f"{said}; it is the only one here."
-    if not others:
-        return f"{said}; every other one is certainly worse."
-    return f"{said}; not to be told apart from it: {join(others)}."
-
-
-def lowest(found: Mapping[str, Sequence[float]], name: str, decimals: int = 3) -> str:
-    """The setting with the lowest number of something that every training has one of, and who cannot be told from it.
-
-    Trainings with the same seed are paired. With one training of each there is no interval, and none is claimed.
+    more: sentences, blocks and claims of its own.
     """
-    best = min(found, key=lambda label: np.mean(found[label]))
-    mine = np.array(found[best])
-    said = f"The lowest {name} is that of {best}: {fixed(mine.mean(), decimals)}"
-    others = {label: np.array(values) for label, values in found.items() if label != best}
-    if not others or len(mine) < 2 or any(len(values) != len(mine) for values in others.values()):
-        return f"{said}{' (one training each)' if others and len(mine) < 2 else ''}."
-    tied = [label for label, values in others.items() if over_trainings((values - mine).tolist()).low <= 0]
-    return f"{said}; " + (f"not to be told apart from it: {join(tied)}." if tied else "every other one is certainly higher.")
+    return Experiment(
+        name=name,
+        question=question,
+        claim=claim,
+        arms=settings,
+        analyse=partial(answer, name=name, heads=heads, columns=columns, caption=caption, more=more),
+        seeds=dict.fromkeys(WORLDS, 1) if seeds is None else seeds,
+        context=context or {},
+    )
 
 
-def once(done: Done) -> tuple[str, ...]:
-    """What must be said where nothing was trained twice."""
-    return (ONCE,) if all(len(method.seeds) == 1 for method in done.results.methods) else ()
-
-
-def table(
-    name: str, heads: Sequence[str], columns: Sequence[Column], found: Sequence[tuple[Setting, Method]]
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
-    """Head and rows for a page, ours and then the paper's, and every number of ours as CSV."""
-    rows: list[tuple[str, ...]] = []
-    records: list[dict[str, Any]] = []
+def answer(
+    evidence: Evidence,
+    name: str,
+    heads: Sequence[str],
+    columns: Callable[[Evidence], Sequence[Column]],
+    caption: str,
+    more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]],
+) -> Answer:
+    """The table of all settings with the paper's below, a figure for each panel, and who has the lowest of what."""
+    results, chosen = evidence.results, columns(evidence)
+    settings = {results.arm(arm.name): arm for arm in evidence.arms if isinstance(arm, Setting)}
+    measured = {arm: (one, {c.head: c.values(evidence, arm) for c in chosen}) for arm, one in settings.items()}
+    judged = {c.head: lowest({arm: values[c.head] for arm, (_, values) in measured.items()}, c) for c in chosen}
+    words, blocks, claims = more(evidence, measured)
     paper = published_study(name)
-    extra = [column for column in (paper.columns if paper else ()) if column not in [c.head for c in columns]]
-    for point, method in found:
-        values = [column.of(method) for column in columns]
-        shown = [_shown(value, column.decimals) for value, column in zip(values, columns, strict=True)]
-        rows.append(("ours", *point.values, str(len(method.seeds)), *shown, *("" for _ in extra)))
-        setting = {"cell": point.name, **dict(zip(heads, point.values, strict=True)), "seeds": len(method.seeds)}
-        for column, value in zip(columns, values, strict=True):
-            numbers = {"measured": column.head, **value.numbers}
-            records.append({**setting, **numbers, "episodes": value.count})
+    extra = [head for head in (paper.columns if paper else ()) if head not in judged]
+    rows: list[Row] = []
+    records: list[dict[str, Any]] = []
+    for arm, (setting, values) in measured.items():
+        cells = [Number(interval(values[c.head]), c.decimals, mark=judged[c.head][1].get(arm, "")) for c in chosen]
+        count = len(results.seeds(arm))
+        rows.append(Row(["ours", *setting.values, str(count), *cells, *("" for _ in extra)]))
+        about = {"arm": setting.name, **dict(zip(heads, setting.values, strict=True)), "seeds": count}
+        for c, cell in zip(chosen, cells, strict=True):
+            records.append({**about, "measured": c.head, **cell.interval.numbers, "episodes": cell.interval.count})
     for row in paper.rows if paper else ():
         theirs = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
-        cells = (theirs.get(head) for head in [*(column.head for column in columns), *extra])
-        named = (_plain(one) for one in row[: len(heads)])
-        rows.append(("paper", *named, paper.trainings if paper else "", *(_plain(cell) for cell in cells)))
-    head = ("", *heads, "trainings", *(column.head for column in columns), *extra)
-    return head, tuple(rows), to_csv(records)
+        numbers = [theirs.get(head) for head in (*judged, *extra)]
+        named = [_plain(value) for value in (*row[: len(heads)], paper.trainings if paper else "", *numbers)]
+        rows.append(Row(["paper", *named], "paper"))
+    about_paper = f" The paper's: {paper.source.removeprefix('SG-JEPA paper, ')}. {paper.says}" if paper else ""
+    once = [Text(ONCE, quiet=True)] if all(len(results.seeds(arm)) == 1 for arm in settings) else []
+    table = main_table(("", *heads, "trainings", *judged, *extra), rows, f"{caption}{about_paper}")
+    sentences = [judged[c.head][0] for c in chosen if c.judged]
+    return Answer(
+        "Every setting",
+        [*sentences, *words],
+        [*_figures(chosen, measured), *blocks, table, *once, Data(name, records)],
+        claims,
+    )
 
 
-def caption(name: str, what: str) -> str:
-    """Of the table: what it shows, and where the paper's rows come from."""
-    paper = published_study(name)
-    said = f" The paper's: {paper.source.removeprefix('SG-JEPA paper, ')}. {paper.says}" if paper else ""
-    return f"{what} Means with 95 % intervals.{said}"
+def _figures(columns: Sequence[Column], measured: Measured) -> list[Block | None]:
+    """One for each panel; a curve for each line of a setting and a column."""
+    drawn: list[Block | None] = []
+    for panel in dict.fromkeys(column.panel for column in columns if column.panel):
+        curves: dict[str, list[tuple[float, Interval]]] = {}
+        for column in (column for column in columns if column.panel == panel):
+            for setting, values in measured.values():
+                line = ", ".join(part for part in (setting.line, column.line) if part) or column.head
+                curves.setdefault(line, []).append((setting.x, interval(values[column.head])))
+        figure = against_setting(panel.name, panel.title, panel.setting, panel.measured, curves, panel.log)
+        drawn.append(figure)
+    return drawn
 
 
-def _shown(value: Interval, decimals: int) -> str:
-    if not math.isfinite(value.mean):
-        return ""
-    mean, low, high = (fixed(one, decimals) for one in (value.mean, value.low, value.high))
-    return mean if low == high else f"{mean} ({low} to {high})"
+def interval(values: np.ndarray) -> Interval:
+    """The mean of (trainings, episodes), or of one number for each training; of a single number no interval is known."""
+    values = values.reshape(len(values), -1)
+    return alone(float(values.mean())) if values.size == 1 else bootstrap(values[..., None])[0]
 
 
-def _plain(value: str | float | None) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:g}"
+def over_trainings(values: np.ndarray) -> Interval:
+    """The mean of one number for each training, for a claim: a single one is its own interval, and decides nothing."""
+    return bootstrap(values.reshape(-1, 1, 1))[0]
+
+
+def lowest(measured: Mapping[str, np.ndarray], column: Column) -> tuple[str, dict[str, str]]:
+    """A sentence about the lowest, and marks: "best" for it and for all that do not differ from it significantly.
+
+    Trainings with the same seed are paired. With one number of each there is no interval, and no difference is significant.
+    """
+    best = min(measured, key=lambda arm: measured[arm].mean())
+    mine = measured[best]
+    words = f"{capital(best)} has the lowest {column.head}: {fixed(float(mine.mean()), column.decimals)}"
+    others = {arm: values for arm, values in measured.items() if arm != best}
+    if not others:
+        return f"{words}.", {}
+    if mine.size == 1 or any(values.shape != mine.shape for values in others.values()):
+        return f"{words} (one training each: no verdict).", {}
+    tied = [arm for arm, values in others.items() if interval(values - mine).low <= 0]
+    rest = f"not significantly different: {join(tied)}" if tied else "all others are significantly higher"
+    return f"{words}; {rest}.", dict.fromkeys([best, *tied], "best")
+
+
+def _plain(value: str | float | None) -> Cell:
+    return value if isinstance(value, str) else "" if value is None else f"{value:g}"
+
+
+# --- what is measured ----------------------------------------------------------------------------------------------
+
+
+def error(metric: str, horizon: Horizon, source: str | None = None) -> Values:
+    """An error at a horizon."""
+    return lambda evidence, arm: at(evidence.results.values(arm, metric, source), [horizon])[..., 0]
+
+
+def validation_loss(evidence: Evidence, arm: str) -> np.ndarray:
+    """The lowest of each training."""
+    return np.array([curve(run, "loss")[:, 1].min() for run in evidence.results.evaluations(arm)])
+
+
+def probe_nmse(evidence: Evidence, arm: str) -> np.ndarray:
+    """Of the probe that reads the rollouts, on validation windows of true frames."""
+    return np.array([run.about.scores.probe["validation_nmse"] for run in evidence.results.evaluations(arm)])
+
+
+def linear_nmse(evidence: Evidence, arm: str) -> np.ndarray:
+    """Of a linear probe on validation windows of true frames; it is fitted if there is none yet."""
+    dataset = open_dataset(evidence.datasets / evidence.results.about.dataset, verify=False)
+    probe = usual_forecast(dataset.settings, "linear").probe
+    fitted = [fit_probe(run.run, dataset, probe) for run in evidence.results.evaluations(arm)]
+    return np.array([one.scores["validation_nmse"] for one in fitted])
+
+
+def rank(evidence: Evidence, arm: str) -> np.ndarray:
+    """The effective rank of the latents at the last context frame."""
+    return np.array([run.about.scores.effective_rank for run in evidence.results.evaluations(arm)])

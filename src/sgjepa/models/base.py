@@ -61,7 +61,7 @@ class PredictorConfig(Protocol):
 
 
 class Config(Protocol):
-    """The settings of a world model. Implement it as a frozen dataclass: it is written to run.json and read back."""
+    """The settings of a world model. Implement it as a frozen dataclass: it is written to a run's record and read back."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -220,7 +220,7 @@ class WorldModel(nn.Module, ABC):
     def standardise(self, latents: Iterable[np.ndarray]) -> None:
         """Look at a frozen encoder's latents, (T, ...) of one training episode after another; a model may need their scale.
 
-        Here nobody looks: what is not asked for is not read.
+        The default reads nothing.
         """
 
     def action(self, control: Tensor, law: Tensor) -> Tensor:

@@ -163,11 +163,11 @@ class _AttentivePast:
         self.shared = [self._look_back(z[:, s:], past[:, s:]) for s in starts]  # [window][block], (E, heads, L, d) each
 
     def _look_back(self, z: Tensor, c: Tensor) -> list[tuple[Tensor, Tensor]]:
-        found = []
+        keys_values = []
 
         def attend(attention: Attention, h: Tensor) -> Tensor:
             q, k, v = attention.heads_of(h)
-            found.append((k, v))
+            keys_values.append((k, v))
             mask = torch.ones(h.shape[1], h.shape[1], dtype=torch.bool, device=h.device).tril()
             scores = (q @ k.mT).masked_fill(~mask, -torch.inf)
             return attention.gather(torch.softmax(scores, dim=-1) @ v)
@@ -175,7 +175,7 @@ class _AttentivePast:
         x = self.input(z, c, slice(0, z.shape[1]))
         for block in self.blocks:
             x = block.both_halves(x, block.conditioned(c), attend)
-        return found
+        return keys_values
 
     def input(self, z: Tensor, c: Tensor, positions: slice) -> Tensor:
         x = z + self.predictor.position[:, positions]
@@ -226,14 +226,14 @@ class _AttentiveWindows:
         else:
             self.own.append((k, v))
         keys, values = self.past.shared[self.start][i]  # (E, heads, L, d)
-        asked, length = q.shape[3], keys.shape[2]
+        queries, length = q.shape[3], keys.shape[2]
         # the candidates of one past are queries to the same keys
-        old = (keys @ q.flatten(2, 3).mT).view(*keys.shape[:3], self.count, asked)  # (E, heads, L, N, m)
+        old = (keys @ q.flatten(2, 3).mT).view(*keys.shape[:3], self.count, queries)  # (E, heads, L, N, m)
         new = (k @ q.mT).transpose(2, 3)  # (E, heads, all of their own, N, m)
-        if asked > 1:  # the last token may look anywhere
-            later = torch.ones(new.shape[2], asked, dtype=torch.bool, device=h.device).tril(asked - new.shape[2] - 1)
+        if queries > 1:  # the last token may look anywhere
+            later = torch.ones(new.shape[2], queries, dtype=torch.bool, device=h.device).tril(queries - new.shape[2] - 1)
             new = new.masked_fill(later[:, None], -torch.inf)
         weights = torch.softmax(torch.cat([old, new], dim=2), dim=2)
         back = (weights[:, :, :length].flatten(3).mT @ values).view_as(q)
-        found = back + weights[:, :, length:].permute(0, 1, 3, 4, 2) @ v
-        return attention.gather(found.transpose(1, 2).flatten(0, 1))
+        gathered = back + weights[:, :, length:].permute(0, 1, 3, 4, 2) @ v
+        return attention.gather(gathered.transpose(1, 2).flatten(0, 1))

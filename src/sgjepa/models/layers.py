@@ -125,12 +125,12 @@ class Attention(nn.Module):
     def heads_of(self, x: Tensor, since: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Scaled queries from token `since` on, keys and values of tokens x (B, N, D), (B, heads, N, head_dim) each."""
         h = self.norm(x)
-        asked = ((self.query, h[:, since:]), (self.key, h), (self.value, h))
-        q, k, v = (layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer, tokens in asked)
+        projections = ((self.query, h[:, since:]), (self.key, h), (self.value, h))
+        q, k, v = (layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer, tokens in projections)
         return q * q.shape[-1] ** -0.5, k, v
 
     def gather(self, y: Tensor) -> Tensor:
-        """What each head has found, (B, heads, N, head_dim) -> (B, N, D)."""
+        """What each head has gathered, (B, heads, N, head_dim) -> (B, N, D)."""
         answer: Tensor = self.out(y.transpose(1, 2).flatten(2))
         return answer
 

@@ -9,7 +9,7 @@ icem   the same, with noise that changes slowly along the plan, fewer candidates
        the last elites among the next candidates (Pinneri et al., 2020)
 mppi   to the mean of all drawn candidates, weighted by exp(-cost / temperature); the spread stays (Williams et al., 2017)
 
-The mean of every iteration is a candidate of the next, and the last one is priced too: what is found costs least of all.
+The mean of every iteration is a candidate of the next, and the last one is priced too: the answer costs least of all.
 E searches run side by side; the noise of each comes from its own generator, so none depends on the others.
 """
 
@@ -103,10 +103,10 @@ def search(
         best = torch.where((first < lowest)[:, None, None], elite[:, 0], best)
         lowest = torch.minimum(first, lowest)
         if cfg.way == "mppi":
-            found, width = _weighted(plans[:, 1:], costs[:, 1:], cfg.temperature), spread
+            centre, width = _weighted(plans[:, 1:], costs[:, 1:], cfg.temperature), spread
         else:
-            found, width = elite.mean(dim=1), elite.std(dim=1, correction=0)
-        mean = cfg.momentum * mean + (1 - cfg.momentum) * found
+            centre, width = elite.mean(dim=1), elite.std(dim=1, correction=0)
+        mean = cfg.momentum * mean + (1 - cfg.momentum) * centre
         spread = torch.maximum(cfg.momentum * spread + (1 - cfg.momentum) * width, _SMALLEST * limit)
     mean = mean.clamp(-limit, limit)
     last = _priced(cost, mean[:, None])[:, 0]

@@ -18,11 +18,10 @@ from sgjepa.planning.interception import meeting
 from sgjepa.planning.oracle import SEARCH, TrueSimulator
 from sgjepa.planning.planner import Distance, Planner
 from sgjepa.planning.receding_horizon import PlannerConfig
-from sgjepa.policies.evaluate import REFERENCES, Subject
+from sgjepa.policies.evaluate import REFERENCES, Subject, check_run, family
 from sgjepa.policies.features import device
 from sgjepa.policies.files import SIMULATOR, TRIALS, Driver
 from sgjepa.policies.goal_tasks import Cases, Start, goal_pictures
-from sgjepa.policies.leakage import check_run, family
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import check_fits

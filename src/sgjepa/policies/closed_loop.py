@@ -119,14 +119,14 @@ def _rows(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome]) ->
     return table | to_columns(begun)
 
 
-def _controls(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome], given: np.ndarray) -> Table:
-    """given: (N, T, A), longer than the episodes that were decided before the last one."""
+def _controls(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome], controls: np.ndarray) -> Table:
+    """controls: (N, T, A), longer than the episodes that were decided before the last one."""
     steps = [outcome.steps for outcome in outcomes]
     table: Table = {
         "episode": np.repeat(np.array([start.number for start in begun], np.int32), steps),
         "step": np.concatenate([np.arange(count, dtype=np.int32) for count in steps]),
     }
-    taken = _until_decided(given, outcomes)
+    taken = _until_decided(controls, outcomes)
     return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(spec.control)}
 
 

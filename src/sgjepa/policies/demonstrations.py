@@ -2,12 +2,13 @@
 
     features of frames t - H + 1 .. t (before frame 0: frame 0's again), the law  ->  controls t .. t + A - 1
 
-The last stored control drives nothing and is never asked for. Episodes that the world model was validated on are held out.
+The last stored control drives nothing and is never used. Episodes that the world model was validated on are held out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,11 +17,13 @@ from torch import Tensor
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import fit_minmax, fit_zscore
 from sgjepa.data.store import Dataset, split_episodes
-from sgjepa.policies.diffusion_model import PolicyConfig
 from sgjepa.policies.features import Features
 from sgjepa.policies.files import Counts, Scaling
 from sgjepa.policies.tasks import Task, ends, learned, task_of
 from sgjepa.training.data import order
+
+if TYPE_CHECKING:
+    from sgjepa.policies.learned import PolicyConfig
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ def _turn(seed: int, step: int, size: int, count: int, stream: int = 0) -> np.nd
     """Numbers step * size .. (step + 1) * size - 1 of an endless row of orders of 0 .. count - 1."""
     places = np.arange(step * size, (step + 1) * size)
     epoch, place = np.divmod(places, count)
-    found = np.empty(size, np.int64)
+    numbers = np.empty(size, np.int64)
     for number in np.unique(epoch).tolist():
-        found[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
-    return found
+        numbers[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
+    return numbers
 
 
 def demonstrations(
@@ -72,11 +75,10 @@ def demonstrations(
 ) -> tuple[Scaling, Windows, Windows]:
     """How numbers are scaled, the windows to learn from, and those held out."""
     split, task = dataset.train, task_of(dataset.settings.world)
-    horizon, history = cfg.network.horizon, cfg.network.history
-    if horizon > split.frames - 1:
+    if cfg.horizon > split.frames - 1:
         raise InputError(
-            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {horizon} controls ahead: "
-            "set a shorter NetworkConfig.horizon"
+            f"{split.folder.parent} has episodes of {split.frames} frames, too short for {cfg.horizon} controls ahead: "
+            "set a shorter horizon"
         )
     fitting, held_out = (part[split.success[part]] for part in split_episodes(split.episodes, seed=split_seed))
     if not len(fitting):
@@ -92,25 +94,25 @@ def demonstrations(
     last = ends(task, split)
 
     def windows(part: np.ndarray, frames: np.ndarray) -> Windows:
-        row, start, urgent = _starts(last[part], split.frames - horizon, task)
-        law = scaling.law(split.law[part]) if cfg.law else np.zeros((len(part), 0), np.float32)
+        row, start, urgent = _starts(last[part], split.frames - cfg.horizon, task)
+        laws = scaling.law(split.law[part]) if cfg.law else np.zeros((len(part), 0), np.float32)
         return Windows(
             features=torch.from_numpy(scaling.features(frames)),
             control=torch.from_numpy(scaling.control(control[part])),
-            law=torch.from_numpy(law),
+            law=torch.from_numpy(laws),
             episode=part,
             row=row,
             start=start,
             urgent=urgent,
-            history=history,
-            horizon=horizon,
+            history=cfg.history,
+            horizon=cfg.horizon,
         )
 
     nothing = np.zeros((0, *seen["fit"].shape[1:]), np.float32)
-    found = windows(fitting, seen["fit"]), windows(held_out, seen.get("held", nothing))
-    if not len(found[0]):
+    cut = windows(fitting, seen["fit"]), windows(held_out, seen.get("held", nothing))
+    if not len(cut[0]):
         raise InputError(f"{split.folder.parent} has no window to learn from before {task.until}; make a larger dataset")
-    return scaling, *found
+    return scaling, *cut
 
 
 def _starts(last: np.ndarray, count: int, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,177 +1,85 @@
-"""A trained diffusion policy at work: it plans A controls from the last H frames, carries out E of them, and plans again."""
+"""The diffusion policy: a U-Net learns to take noise out of planned controls, and a plan is sampled from noise.
+
+Everything random is a function of the seed and the update: the windows, the steps of diffusion, the noise. The policy that
+is kept is the running mean of the weights.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
-from sgjepa.data.store import Dataset
-from sgjepa.envs import find
-from sgjepa.models.weights import load_weights
-from sgjepa.policies.base import Observation, Part
-from sgjepa.policies.diffusion_model import Diffusion, Network, PolicyConfig, Sampler, sample
-from sgjepa.policies.features import Features, device, in_blocks, open_features
-from sgjepa.policies.files import POSE, RECORD, STATE, WEIGHTS, PolicyRecord, read_policy
-from sgjepa.policies.tasks import executable, task_of
+from sgjepa.policies.demonstrations import Windows
+from sgjepa.policies.diffusion_model import Diffusion, Network, NetworkConfig, Sampler, add_noise, sample
+from sgjepa.policies.features import device, in_blocks
+from sgjepa.policies.learned import PolicyTraining
+from sgjepa.training.config import NOISE, WEIGHTS, mix
+from sgjepa.training.loop import Lengths
+from sgjepa.training.optim import AdamW
 
+_BETAS = (0.95, 0.999)  # of AdamW, as in the authors' code
+_POWER = 0.75  # of the running mean: how fast it slows down
 _FEW = 10  # steps of DDIM, unless something else is said
 
 
-@dataclass
-class _Episodes:
-    """N episodes that run side by side."""
+@dataclass(frozen=True)
+class DiffusionConfig:
+    """The paper's settings: 300,000 updates of 256 windows."""
 
-    seeds: tuple[int, ...]
-    running: np.ndarray  # rows of those that are not over
-    history: np.ndarray  # (N, H, F) scaled features, oldest first
-    plan: np.ndarray  # (N, A, C) controls
-    t: int = 0
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    diffusion: Diffusion = field(default_factory=Diffusion)
+    law: bool = True  # False: the policy is not told which law holds
+    updates: int = 300_000
+    batch: int = 256  # windows
+    lr: float = 1e-4  # reached after `warmup` updates, then half a cosine down to nothing
+    warmup: int = 500
+    weight_decay: float = 1e-6
+    slowest: float = 0.9999  # the weights' running mean forgets at least 1 - this of itself in an update
+    validation: int = 16  # at most so many batches of held-out windows
+    log_every: int = 100  # updates
+    validate_every: int = 25_000
+    save_every: int = 5_000
+    seed: int = 0
 
-
-class DiffusionPolicy:
-    """Drives N episodes side by side (policies/base.py). An episode's controls depend on its own seed and frames alone."""
-
-    by_chance = True  # controls begin as noise
-
-    def __init__(self, record: PolicyRecord, network: Network, features: Features, diffusion: Diffusion, execute: int):
-        self.record, self.diffusion, self.execute = record, diffusion, execute
-        self._network, self._features = network.to(device()).eval(), features
-        settings = config.from_dict(PolicyConfig, record.settings.config)
-        self._history, self._told = settings.network.history, settings.law
-        self._spec = find(record.settings.world).env_spec
-        self._episodes = self._begun(())
-
-    @property
-    def observes(self) -> Sequence[Part]:
-        return self._features.observes
-
-    @property
-    def pixels(self) -> int | None:
-        """Of the pictures that it takes; None if any will do, or none."""
-        return self._features.pixels
-
-    @property
-    def encoder(self) -> str | None:
-        """The name of a foreign encoder that it looks through; None for one of our own, or none."""
-        return self._features.encoder
-
-    def check(self, dataset: Dataset) -> None:
-        """Refuse episodes of another world, under other laws, or of another dataset that is called as the policy's own."""
-        there, name, digest = self.record.settings, dataset.path.resolve().name, dataset.manifest.digest
-        if dataset.settings.world != there.world:
-            raise InputError(
-                f"{name} is a dataset of {dataset.settings.world}, and the policy was trained for {there.world}; "
-                f"give one of that world"
-            )
-        if dataset.train.laws != there.laws:
-            told, has = ", ".join(there.laws) or "none", ", ".join(dataset.train.laws) or "none"
-            raise InputError(f"{name} has the laws {has}, and the policy was trained under {told}; give one with these")
-        if there.data.get(name, digest) != digest:
-            raise run_folder.swapped("the policy", name, there.data[name], digest)
-        pixels = dataset.settings.image_size
-        if self._features.pixels not in (None, pixels):
-            raise InputError(
-                f"{name} has pictures of {pixels} pixels, and the policy sees through {there.source.name}, which takes "
-                f"{self._features.pixels}; give a dataset with these"
-            )
-
-    def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
-        """Begin N episodes; see the protocol."""
-        if laws.shape != (len(seeds), len(self.record.settings.laws)):
-            names = ", ".join(self.record.settings.laws) or "none"
-            raise InputError(f"the policy knows the laws {names} of each of {len(seeds)} episodes, got {laws.shape}")
-        self._episodes = self._begun(tuple(int(seed) for seed in seeds))
-
-    def _begun(self, seeds: tuple[int, ...]) -> _Episodes:
-        history = np.empty((len(seeds), self._history, self._features.width), np.float32)
-        plan = np.empty((len(seeds), self._network.horizon, self._network.controls), np.float32)
-        return _Episodes(seeds, np.arange(len(seeds)), history, plan)
-
-    def rest(self, over: np.ndarray) -> None:
-        """Episodes that are over, (N,) bool, cost nothing more."""
-        self._episodes.running = np.flatnonzero(~over)
-
-    def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
-        """The controls from this frame to the next, (N, A) float32."""
-        now, running = self._episodes, self._episodes.running
-        if any(len(values) != len(now.seeds) for values in observation.values()):
-            count = len(next(iter(observation.values())))
-            raise InputError(f"the policy drives {len(now.seeds)} episodes, got an observation of {count}")
-        # (n, F) of those that are not over
-        found = self._features.of_observation({part: values[running] for part, values in observation.items()})
-        if found.shape[1] != self._features.width:
-            raise InputError(f"the policy sees {self._features.width} features of a frame, got {found.shape[1]}")
-        newest = self.record.scaling.features(found)[:, None]
-        before = np.repeat(newest, self._history, axis=1) if now.t == 0 else now.history[running]
-        now.history[running] = np.concatenate([before[:, 1:], newest], axis=1)
-        replan, place = divmod(now.t, self.execute)
-        if place == 0:
-            now.plan[running] = self._plan(now, laws, replan)
-        now.t += 1
-        return now.plan[:, place].copy()
-
-    def _plan(self, now: _Episodes, laws: np.ndarray, replan: int) -> np.ndarray:
-        """(n, A, C) controls of those that are not over, from the noise of this planning."""
-        shape = (self.diffusion.draws, self._network.horizon, self._network.controls)
-        streams = [np.random.default_rng([now.seeds[row], replan]) for row in now.running]
-        noise = np.stack([stream.standard_normal(shape, dtype=np.float32) for stream in streams])
-        told = self.record.scaling.law(laws[now.running]) if self._told else np.zeros((len(noise), 0), np.float32)
-        inputs = (torch.from_numpy(x).to(device()) for x in (now.history[now.running], told, noise))
-        learned = in_blocks(self._sample, *inputs).cpu().numpy()
-        return executable(self._spec, self.record.scaling.control.undo(learned))
-
-    def _sample(self, history: Tensor, law: Tensor, noise: Tensor) -> Tensor:
-        seen = self._network.seen(history, law)
-
-        def predict(x: Tensor, step: int) -> Tensor:
-            found: Tensor = self._network(x, torch.full((len(x),), step, device=x.device), seen)
-            return found
-
-        return sample(predict, noise, self.diffusion)
-
-
-def load_policy(
-    folder: Path,
-    execute: int | None = None,
-    sampler: Sampler | None = None,
-    steps: int | None = None,
-    run: Path | None = None,
-) -> DiffusionPolicy:
-    """The finished policy in a folder. What is None is as it was trained to be, execute as its task says.
-
-    execute: E. steps: of the sampler. run: where the run is whose features it sees, if it was moved.
-    """
-    record = read_policy(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise InputError(f"{folder} has no finished policy; run its `sgjepa train-policy` command again first")
-    try:
-        cfg = config.from_dict(PolicyConfig, record.settings.config)
-    except InputError as error:
-        raise InputError(f"{folder / RECORD} was edited, or written by other code: {error}") from error
-    execute = task_of(record.settings.world).execute if execute is None else execute
-    if not 1 <= execute <= cfg.network.horizon:
-        raise InputError(f"{folder} plans {cfg.network.horizon} controls: it can carry out 1 to so many, not {execute}")
-    features = _features(folder, record, run)
-    scaling = record.scaling
-    width, controls = len(scaling.features.mean), len(scaling.control.low)
-    if features.width != width:
-        raise InputError(
-            f"{folder} sees {width} features of a frame, and {record.settings.source.name} has {features.width}; "
-            "put the run back that it was trained on"
+    def __post_init__(self) -> None:
+        counts = ("updates", "batch", "validation", "log_every", "validate_every", "save_every")
+        check_bounds(
+            self, **dict.fromkeys(counts, (1, 1e9)), warmup=(0, 1e9), lr=(0, 1), weight_decay=(0, 1), slowest=(0, 1)
         )
-    network = cfg.network.build(width, controls, len(record.settings.laws) if cfg.law else 0)
-    load_weights(artifact.checked(folder, WEIGHTS), network)
-    return DiffusionPolicy(record, network, features, _sampling(cfg.diffusion, sampler, steps), execute)
+        check_bounds(self, seed=(-1e18, 1e18))  # from below it is checked here
+        if self.seed < 0:
+            raise InputError(f"a policy's seed must not be negative, got {self.seed}")
+
+    @property
+    def history(self) -> int:
+        return self.network.history
+
+    @property
+    def horizon(self) -> int:
+        return self.network.horizon
+
+    def build(self, features: int, controls: int, laws: int) -> Network:
+        return self.network.build(features, controls, laws)
+
+    def training(self, training: Windows, validation: Windows, name: str) -> DiffusionTraining:
+        return DiffusionTraining(self, training, validation, name)
+
+    def controller(self, network: nn.Module, **how: Any) -> DiffusionController:
+        """how: sampler and steps, where plans are not sampled as in training."""
+        return DiffusionController(cast(Network, network), _sampling(self.diffusion, **how))
 
 
-def _sampling(usual: Diffusion, sampler: Sampler | None, steps: int | None) -> Diffusion:
+def _sampling(usual: Diffusion, sampler: Sampler | None = None, steps: int | None = None) -> Diffusion:
     """How a policy is sampled: as usual, or as one says."""
     if sampler is None or sampler == usual.sampler:
         return usual if steps is None else replace(usual, sampled=steps)
@@ -179,19 +87,124 @@ def _sampling(usual: Diffusion, sampler: Sampler | None, steps: int | None) -> D
     return replace(usual, sampler=sampler, sampled=few if steps is None else steps)
 
 
-def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
-    """What the policy was trained to see, after a check that it is still the same."""
-    source = record.settings.source
-    spec = find(record.settings.world).env_spec
-    if source.name in (STATE, POSE) and not source.run:
-        return open_features(None, spec, pose=source.name == POSE, blur=source.blur)
-    place = folder / source.run if run is None else run
-    if not place.is_dir():
-        raise InputError(f"{folder} sees through the run {source.name}, and {place} does not exist; put that run back there")
-    found = open_features(place, spec, source.pose)
-    if found.source(folder).model != source.model:
-        raise InputError(
-            f"{folder} was trained on other weights of {source.name} than {place} has now; train the policy again in "
-            "another --out, or put that run back"
-        )
-    return found
+class Averaged(nn.Module):
+    """What is saved together: the network and the running mean of its weights."""
+
+    def __init__(self, network: Network):
+        super().__init__()
+        self.network, self.mean = network, copy.deepcopy(network).requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The windows of an update, and the episodes they are of."""
+
+    windows: tuple[Tensor, Tensor, Tensor]
+    episode: np.ndarray
+
+
+class DiffusionTraining(PolicyTraining):
+    """A diffusion policy and the running mean of its weights, which is what is kept."""
+
+    def __init__(self, cfg: DiffusionConfig, training: Windows, validation: Windows, name: str):
+        self.cfg, self.training, self.validation = cfg, training, validation
+        self.name, self.frames = name, cfg.batch
+        self.lengths = Lengths(cfg.updates, cfg.validate_every, cfg.save_every, cfg.log_every)
+        torch.manual_seed(mix(cfg.seed, 0, WEIGHTS))
+        features, controls, law = (x.shape[-1] for x in (training.features, training.control, training.law))
+        network = cfg.network.build(features, controls, law)
+        if network.pace is not None:
+            network.pace.copy_(pace(training.features))
+        self.modules = self.averaged = Averaged(network).to(device())
+        self.policy = self.averaged.mean
+        self.optimisers = {"network": AdamW(self.averaged.network, cfg.lr, _BETAS, cfg.weight_decay)}
+
+    def batch(self, step: int) -> Drawn:
+        numbers = self.training.drawn(self.cfg.seed, step, self.cfg.batch)
+        return Drawn(self.training.batch(numbers), self.training.episode[self.training.row[numbers]])
+
+    def rates(self, step: int) -> dict[str, float]:
+        return {"network": rate(step, self.cfg)}
+
+    def loss(self, batch: Drawn, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = noise_loss(self.cfg, self.averaged.network, batch.windows, mix(self.cfg.seed, step, NOISE))
+        return loss, {"loss": loss.detach()}
+
+    def after_update(self, step: int) -> None:
+        follow(self.averaged.mean, self.averaged.network, step, self.cfg.slowest)
+
+    def validate(self) -> dict[str, float]:
+        if not len(self.validation):
+            return {}
+        return {"loss": validate(self.cfg, self.averaged.mean, self.validation)}
+
+
+def rate(step: int, cfg: DiffusionConfig) -> float:
+    """Factor on the learning rate at update `step` of 0 .. updates - 1: linear up, then half a cosine down to nothing."""
+    if step < cfg.warmup:
+        return (step + 1) / cfg.warmup
+    return (1 + math.cos(math.pi * (step - cfg.warmup) / max(cfg.updates - cfg.warmup, 1))) / 2
+
+
+@torch.no_grad()
+def follow(mean: nn.Module, network: nn.Module, step: int, slowest: float) -> None:
+    """Move the running mean of all that is a float towards the network's, ever more slowly."""
+    decay = min(slowest, 1 - (1 + step) ** -_POWER)
+    weights = network.state_dict()
+    for name, value in mean.state_dict().items():
+        if value.is_floating_point():
+            value.lerp_(weights[name], 1 - decay)
+        else:
+            value.copy_(weights[name])
+
+
+@torch.no_grad()
+def validate(cfg: DiffusionConfig, network: Network, windows: Windows) -> float:
+    """Mean loss over held-out windows, with the same noise each time."""
+    size = min(cfg.batch, len(windows))
+    count = min(len(windows) // size, cfg.validation)
+    chosen = np.linspace(0, len(windows) - 1, count * size).astype(int).reshape(count, size)
+    losses = [noise_loss(cfg, network, windows.batch(some), mix(0, index, NOISE)) for index, some in enumerate(chosen)]
+    return float(torch.stack(losses).mean())
+
+
+def noise_loss(cfg: DiffusionConfig, network: Network, batch: tuple[Tensor, Tensor, Tensor], seed: int) -> Tensor:
+    """Mean squared error of the predicted noise, at a step drawn for every window."""
+    generator = torch.Generator().manual_seed(seed)
+    features, law, controls = batch
+    noise = torch.randn(controls.shape, generator=generator)
+    step = torch.randint(cfg.diffusion.steps, (len(controls),), generator=generator)
+    features, law, controls, noise, step = (x.to(device()) for x in (features, law, controls, noise, step))
+    x = add_noise(controls, noise, step, cfg.diffusion.steps)
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cuda"):
+        predicted = network(x, step, network.seen(features, law))
+    return F.mse_loss(predicted.float(), noise)
+
+
+def pace(features: Tensor) -> Tensor:
+    """How much features, (E, T, F), change from frame to frame: root mean squares (F,), 1 for one that never does."""
+    change = features.diff(dim=1).square().mean(dim=(0, 1)).sqrt()
+    return torch.where(change > 0, change, 1)
+
+
+class DiffusionController:
+    """Samples plans. how: with which sampler, and in how many steps."""
+
+    def __init__(self, network: Network, diffusion: Diffusion):
+        self._network, self._diffusion = network, diffusion
+        self.how = {"sampler": diffusion.sampler, "steps": diffusion.sampled}
+
+    def plan(self, history: Tensor, law: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
+        """Features (n, H, F) and laws (n, L), scaled, and a generator for each -> scaled controls (n, A, C)."""
+        shape = (self._diffusion.draws, self._network.horizon, self._network.controls)
+        noise = np.stack([rng.standard_normal(shape, dtype=np.float32) for rng in rngs])
+        return in_blocks(self._sample, history, law, torch.from_numpy(noise).to(history.device))
+
+    def _sample(self, history: Tensor, law: Tensor, noise: Tensor) -> Tensor:
+        seen = self._network.seen(history, law)
+
+        def predict(x: Tensor, step: int) -> Tensor:
+            predicted: Tensor = self._network(x, torch.full((len(x),), step, device=x.device), seen)
+            return predicted
+
+        return sample(predict, noise, self._diffusion)

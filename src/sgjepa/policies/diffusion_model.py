@@ -1,14 +1,15 @@
-"""Mish, x·tanh(softplus x), the U-Net's activation, in less than half of PyTorch's time on a CPU.
+"""The network of a diffusion policy, and the steps of diffusion: noise that is added, and samples without it.
 
-With e = exp(x) and n = e² + 2e it is x·n / (n + 2), and its derivative n / (n + 2) + 4x·(e + e²) / (n + 2)²: one exponential
-instead of an exponential, a logarithm and a hyperbolic tangent, of which the way back asks for all again.
+The U-Net's activation is Mish, x·tanh(softplus x), in less than half of PyTorch's time on a CPU. With e = exp(x) and
+n = e² + 2e it is x·n / (n + 2), and its derivative n / (n + 2) + 4x·(e + e²) / (n + 2)²: one exponential instead of an
+exponential, a logarithm and a hyperbolic tangent, of which the way back asks for all again.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -278,32 +279,3 @@ def ddim_step(x: Tensor, epsilon: Tensor, now: float, before: float) -> Tensor:
 def beneath(x: Tensor, epsilon: Tensor, left: float) -> Tensor:
     """x0, clipped to ±1, (N, A, C)."""
     return ((x - math.sqrt(1 - left) * epsilon) / math.sqrt(left)).clamp(-1, 1)
-
-
-@dataclass(frozen=True)
-class PolicyConfig:
-    """The paper's settings: 300,000 updates of 256 windows."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    diffusion: Diffusion = field(default_factory=Diffusion)
-    law: bool = True  # False: the policy is not told which law holds
-    updates: int = 300_000
-    batch: int = 256  # windows
-    lr: float = 1e-4  # reached after `warmup` updates, then half a cosine down to nothing
-    warmup: int = 500
-    weight_decay: float = 1e-6
-    slowest: float = 0.9999  # the weights' running mean forgets at least 1 - this of itself in an update
-    validation: int = 16  # at most so many batches of held-out windows
-    log_every: int = 100  # updates
-    validate_every: int = 25_000
-    save_every: int = 5_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        counts = ("updates", "batch", "validation", "log_every", "validate_every", "save_every")
-        check_bounds(
-            self, **dict.fromkeys(counts, (1, 1e9)), warmup=(0, 1e9), lr=(0, 1), weight_decay=(0, 1), slowest=(0, 1)
-        )
-        check_bounds(self, seed=(-1e18, 1e18))  # from below it is checked here
-        if self.seed < 0:
-            raise InputError(f"a policy's seed must not be negative, got {self.seed}")

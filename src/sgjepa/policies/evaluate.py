@@ -1,11 +1,17 @@
-"""A trained policy from its folder, to be put to trial."""
+"""Trials: policies and planners drive the episodes of a dataset, and what comes of it is kept as an artefact.
+
+A `Subject` is who drives: a learned policy (`trained`), one that learns nothing (`untrained`), or a planner
+(planning/load.py). `beginnings` says which episodes; `trial` lets a subject drive them, wave by wave, so that a killed one
+goes on.
+"""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +20,53 @@ import numpy as np
 from sgjepa.core import artifact, config, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
-from sgjepa.core.tables import Table, read_table, write_table
-from sgjepa.data.config import begin_episode, make_env, with_mesh_digest
+from sgjepa.core.run_folder import Continued
+from sgjepa.core.tables import read_table, write_table
+from sgjepa.data.config import SPLIT_SEED, begin_episode, make_env, with_mesh_digest
 from sgjepa.data.store import Dataset, training_samplers, unseen
 from sgjepa.envs.robots import MENAGERIE
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.policies.base import Policy
 from sgjepa.policies.closed_loop import WAVE, Driven, drive, together
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.files import CONTROLS, ROWS, SPLIT, TRIALS, TRIED_BY, WEIGHTS, ControlRecord, Driver, TrialSettings
-from sgjepa.policies.goal_tasks import Cases, Start, cases_of, from_columns, starts
-from sgjepa.policies.leakage import check, check_run, family
+from sgjepa.policies.goal_tasks import Cases, Start, cases_of, starts
+from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.policies.scripted import simple
 from sgjepa.policies.tasks import task_of
 from sgjepa.policies.vector_env import Fleet
 from sgjepa.training.checkpoint import read_config
+from sgjepa.training.config import Run
 
+MADE_BY = TRIED_BY
+_WAVES = ".waves"  # what is driven already of a trial that is not finished
+HELD_OUT = "held-out"
+REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
+_FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
+_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then refused
+_SECONDS = "seconds.json"  # of a wave
 # of a policy's settings: what trainings that belong together may differ in, or what changes nothing in them
 _INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy, what its record says of it, and the folder that its trials go to."""
+
+    driver: Driver
+    policy: Policy
+    folder: Path
+    how: dict[str, Any]
+    differs: str = ""  # what about `how` is not usual, for the folder's name
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """How episodes begin. cases: with goals; None: whole episodes. split: where they are numbered. whole: all of it."""
+
+    starts: tuple[Start, ...]
+    cases: Cases | None = None
+    split: str = SPLIT
+    whole: bool = True
 
 
 def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_out: bool = False) -> Subject:
@@ -48,85 +83,100 @@ def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_
         driver=driver_of(folder, policy),
         policy=policy,
         folder=folder / TRIALS,
-        how={"execute": policy.execute, "sampler": policy.diffusion.sampler, "steps": policy.diffusion.sampled},
+        how=policy.how,
         differs="" if policy.execute == usual else f"execute{policy.execute}",
     )
 
 
-def _check_held_out(folder: Path, policy: DiffusionPolicy, dataset: Dataset) -> None:
-    """Of the policy, and of the run that it sees through."""
-    there, source = policy.record.settings, policy.record.settings.source
-    check("the policy", there.data, source.split_seed, dataset)
+def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
+    """A policy that learns nothing (policies/scripted.py); its trials go below `out`."""
+    task_of(dataset.settings.world)
+    policy = simple(name, dataset.env_spec)
+    return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
+
+
+def _check_held_out(folder: Path, policy: LearnedPolicy, dataset: Dataset) -> None:
+    """Refuse training episodes that the policy may have learned from, or the run that it sees through."""
+    settings, source = policy.record.settings, policy.record.settings.source
+    _check_data("the policy", settings.data, source.split_seed, dataset)
     if source.run:
         check_run(folder / source.run, source.split_seed, dataset)
 
 
-def driver_of(folder: Path, policy: DiffusionPolicy) -> Driver:
-    """Who drives, as its trials remember it."""
-    there = policy.record.settings
-    shared = {key: value for key, value in there.config.items() if key not in _INCIDENTAL}
-    source = folder / there.source.run if there.source.run else None
+def driver_of(folder: Path, policy: LearnedPolicy) -> Driver:
+    """The policy as its trials name it."""
+    settings = policy.record.settings
+    shared = {key: value for key, value in settings.config.items() if key not in _INCIDENTAL}
+    source = folder / settings.source.run if settings.source.run else None
     run, continued = (None, ()) if source is None else (read_config(source), run_folder.about(source).continued)
-    shared |= {**family(there.source.name, run, continued), "data": dict(there.data)}
+    shared |= {**family(settings.source.name, run, continued), "data": dict(settings.data)}
     shared |= {"encoder": policy.encoder} if policy.encoder else {}
-    shared |= {"pose": True} if there.source.pose else {}
-    shared |= {} if there.source.blur is None else {"blur": there.source.blur}
-    return Driver(folder.resolve().name, there.source.name, int(there.config["seed"]), shared, policy.record.files[WEIGHTS])
+    shared |= {"pose": True} if settings.source.pose else {}
+    shared |= {} if settings.source.blur is None else {"blur": settings.source.blur}
+    return Driver(
+        folder.resolve().name, settings.source.name, int(settings.config["seed"]), shared, policy.record.files[WEIGHTS]
+    )
 
 
-def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int], side: int) -> np.ndarray:
-    """Frames of the numbered episodes, (R, T, side, side, 3) uint8; from the decision on, the last one stands."""
-    env = make_env(replace(about.played, image_size=side))
-    names = [f"control.{one.name}" for one in env.env_spec.control]
-    length = about.settings.cases.budget + 1 if about.settings.cases else env.env_spec.frames
-    films = []
-    for start in from_columns(rows, about.played, about.settings.split, numbers):
-        taken = np.stack([controls[name][controls["episode"] == start.number] for name in names], axis=1)
-        frames = [env.reset(seed=start.seed, options=start.options(env.env_spec))[0]]
-        frames += [env.step(control)[0] for control in taken]
-        films.append(np.stack(frames + frames[-1:] * (length - len(frames))))
-    env.close()
-    return np.stack(films)
+def family(name: str, run: Run | None = None, continued: Sequence[Continued] = ()) -> dict[str, Any]:
+    """What they share: their folder's name but for the seed, and how long they were trained. run: None if there is none.
 
-
-MADE_BY = TRIED_BY
-_WAVES = ".waves"  # what is driven already of a trial that is not finished
-HELD_OUT = "held-out"
-REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
-_FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
-_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then refused
-_SECONDS = "seconds.json"  # of a wave
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A policy, what its record says of it, and the folder that its trials go to."""
-
-    driver: Driver
-    policy: Policy
-    folder: Path
-    how: dict[str, Any]
-    differs: str = ""  # what about `how` is not usual, for the folder's name
-
-
-@dataclass(frozen=True)
-class Beginnings:
-    """The episodes that are driven, found once for all who drive them. cases: what was asked; None: whole episodes.
-
-    split: that they are numbered in. whole: they are all that there are.
+    continued: the shorter lengths that it was finished with before.
     """
-
-    starts: tuple[Start, ...]
-    cases: Cases | None = None
-    split: str = SPLIT
-    whole: bool = True
+    length: dict[str, Any] = {} if run is None else {"trained": {"epochs": run.train.epochs, "updates": run.train.updates}}
+    length |= {"continued": [leg.step for leg in continued]} if continued else {}
+    return {"source": re.sub(r"-seed\d+$", "", name), **length}
 
 
-def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
-    """One of policies/scripted.py; its trials go below `out`."""
-    task_of(dataset.settings.world)
-    policy = simple(name, dataset.env_spec)
-    return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
+def check_run(folder: Path, split_seed: int, dataset: Dataset) -> None:
+    """Refuse training episodes that a run may have learned from; of another world than its own it knows none."""
+    about, world = run_folder.about(folder), dataset.settings.world
+    if world in (about.worlds or (world,)):
+        _check_data(folder.resolve().name, about.data, split_seed, dataset)
+
+
+def _check_data(who: str, data: Mapping[str, str], split_seed: int, dataset: Dataset) -> None:
+    """Refuse training episodes that `who` may have learned from. data: the digests of what it was trained on, by name."""
+    if dataset.manifest.digest not in data.values() or split_seed != SPLIT_SEED:
+        raise InputError(
+            f"which training episodes of {dataset.path.resolve().name} were held out from {who} is not known: it was "
+            f"trained on {', '.join(data)}; give that one, or take test episodes, without --held-out"
+        )
+
+
+# --- the trial -------------------------------------------------------------------------------------------------------
+
+
+def beginnings(
+    dataset: Dataset, episodes: int | None = None, cases: Cases | None = None, held_out: bool = False
+) -> Beginnings:
+    """The beginnings of planning cases, or of the first so many test episodes, all if None.
+
+    held_out: take the training episodes that no model and no policy learned from, to choose settings by.
+    """
+    _check_world(dataset)
+    part, numbers = unseen(dataset, held_out)
+    if cases is not None:
+        return Beginnings(tuple(cases_of(dataset, cases, held_out)), cases, part.name)
+    count = len(numbers) if episodes is None else episodes
+    if not 1 <= count <= len(numbers):
+        kind = "held-out" if held_out else "test"
+        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
+    return Beginnings(tuple(starts(dataset.settings, part.name, numbers[:count])), None, part.name, count == len(numbers))
+
+
+def _check_world(dataset: Dataset) -> None:
+    """Refuse a dataset whose world has changed since: its test episodes would begin otherwise than it says."""
+    env, part = make_env(dataset.settings), dataset.test
+    begin_episode(dataset.settings, env, SPLIT, 0)
+    now, recorded = env.state().astype(np.float64), part.state[0, 0].astype(np.float64)
+    env.close()
+    if not np.allclose(now, recorded, rtol=1e-4, atol=5e-4):
+        far = float(np.abs(now - recorded).max())
+        raise InputError(
+            f"{dataset.path} was made with another simulator: its first test episode begins {far:.2g} elsewhere than the "
+            f"world does now; make it again with `sgjepa data {dataset.settings.world}`"
+        )
 
 
 def trial(
@@ -178,40 +228,8 @@ def _record(dataset: Dataset, settings: TrialSettings, done: Driven, seconds: fl
     )
 
 
-def beginnings(
-    dataset: Dataset, episodes: int | None = None, cases: Cases | None = None, held_out: bool = False
-) -> Beginnings:
-    """Of planning cases, or of the first so many test episodes, all if None.
-
-    held_out: of the training episodes that no model and no policy learned from, to choose settings by.
-    """
-    _check_world(dataset)
-    part, numbers = unseen(dataset, held_out)
-    if cases is not None:
-        return Beginnings(tuple(cases_of(dataset, cases, held_out)), cases, part.name)
-    count = len(numbers) if episodes is None else episodes
-    if not 1 <= count <= len(numbers):
-        kind = "held-out" if held_out else "test"
-        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
-    return Beginnings(tuple(starts(dataset.settings, part.name, numbers[:count])), None, part.name, count == len(numbers))
-
-
-def _check_world(dataset: Dataset) -> None:
-    """Refuse a dataset whose world has changed since: its test episodes would begin otherwise than it says."""
-    env, part = make_env(dataset.settings), dataset.test
-    begin_episode(dataset.settings, env, SPLIT, 0)
-    here, there = env.state().astype(np.float64), part.state[0, 0].astype(np.float64)
-    env.close()
-    if not np.allclose(here, there, rtol=1e-4, atol=5e-4):
-        far = float(np.abs(here - there).max())
-        raise InputError(
-            f"{dataset.path} was made with another simulator: its first test episode begins {far:.2g} elsewhere than the "
-            f"world does now; make it again with `sgjepa data {dataset.settings.world}`"
-        )
-
-
 def _unusual(cases: Cases | None) -> str:
-    """Their number, and what differs from the usual ones."""
+    """For a folder's name: the number of cases, and what differs from the usual ones."""
     if cases is None:
         return ""
     usual = Cases(cases.count)
@@ -236,21 +254,21 @@ def _waves(
     spec, steps = dataset.env_spec, settings.cases.budget if settings.cases else None
     wave = _FEW if hasattr(subject.policy, "seconds") else WAVE
     parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
-    there = [_finished(partial, i, part) for i, part in enumerate(parts)]
-    kept = sum(len(part) for part, found in zip(parts, there, strict=True) if found)
+    finished = [_finished(partial, i, part) for i, part in enumerate(parts)]
+    count = sum(len(part) for part, driven in zip(parts, finished, strict=True) if driven)
     label = f"{subject.driver.name}, seed {settings.sampling}"
-    with ExitStack() as stack, progress(settings.episodes, kept, label, "episodes") as bar:
+    with ExitStack() as stack, progress(settings.episodes, count, label, "episodes") as bar:
         fleet: Fleet | None = None
-        for i, (part, found) in enumerate(zip(parts, there, strict=True)):
-            if found is None:
+        for i, (part, driven) in enumerate(zip(parts, finished, strict=True)):
+            if driven is None:
                 began = time.perf_counter()
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.observes, processes))
-                found = drive(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
-                write_table(partial / f"{i:05d}-{CONTROLS}", found.controls)
+                driven = drive(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
+                write_table(partial / f"{i:05d}-{CONTROLS}", driven.controls)
                 artifact.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
-                write_table(partial / f"{i:05d}-{ROWS}", found.rows)  # last: it says that the wave is whole
+                write_table(partial / f"{i:05d}-{ROWS}", driven.rows)  # last: it says that the wave is whole
                 bar.update(len(part))
-            yield found
+            yield driven
 
 
 def _finished(partial: Path, wave: int, begun: Sequence[Start]) -> Driven | None:
@@ -258,9 +276,9 @@ def _finished(partial: Path, wave: int, begun: Sequence[Start]) -> Driven | None
     if not rows.is_file():
         return None
     try:
-        found = Driven(read_table(rows), read_table(controls))
+        driven = Driven(read_table(rows), read_table(controls))
     except InputError:  # damaged: drive it again
         return None
     numbers = [start.number for start in begun]
-    whole = found.rows["episode"].tolist() == numbers and len(found.controls["step"]) == found.rows["steps"].sum()
-    return found if whole else None
+    whole = driven.rows["episode"].tolist() == numbers and len(driven.controls["step"]) == driven.rows["steps"].sum()
+    return driven if whole else None

@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides a policy. config: of policies/diffusion_model.py's PolicyConfig, which knows torch."""
+    """All that decides a policy. config: of a policies/learned.py's PolicyConfig, which knows torch."""
 
     config: dict[str, Any]
     source: Source

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sgjepa.core.tables import Table
+from sgjepa.data.config import make_env
 from sgjepa.data.preview import encode_webp, film_frames, law_text
 from sgjepa.envs import find
-from sgjepa.policies.evaluate import replay
 from sgjepa.policies.files import ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import from_columns, goal_pictures
 
@@ -45,6 +46,21 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
     return encode_webp(film_frames(frames, labels, spec.fps), spec.fps), "; ".join(
         label.replace("\n", ", ") for label in labels
     )
+
+
+def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int], side: int) -> np.ndarray:
+    """Frames of the numbered episodes, (R, T, side, side, 3) uint8; from the decision on, the last one stands."""
+    env = make_env(replace(about.played, image_size=side))
+    names = [f"control.{one.name}" for one in env.env_spec.control]
+    length = about.settings.cases.budget + 1 if about.settings.cases else env.env_spec.frames
+    films = []
+    for start in from_columns(rows, about.played, about.settings.split, numbers):
+        taken = np.stack([controls[name][controls["episode"] == start.number] for name in names], axis=1)
+        frames = [env.reset(seed=start.seed, options=start.options(env.env_spec))[0]]
+        frames += [env.step(control)[0] for control in taken]
+        films.append(np.stack(frames + frames[-1:] * (length - len(frames))))
+    env.close()
+    return np.stack(films)
 
 
 def _worst_first(about: ControlRecord, table: Table) -> np.ndarray:

@@ -30,13 +30,13 @@ class Start:
     plan: str = ""  # what the dataset's episode was made for, where that is known and it begins in one of its frames
 
     def options(self, spec: EnvSpec) -> dict[str, Any]:
-        """What `Env.reset` is told."""
-        given = reset_options(self.law, spec.success_plan)
+        """The options of `Env.reset`."""
+        options = reset_options(self.law, spec.success_plan)
         if self.state is not None:
-            given["state"] = self.state
+            options["state"] = self.state
         if self.reached is not None:
-            given["goal"] = {name: self.reached[name] for name in spec.goal}
-        return given
+            options["goal"] = {name: self.reached[name] for name in spec.goal}
+        return options
 
 
 PLAN = "start_plan"  # a column: what the episode was made for that a case is taken from
@@ -87,20 +87,20 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
         raise InputError(f"{spec.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)")
     names = [quantity.name for quantity in spec.state]
     made_for = split.label("plan") if spec.expert_plans else [""] * split.episodes
-    env, found = make_env(dataset.settings), []
+    env, cases = make_env(dataset.settings), []
     for launched in starts(dataset.settings, split.name, numbers):
         states = split.state[launched.number]
         for frame in np.random.default_rng([launched.seed, cfg.offset]).permutation(np.arange(cfg.lead - 1, last + 1)):
-            here, there = (dict(zip(names, states[t].tolist(), strict=True)) for t in (frame, frame + cfg.offset))
-            start = replace(launched, frame=int(frame), state=here, reached=there, plan=str(made_for[launched.number]))
+            now, later = (dict(zip(names, states[t].tolist(), strict=True)) for t in (frame, frame + cfg.offset))
+            start = replace(launched, frame=int(frame), state=now, reached=later, plan=str(made_for[launched.number]))
             env.begin(start.seed, start.options(spec))
             if not env.success():
-                found.append(start)
+                cases.append(start)
                 break
-        if len(found) == cfg.count:
-            return found
+        if len(cases) == cfg.count:
+            return cases
     raise InputError(
-        f"{dataset.path} has {len(found)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
+        f"{dataset.path} has {len(cases)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
     )
 
 

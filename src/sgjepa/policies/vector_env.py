@@ -32,17 +32,17 @@ class Outcome:
 
 def observe(env: Env, parts: Sequence[Part], frame: np.ndarray | None = None) -> Observation:
     """These parts of one environment, without an axis of episodes. frame: its picture, where that is one of them."""
-    found: Observation = {}
+    observation: Observation = {}
     for part in parts:
         if part == "frame":
             assert frame is not None
-            found[part] = frame
+            observation[part] = frame
         elif part == "expert":
-            found[part] = env.expert()
+            observation[part] = env.expert()
         else:
             state = env.state_observation()
-            found[part] = state if part == "state" else state[len(env.env_spec.state) :]
-    return found
+            observation[part] = state if part == "state" else state[len(env.env_spec.state) :]
+    return observation
 
 
 def stack(observations: Sequence[Observation]) -> Observation:
@@ -98,8 +98,8 @@ def _hire(settings: DatasetConfig, parts: Sequence[Part]) -> None:
     _crew = Crew(settings, parts)
 
 
-def _tell(order: str, *given: Any) -> Any:
-    return getattr(_crew, order)(*given)
+def _call(order: str, *arguments: Any) -> Any:
+    return getattr(_crew, order)(*arguments)
 
 
 class Fleet:
@@ -153,25 +153,27 @@ class Fleet:
 
     def pictures(self) -> np.ndarray:
         """What each episode looks like now, whatever the policy observes and whether it is over, (N, h, w, 3) uint8."""
-        found: dict[int, np.ndarray] = {}
+        by_number: dict[int, np.ndarray] = {}
         for share, drawn in self._all("pictures", self._count):
-            found |= dict(zip(share.tolist(), drawn, strict=True))
-        return np.stack([found[i] for i in range(self._count)])
+            by_number |= dict(zip(share.tolist(), drawn, strict=True))
+        return np.stack([by_number[i] for i in range(self._count)])
 
     def outcomes(self) -> list[Outcome]:
         """What each episode has come to."""
-        found: dict[int, Outcome] = {}
+        by_number: dict[int, Outcome] = {}
         for share, outcomes in self._all("outcomes", self._count):
-            found |= dict(zip(share.tolist(), outcomes, strict=True))
-        return [found[i] for i in range(self._count)]
+            by_number |= dict(zip(share.tolist(), outcomes, strict=True))
+        return [by_number[i] for i in range(self._count)]
 
     def _all(self, order: str, count: int, part: Any = None) -> list[tuple[np.ndarray, Any]]:
-        """The same order to every crew, each with its part of what is given; returns its episodes and its answer."""
+        """The same order to every crew, each with its part of the arguments; returns its episodes and its answer."""
         crews = max(len(self._pools), 1)
         # dealt like cards: neighbours in a grid of laws are over at about the same time
         shares = [np.arange(first, count, crews) for first in range(min(crews, count))]
-        given = [() if part is None else (part(share),) for share in shares]
+        arguments = [() if part is None else (part(share),) for share in shares]
         if self._crew is not None:
-            return [(shares[0], getattr(self._crew, order)(*given[0]))]
-        sent: list[Future[Any]] = [pool.submit(_tell, order, *mine) for pool, mine in zip(self._pools, given, strict=False)]
+            return [(shares[0], getattr(self._crew, order)(*arguments[0]))]
+        sent: list[Future[Any]] = [
+            pool.submit(_call, order, *mine) for pool, mine in zip(self._pools, arguments, strict=False)
+        ]
         return [(share, future.result()) for share, future in zip(shares, sent, strict=True)]

@@ -25,16 +25,16 @@ def settings_of(spec: EnvSpec) -> DatasetDefaults:
 
 
 def check_size(world: str, size: str) -> None:
-    """Refuse a size that is not there, or not in the world of that name."""
+    """Refuse a size that does not exist, or not in the world of that name."""
     check_size_of(find(world).env_spec, size)
 
 
 def check_size_of(spec: EnvSpec, size: str) -> None:
-    """Refuse a size that is not there, or not in a world."""
+    """Refuse a size that does not exist, or not in a world."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
-    if size not in (there := settings_of(spec).sizes):
-        raise InputError(f"{spec.name} has no size '{size}'; it has {', '.join(there)}")
+    if size not in (sizes := settings_of(spec).sizes):
+        raise InputError(f"{spec.name} has no size '{size}'; it has {', '.join(sizes)}")
 
 
 def dataset(world: str, size: str) -> DatasetConfig:
@@ -48,8 +48,8 @@ def dataset(world: str, size: str) -> DatasetConfig:
 
 def named(names: Iterable[str]) -> list[DatasetConfig] | None:
     """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
-    found = [name.rpartition("-") for name in names]
+    parts = [name.rpartition("-") for name in names]
     declared = {world: env.env_spec.defaults for world, env in ENVS.items()}
-    if any((there := declared.get(world)) is None or size not in there.sizes for world, _, size in found):
+    if any((defaults := declared.get(world)) is None or size not in defaults.sizes for world, _, size in parts):
         return None
-    return [dataset(world, size) for world, _, size in found]
+    return [dataset(world, size) for world, _, size in parts]

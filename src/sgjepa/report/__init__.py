@@ -1,1 +1,1 @@
-"""The report: evaluations of several runs as one page, figures and tables. Reads files only; no torch, no simulator."""
+"""Pages of results, built from blocks: forecasts, closed loop, experiments, claims. They need no torch and no simulator."""

@@ -61,10 +61,10 @@ class Number:
             return "–"
         mean, low, high = self._texts
         wrapped = {"best": f"<b>{mean}</b>", "second": f"<u>{mean}</u>"}.get(self.mark, mean)
-        note = f" {DAGGER}" if 0 < one.count < FEW else ""
-        note = f" {escape(self.note)}" if self.note else "" if self.note is not None else note
-        known = one.low == one.low  # a published number has no interval
-        ends = f"<small>{low} to {high}{note}</small>" if known else "<small>one episode</small>" if one.count == 1 else ""
+        note = self.note if self.note is not None else DAGGER if 0 < one.count < FEW else ""
+        ends = f"<small>{low} to {high}{escape(f' {note}') if note else ''}</small>"
+        if one.low != one.low:  # a published number has no interval
+            ends = "<small>one episode</small>" if one.count == 1 else ""
         return (chip(self.verdict) if self.verdict else "") + wrapped + ends
 
     @property
@@ -243,7 +243,7 @@ class Table:
         """The lines of its file; a heading is a column of its own."""
         if self.records is not None:
             return self.records
-        found: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         group: dict[str, Any] = {}
         for line in self.rows:
             if isinstance(line, Group):
@@ -252,9 +252,9 @@ class Table:
             record = dict(group)
             for column, cell in zip(self.columns, line.cells if isinstance(line, Row) else line, strict=True):
                 record |= cell_values(column, cell)
-            found.append(record)
-        names = list(dict.fromkeys(name for record in found for name in record))
-        return [{name: record.get(name, "") for name in names} for record in found]
+            records.append(record)
+        names = list(dict.fromkeys(name for record in records for name in record))
+        return [{name: record.get(name, "") for name in names} for record in records]
 
 
 @dataclass(frozen=True)
@@ -346,9 +346,9 @@ def blocks_html(blocks: Sequence[Block | None]) -> str:
     parts = []
     present = [one for one in blocks if one is not None]
     for side_by_side, some in groupby(present, lambda one: isinstance(one, Figure) and not one.wide):
-        shown = [one.html for one in some]
-        columns = "figures three" if len(shown) == 3 else "figures"
-        parts.append(f'<div class="{columns}">{"".join(shown)}</div>' if side_by_side else "".join(shown))
+        bodies = [one.html for one in some]
+        columns = "figures three" if len(bodies) == 3 else "figures"
+        parts.append(f'<div class="{columns}">{"".join(bodies)}</div>' if side_by_side else "".join(bodies))
     return "".join(parts)
 
 

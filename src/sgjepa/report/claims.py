@@ -17,7 +17,7 @@ CAPTION = (
     "A claim holds where all of the interval lies on the side that the paper says, does not hold where all of it lies on "
     "the other, and is not decided otherwise, with fewer than three trainings, or where nobody could tell."
 )
-Found = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
+Measurements = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
 
 
 def number(one: Measured) -> str:
@@ -32,38 +32,38 @@ def number(one: Measured) -> str:
     return f"{named} ({low} to {high})" if width > 0 else named
 
 
-def rows(found: Found) -> list[tuple[str, ...]]:
-    """A line for each claim and place; a claim without a result has one too.
+def rows(measured: Measurements) -> list[tuple[str, ...]]:
+    """A line for each claim and world; a claim without a result has one too.
 
-    A claim is named in its first line alone; the paper's number for the very place stands in each.
+    A claim is named in its first line alone; the paper's number for the very world stands in each.
     """
     lines: list[tuple[str, ...]] = []
     for name, claim in CLAIMS.items():
-        for place, (record, one) in enumerate(found.get(name, ())):
+        for index, (record, one) in enumerate(measured.get(name, ())):
             where = f"{one.where}, {record.size} size: {one.measured}"
             here = one.paper if one.paper.endswith(")") or not one.paper else f"here {one.paper}"
-            paper = "; ".join(part for part in (here, claim.paper if place == 0 else "") if part)
-            shown = (number(one), str(one.seeds), so_far(one), f"`{record.command}`")
-            lines.append((claim.statement if place == 0 else "", paper, where, *shown))
+            paper = "; ".join(part for part in (here, claim.paper if index == 0 else "") if part)
+            numbers = (number(one), str(one.seeds), so_far(one), f"`{record.command}`")
+            lines.append((claim.statement if index == 0 else "", paper, where, *numbers))
         command = f"`sgjepa study {claim.study}`"
-        if not found.get(name):
+        if not measured.get(name):
             lines.append((claim.statement, claim.paper, "", "", "", MISSING, command))
         else:
-            lines += [("", "", what, "", "", MISSING, command) for what in _missing(name, found)]
+            lines += [("", "", what, "", "", MISSING, command) for what in _missing(name, measured)]
     return lines
 
 
-def _missing(name: str, found: Found) -> list[str]:
+def _missing(name: str, measured: Measurements) -> list[str]:
     """What the paper has a claim of and we have not, though we have others."""
-    missing = CLAIMS[name].missing(f"{one.where}: {one.measured}" for _, one in found[name])
+    missing = CLAIMS[name].missing(f"{one.where}: {one.measured}" for _, one in measured[name])
     return [what.strip(", ") for what in missing]
 
 
-def brief(found: Found) -> list[tuple[str, ...]]:
+def brief(measured: Measurements) -> list[tuple[str, ...]]:
     """A line for each claim: in which worlds it holds, does not, or is not decided, by how many of their results."""
     lines: list[tuple[str, ...]] = []
     for name, claim in CLAIMS.items():
-        pairs = found.get(name, ())
+        pairs = measured.get(name, ())
         counts = Counter((_world(record, one), one.verdict) for record, one in pairs)
         whole = Counter(_world(record, one) for record, one in pairs)
         cells = (
@@ -74,7 +74,7 @@ def brief(found: Found) -> list[tuple[str, ...]]:
             lines.append((claim.statement, "", "", f"{MISSING}: `sgjepa study {claim.study}`"))
             continue
         holds, fails, open_ = cells
-        not_run = f"{MISSING}: {', '.join(missing)}" if (missing := _missing(name, found)) else ""
+        not_run = f"{MISSING}: {', '.join(missing)}" if (missing := _missing(name, measured)) else ""
         lines.append((claim.statement, holds, fails, "; ".join(part for part in (open_, not_run) if part)))
     return lines
 
@@ -84,9 +84,9 @@ def _world(record: ClaimsRecord, one: Measured) -> str:
     return one.where.partition(",")[0] + ("" if record.size == "mini" else f" at {record.size} size")
 
 
-def as_markdown(found: Found) -> str:
+def as_markdown(measured: Measurements) -> str:
     """docs/claims.md."""
-    short, body = _markdown(Table(BRIEF, brief(found))), _markdown(Table(HEAD, rows(found)))
+    short, body = _markdown(Table(BRIEF, brief(measured))), _markdown(Table(HEAD, rows(measured)))
     return "\n".join(
         [
             TITLE,
@@ -95,7 +95,7 @@ def as_markdown(found: Found) -> str:
             "files that the [studies](studies.md) leave; nothing here is typed by hand, and what does not hold or was not",
             "run stays in.",
             "",
-            tally(found),
+            tally(measured),
             "",
             CAPTION,
             "",
@@ -117,13 +117,13 @@ def as_markdown(found: Found) -> str:
     )
 
 
-def tally(found: Found) -> str:
+def tally(measured: Measurements) -> str:
     """How many results there are of each kind."""
-    counts = Counter(one.verdict for pairs in found.values() for _, one in pairs)
-    missing = sum(not found.get(name) for name in CLAIMS)
-    said = [f"{count} {'result' if count == 1 else 'results'} “{verdict}”" for verdict, count in sorted(counts.items())]
-    said += [f"{missing} without a result"] if missing else []
-    return f"{len(CLAIMS)} claims: {join(said)}."
+    counts = Counter(one.verdict for pairs in measured.values() for _, one in pairs)
+    missing = sum(not measured.get(name) for name in CLAIMS)
+    kinds = [f"{count} {'result' if count == 1 else 'results'} “{verdict}”" for verdict, count in sorted(counts.items())]
+    kinds += [f"{missing} without a result"] if missing else []
+    return f"{len(CLAIMS)} claims: {join(kinds)}."
 
 
 def _markdown(table: Table) -> list[str]:

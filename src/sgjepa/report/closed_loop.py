@@ -195,11 +195,11 @@ def success_figure(results: Results, axis: Axis, shares: Mapping[str, Sequence[E
     curves: dict[str, list[Interval]] = {}
     thin: dict[str, Thin] = {}
     for arm, some in shares.items():
-        found = [one.interval.percent() for one in some]
+        percent = [one.interval.percent() for one in some]
         if baseline := results.driven(arm).baseline:
-            thin[arm] = ([one.mean for one in found], GREY, _DASHES.get(baseline, DASHED))
+            thin[arm] = ([one.mean for one in percent], GREY, _DASHES.get(baseline, DASHED))
         else:
-            curves[arm] = found
+            curves[arm] = percent
     return figures.by_law(f"success_by_{axis.name}", "Success", "episodes (%)", axis, curves, thin, (-2, 104))
 
 
@@ -223,18 +223,18 @@ def measure_records(results: Results) -> list[Record]:
 
 
 def _measures(results: Results) -> list[Block]:
-    shown = columns(results)
-    meanings = "; ".join(f"{column.title}: {column.about}" for column in shown)
+    measures = columns(results)
+    meanings = "; ".join(f"{column.title}: {column.about}" for column in measures)
     blocks: list[Block] = [Text(f"{meanings}.", quiet=True)]
     for region in results.regions:
         rows = [
-            _row(results, arm, [_number(results.estimate(arm, c.measure, region, c.given), c.measure) for c in shown])
+            _row(results, arm, [_number(results.estimate(arm, c.measure, region, c.given), c.measure) for c in measures])
             for arm in results.arms
         ]
         caption = (
             f"{capital(REGIONS[region])}: {count(results.count(region), 'episode')}. Means with 95 % intervals. {_WILSON}"
         )
-        blocks.append(Table(["Policy", *(column.title for column in shown)], rows, caption))
+        blocks.append(Table(["Policy", *(column.title for column in measures)], rows, caption))
     return [*blocks, Data("measures", measure_records(results))]
 
 

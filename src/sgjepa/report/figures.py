@@ -265,21 +265,21 @@ def bars(
     axis = new_axis()
     labels = list(next(iter(groups.values())))
     width = 0.8 / len(labels)
-    for place, (group, ratios) in enumerate(groups.items()):
+    for x, (group, ratios) in enumerate(groups.items()):
         for number, (label, (colour, _)) in enumerate(styles(labels).items()):
-            one, x = ratios[label], place + (number - (len(labels) - 1) / 2) * width
-            axis.bar(x, one.mean, width * 0.9, color=colour, label=label if place == 0 else None, alpha=0.9)
+            one, centre = ratios[label], x + (number - (len(labels) - 1) / 2) * width
+            axis.bar(centre, one.mean, width * 0.9, color=colour, label=label if x == 0 else None, alpha=0.9)
             if label != baseline:
                 errors = [[one.mean - one.low], [one.high - one.mean]]
-                axis.errorbar(x, one.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
+                axis.errorbar(centre, one.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
         if group in references:
             style = {
                 "color": GREY,
                 "linewidth": 1.4,
                 "linestyle": DASHED,
-                "label": "object stays put" if place == 0 else None,
+                "label": "object stays put" if x == 0 else None,
             }
-            axis.plot([place - 0.44, place + 0.44], [references[group]] * 2, **style)
+            axis.plot([x - 0.44, x + 0.44], [references[group]] * 2, **style)
     axis.axhline(1, color=INK, linewidth=0.8)
     axis.set_xticks(range(len(groups)), list(groups))
     axis.grid(axis="x", visible=False)

@@ -56,7 +56,7 @@ _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
 
 def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
     """Write the report of evaluated runs to the folder `out`; returns the page."""
-    artifact.check_output(out, MADE_BY)
+    artifact.require_free(out, MADE_BY)
     return write_page(forecast_page(Results.of_runs(runs, baseline, data)), out, MADE_BY)
 
 
@@ -105,14 +105,14 @@ def answers(results: Results) -> list[str]:
         for region, error in errors.items()
     ]
     ahead = count(last, "step")
-    said = [f"{subject} predicts where the object is {ahead} ahead with a mean error of {', and '.join(parts)}."]
-    said += [too_few(results)] if too_few(results) else []
+    sentences = [f"{subject} predicts where the object is {ahead} ahead with a mean error of {', and '.join(parts)}."]
+    sentences += [too_few(results)] if too_few(results) else []
     for arm in results.others:
         for region in wanted:
             gap = results.gap(arm, results.baseline, MAIN, last, region)
             sentence = compare(arm, results.baseline, gap, MAIN, results.decides(arm, results.baseline))
-            said.append(f"{capital(REGIONS[region])}: {sentence}." if region != "all" else f"{sentence}.")
-    return said
+            sentences.append(f"{capital(REGIONS[region])}: {sentence}." if region != "all" else f"{sentence}.")
+    return sentences
 
 
 def _facts(results: Results) -> list[str]:

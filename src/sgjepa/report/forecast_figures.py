@@ -80,10 +80,10 @@ def law_maps(results: Results) -> list[Figure]:
         errors = results.by_law(arm, MAIN, results.horizons, [one.name, other.name])
         # a pair of values that no episode has stays empty
         maps[arm] = np.array([[errors[x, y].mean if (x, y) in errors else np.nan for x in one.values] for y in other.values])
-    top, name = max(float(np.nanmax(shown)) for shown in maps.values()), f"{MAIN}_over_{one.name}_and_{other.name}"
+    top, name = max(float(np.nanmax(plane)) for plane in maps.values()), f"{MAIN}_over_{one.name}_and_{other.name}"
     return [
-        figures.over_two_laws(f"{name}_{number}", arm, measured(MAIN), (one, other), shown, top)
-        for number, (arm, shown) in enumerate(maps.items(), start=1)
+        figures.over_two_laws(f"{name}_{number}", arm, measured(MAIN), (one, other), plane, top)
+        for number, (arm, plane) in enumerate(maps.items(), start=1)
     ]
 
 

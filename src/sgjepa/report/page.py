@@ -109,16 +109,16 @@ def _link(anchor: str, title: str) -> str:
     return f'<a href="#{escape(anchor)}">{escape(title)}</a>'
 
 
-def write_page(page: Page, folder: Path, made_by: str, known: Sequence[str] = ()) -> Path:
+def write_page(page: Page, folder: Path, made_by: str) -> Path:
     """Write the page and what lies beside it to a folder, whole or not at all; returns the page.
 
-    made_by: the command, whose earlier page it may replace. known: what else of ours may be there.
+    made_by: the command, whose earlier page it may replace.
     """
     files = page.files
-    with artifact.output_folder(folder, made_by, PAGE, known) as staged:
+    with artifact.artifact(folder, {}, made_by, replace=True) as new:
         for name, content in files.items():
-            (staged / name).parent.mkdir(exist_ok=True)
-            artifact.write_bytes(staged / name, content)
+            (new.path / name).parent.mkdir(exist_ok=True)
+            (new.path / name).write_bytes(content)
     return folder / PAGE
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import METRICS
@@ -133,23 +132,3 @@ def compare(one: str, other: str, difference: Interval, metric: str = MAIN, deci
     if not decides:
         return f"{one} minus {other}: {signed(difference, metric)}"
     return f"{one} is {SIGNIFICANT[verdict(difference)]} than {other}: {signed(difference, metric)}"
-
-
-# --- until the experiments ask Results themselves --------------------------------------------------------------------
-
-
-def place(results: Any, region: str) -> str:
-    """A region of the older class of results."""
-    return where(results.as_table, region)
-
-
-def difference_of(one: Interval, decimals: int) -> tuple[str, str, str]:
-    """A difference: its mean with a sign, and the ends of its interval."""
-    return with_sign(one.mean, decimals), fixed(one.low, decimals), fixed(one.high, decimals)
-
-
-def counterfactual(one: Any) -> str:
-    """How many wrong laws make a method's error significantly larger."""
-    rises = [verdict(rise, 1) for (true, given), rise in one.rise.items() if true != given]
-    wrong = count(len(rises), "wrong value")
-    return f"{one.label}: the error is significantly larger with {rises.count(BETTER)} of {wrong} than with the true one."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,9 +50,8 @@ def area(nmse: np.ndarray, horizons: np.ndarray) -> np.ndarray:
     return between.sum(axis=1) / (horizons[-1] - horizons[0])
 
 
-def counterfactuals(results: Results | Any) -> list[Counterfactual]:
+def counterfactuals(results: Results) -> list[Counterfactual]:
     """One for each law that varies and each arm whose runs all have counterfactual rows."""
-    results = getattr(results, "as_table", results)  # until all callers have moved
     tables = {arm: _tables(results.evaluations(arm)) for arm in results.arms}
     each = [
         _counterfactual(arm, axis.name, [select(table, law=axis.name) for table in tables[arm]])
@@ -78,11 +76,6 @@ def errors_by_given(runs: Sequence[Evaluation], law: str, true: float, metric: s
         values = np.stack([_by_episode(select(table, **{"law.given": given}), metric, horizons) for table in tables])
         errors[given] = dict(zip(horizons, bootstrap(values), strict=True))
     return errors
-
-
-def told_by_horizon(method: Any, law: str, true: float, metric: str) -> dict[float, dict[int, Interval]]:
-    """See `errors_by_given`; until all callers have moved."""
-    return errors_by_given(method.seeds, law, true, metric)
 
 
 def _tables(runs: Sequence[Evaluation]) -> list[Table]:

@@ -40,17 +40,14 @@ def curve(one: Evaluation, term: str, split: str = "validation") -> np.ndarray:
     return np.array([(r["step"], r[term]) for r in records if term in r], dtype=float).reshape(-1, 2)
 
 
-def curves(runs: Sequence[Evaluation] | Any, term: str, least: int = LEAST) -> list[np.ndarray]:
+def curves(runs: Sequence[Evaluation], term: str, least: int = LEAST) -> list[np.ndarray]:
     """A curve for each run that has the term: of validation where there is any, else of what training noted."""
-    runs = getattr(runs, "seeds", runs)  # until all callers have moved
     each = [values if len(values := curve(one, term)) else curve(one, term, "train") for one in runs]
     return [values for values in each if len(values) >= least and np.any(values[:, 1] != 0)]
 
 
-def too_short(results: Results | Any) -> list[str]:
+def too_short(results: Results) -> list[str]:
     """What was measured, but too seldom to be drawn as a curve: "SIGReg statistic of LeWM"."""
-    if not isinstance(results, Results):  # until all callers have moved
-        results = Results.of_evaluations({method.label: method.seeds for method in results})
     return [
         f"{name} of {arm}"
         for term, name in TERMS.items()

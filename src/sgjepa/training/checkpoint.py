@@ -74,12 +74,15 @@ def remove_leftovers(folder: Path) -> None:
     """Drop what a killed process of this run left half written; for the holder of its lock."""
     for place in (folder, folder / run_folder.LATENTS):
         artifact.sweep(place, mine=True)
+    for place in (folder / CHECKPOINTS).glob("step-*"):
+        if not _is_saved(place) and MADE_BY in (artifact.made_by(place), artifact.made_by(place / artifact.PARTIAL)):
+            shutil.rmtree(place)
 
 
 def newest(folder: Path) -> Path | None:
     """The last whole checkpoint of a run."""
-    found = _all(folder)
-    return found[-1] if found else None
+    checkpoints = _all(folder)
+    return checkpoints[-1] if checkpoints else None
 
 
 def step_of(checkpoint: Path) -> int:
@@ -114,8 +117,8 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
     """
 
     def note(digests: Digests) -> None:
-        there = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
-        artifact.write_record(folder, replace(there, files=digests))
+        record = run_folder.about(folder) if (folder / run_folder.CONFIG).is_file() else about
+        artifact.write_record(folder, replace(record, files=digests))
 
     publish(folder, modules, note)
 
@@ -147,16 +150,23 @@ def load_run(folder: Path) -> tuple[Run, WorldModel]:
 
 def read_config(folder: Path) -> Run:
     """The configuration of a run."""
-    there = run_folder.about(folder)
+    record = run_folder.about(folder)
     try:
-        return config.from_dict(Run, there.config)
+        return config.from_dict(Run, record.config)
     except InputError as error:
         raise InputError(f"{folder / run_folder.CONFIG} was edited, or written by other code: {error}") from error
 
 
 def _all(folder: Path) -> list[Path]:
-    found = [p for p in (folder / CHECKPOINTS).glob("step-*") if (p / artifact.RECORD).is_file() and p.name[5:].isdecimal()]
-    return sorted(found, key=step_of)  # by number: from ten million on, names are longer
+    checkpoints = [p for p in (folder / CHECKPOINTS).glob("step-*") if p.name[5:].isdecimal() and _is_saved(p)]
+    return sorted(checkpoints, key=step_of)  # by number: from ten million on, names are longer
+
+
+def _is_saved(checkpoint: Path) -> bool:
+    try:
+        return (checkpoint / artifact.RECORD).is_file() and artifact.is_whole(checkpoint)
+    except InputError:  # damaged: who loads it says so
+        return True
 
 
 def _flatten(value: Any) -> tuple[dict[str, Tensor], Any]:

@@ -128,12 +128,12 @@ def sum_over_ranks(x: Tensor, group: Group) -> Tensor:
     return x
 
 
-def anyone(asked: bool, group: Group) -> bool:
+def anyone(here: bool, group: Group) -> bool:
     """Whether it is so on any rank: all must leave a loop together, or those that stay wait for the others for ever."""
     if group is None:
-        return asked
+        return here
     device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    return bool(sum_over_ranks(torch.tensor(int(asked), device=device), group))
+    return bool(sum_over_ranks(torch.tensor(int(here), device=device), group))
 
 
 def world_size(group: Group) -> int:

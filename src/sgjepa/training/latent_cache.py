@@ -46,10 +46,10 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
             if latents is not None:
                 latents[numbers] = block
 
-    def there() -> bool:
+    def exists() -> bool:
         return path.exists() or (model.frozen_encoder is None and _linked(path, shape, dtype))
 
-    if not distributed.decided_by_first(there, group):
+    if not distributed.decided_by_first(exists, group):
         if distributed.rank(group) == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             memory_map(path, shape, dtype, fill)
@@ -140,7 +140,7 @@ def encode_split(model: FourMethods, split: Split, name: str) -> np.ndarray:
     """(N, T, ...) float32 latents of all frames of a split, in memory, by any module with the four methods."""
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     device = parameters[0].device if parameters else torch.device("cpu")
-    found = []
+    latents = []
     with progress(split.episodes, 0, f"encode {name}, {split.name}", "episodes") as bar:
         for start in range(0, split.episodes, _BLOCK):
             numbers = np.arange(start, min(start + _BLOCK, split.episodes))
@@ -148,17 +148,17 @@ def encode_split(model: FourMethods, split: Split, name: str) -> np.ndarray:
             if z.ndim < 3 or z.shape[:2] != (len(numbers), split.frames):
                 wanted = f"({len(numbers)}, {split.frames}, ...)"
                 raise InputError(f"{name}.encode should answer latents {wanted} for so many frames, got {tuple(z.shape)}")
-            found.append(z.float().cpu().numpy())
+            latents.append(z.float().cpu().numpy())
             bar.update(len(numbers))
-    return np.concatenate(found)
+    return np.concatenate(latents)
 
 
 def check_fits(model: WorldModel, split: Split, who: str = "the model") -> None:
     """One line if a dataset cannot be what the model was trained for."""
-    expected, found = (model.controls, model.laws), (split.control.shape[2], len(split.laws))
-    if expected != found:
+    expected, actual = (model.controls, model.laws), (split.control.shape[2], len(split.laws))
+    if expected != actual:
         raise InputError(
-            f"{split.folder.parent} is a dataset of another world: {found[0]} controls and {found[1]} laws, "
+            f"{split.folder.parent} is a dataset of another world: {actual[0]} controls and {actual[1]} laws, "
             f"{who} takes {expected[0]} and {expected[1]}"
         )
     if model.image_size not in (None, split.picture[0]):

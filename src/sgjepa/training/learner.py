@@ -17,7 +17,7 @@ DECODER_OPTIM = OptimConfig(lr_matrix=5e-4, lr=1e-4)  # the paper's
 
 
 class Learner(nn.Module):
-    """The world model and, if asked for, the picture decoder."""
+    """The world model and, if the run wants one, the picture decoder."""
 
     def __init__(self, run: Run):
         super().__init__()

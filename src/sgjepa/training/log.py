@@ -84,16 +84,16 @@ class TrainingLog:
         speed = self._frames * done / (now - self._since)
         waiting, self._waiting, self._since, self._settled = self._waiting, [], now, self._waiting[-1][0]
         for step, parts, episodes in waiting:
-            found = {name: next(values) for name in parts}
-            if not all(math.isfinite(value) for value in found.values()):
-                numbers = sorted(set(episodes.tolist()))
+            numbers = {name: next(values) for name in parts}
+            if not all(math.isfinite(value) for value in numbers.values()):
+                affected = sorted(set(episodes.tolist()))
                 raise InputError(
-                    f"the loss or its gradient is not finite at step {step - 1} (episodes {numbers}); "
+                    f"the loss or its gradient is not finite at step {step - 1} (episodes {affected}); "
                     f"last good checkpoint: {checkpoint.newest(self.folder) or 'none'}; "
                     f"try a lower learning rate in another --out"
                 )
             if self.active:
-                self._note(step, {**found, "frames_per_second": speed}, "train")
+                self._note(step, {**numbers, "frames_per_second": speed}, "train")
         if self.active:
             shown = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
             self._bar.set_postfix(shown, refresh=False)

@@ -166,7 +166,7 @@ def _log(trainable: Trainable, folder: Path, state: State, first: bool) -> Train
 
 @dataclass
 class Stop:
-    """Whether the training was asked to stop."""
+    """Whether somebody wants the training to stop."""
 
     requested: bool = False
 

@@ -209,20 +209,20 @@ def _note(shapes: dict[str, tuple[int, ...]], name: str) -> Any:
 def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, Any]:
     """Everything `sgjepa describe` shows, as one JSON value. datasets: those of `run.data`; None where one has no recipe."""
     model = outline(run)
-    found = steps(run, model)
+    measured = steps(run, model)
     foreign = None if run.model.foreign_encoder is None else frozen(run.model.foreign_encoder)
     data = None if datasets is None else _windows(run, datasets)
     if foreign is not None:
-        found["flops"]["encode_per_frame"] = foreign["flops_per_frame"]
-    seconds = found["time"]["seconds_per_step"]
-    found["time"]["hours"] = None if data is None else seconds * data["updates"] / 3600
+        measured["flops"]["encode_per_frame"] = foreign["flops_per_frame"]
+    seconds = measured["time"]["seconds_per_step"]
+    measured["time"]["hours"] = None if data is None else seconds * data["updates"] / 3600
     return {
         "recipe": run.name,
         "config": config.to_dict(run),
         "parameters": parameters(model),
         "frozen_encoder": foreign,
         "windows": data,
-        **found,
+        **measured,
     }
 
 
@@ -245,21 +245,21 @@ def _windows_per_stretch(run: Run) -> int:
     return len(drawn) if drawn is not None else run.train.frames - run.history - run.loss.steps + 1
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """The report; every number in it is in `found`."""
-    lines = [f"{found['recipe']}", *_config_lines(found["config"], "  "), "", "layers, for one stretch of frames"]
-    for row in found["layers"]:
+def as_text(described: dict[str, Any]) -> str:
+    """The report; every number in it is in `described`."""
+    lines = [f"{described['recipe']}", *_config_lines(described["config"], "  "), "", "layers, for one stretch of frames"]
+    for row in described["layers"]:
         times = f" x {row['repeats']}" if row["repeats"] > 1 else ""
         shape = ", ".join(map(str, row["shape"]))
         lines.append(f"  {row['name'] + times:38s} {row['kind']:20s} ({shape + ')':22s} {row['parameters']:>12,}")
     lines += ["", "parameters"]
-    lines += [f"  {group:20s} {count:>12,}" for group, count in found["parameters"].items() if count]
-    if frozen := found["frozen_encoder"]:
+    lines += [f"  {group:20s} {count:>12,}" for group, count in described["parameters"].items() if count]
+    if frozen := described["frozen_encoder"]:
         if frozen["missing"] is None:
             lines.append(f"  not trained: {frozen['name']}, {frozen['parameters']:,}")
         else:
             lines.append(f"  not trained, and its weights are not here: {frozen['name']} ({frozen['missing']})")
-    flops, took, data = found["flops"], found["time"], found["windows"]
+    flops, took, data = described["flops"], described["time"], described["windows"]
     lines.append(
         f"\narithmetic  {_si(flops['encode_per_frame'])} per encoded frame, {_si(flops['step'])} per step "
         f"(optimiser {_si(flops['optimiser'])}), {_si(flops['per_frame'])} per trained frame"
@@ -275,7 +275,7 @@ def as_text(found: dict[str, Any]) -> str:
     whole = "" if took["hours"] is None else f", {_duration(took['hours'])} for all updates, without reading and validation"
     lines.append(
         f"time        {took['seconds_per_step']:.3g} s per step{whole}\n"
-        f"            (the better of two steps on {took['stretches']} of {found['config']['train']['batch']} stretches, "
+        f"            (the better of two steps on {took['stretches']} of {described['config']['train']['batch']} stretches, "
         f"{took['device']}, {took['threads']} threads: {took['forward_backward']:.3g} s, "
         f"and {took['optimiser']:.3g} s for the optimiser)"
     )

@@ -109,15 +109,15 @@ class ProbeScores:
 
     def scores(self) -> dict[str, float]:
         """NMSE by target: 0 is read without error, 1 is no better than the mean. Empty if there is too little to tell."""
-        found: dict[str, float] = {}
+        errors: dict[str, float] = {}
         for index, rows in self._rows.items():
             targets, window = self._targets[index], self._windows[index]
             assert targets is not None
             features, states, episodes = (list(values) for values in zip(*rows, strict=True))
             world = f"{self.data.parts[index].split.about['task']}." if len(self.data.parts) > 1 else ""
             scored = probe_scores(targets, torch.cat(features), np.concatenate(states), np.concatenate(episodes), window)
-            found |= {f"{PREFIX}{world}{name}": value for name, value in scored.items()}
-        return found
+            errors |= {f"{PREFIX}{world}{name}": value for name, value in scored.items()}
+        return errors
 
 
 def stack(features: Tensor, window: int) -> Tensor:
@@ -140,9 +140,9 @@ def probe_scores(
     spread = y.flatten(0, 1).var(dim=0, correction=0)
     errors = []  # of each half: (ridges, windows, Y)
     for fitted in (0, 1):
-        here, there = (torch.from_numpy(half == fitted), torch.from_numpy(half != fitted))
-        weight, offset = ridge(x[here].flatten(0, 1), y[here].flatten(0, 1), _RIDGES)
-        errors.append((x[there].flatten(0, 1) @ weight + offset - y[there].flatten(0, 1)).square())
+        own, other = (torch.from_numpy(half == fitted), torch.from_numpy(half != fitted))
+        weight, offset = ridge(x[own].flatten(0, 1), y[own].flatten(0, 1), _RIDGES)
+        errors.append((x[other].flatten(0, 1) @ weight + offset - y[other].flatten(0, 1)).square())
     nmse = torch.cat(errors, dim=1).mean(dim=1).amin(dim=0) / spread.clamp(min=_SMALLEST_VARIANCE)
     return {n: v for n, v, s in zip(targets.names, nmse.tolist(), spread.tolist(), strict=True) if s > _SMALLEST_VARIANCE}
 

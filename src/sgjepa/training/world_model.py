@@ -2,7 +2,7 @@
 
 A finished training can go on to more updates, all else as it was: from its last checkpoint, with the optimiser's momenta and
 the learning rates of the new length. What had been made of the shorter one stays, as a run of its own, in `before/step-N` of
-the folder. run.json says that it was continued, so that it is never taken for a training without a break.
+the folder. Its record says that it was continued, so that it is never taken for a training without a break.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _provenance(group: Group) -> dict[str, Any]:
 
 
 def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
-    """What run.json says, and in every checkpoint of the process that wrote it."""
+    """The record of the run; every checkpoint holds that of the process that wrote it."""
     frozen = model.frozen_encoder
     if run.train.trains == "predictor" and frozen is None:
         frozen = f"encoder of {run.init}"
@@ -231,20 +231,20 @@ def _shorter(run: Run, folder: Path) -> Run | None:
     if not (folder / run_folder.CONFIG).is_file():
         return None
     try:
-        there = checkpoint.read_config(folder)
+        held = checkpoint.read_config(folder)
     except InputError:  # who looks closer says why
         return None
-    as_long = replace(run.train, epochs=there.train.epochs, updates=there.train.updates)
-    return there if there != run and there == replace(run, train=as_long) else None
+    as_long = replace(run.train, epochs=held.train.epochs, updates=held.train.updates)
+    return held if held != run and held == replace(run, train=as_long) else None
 
 
-def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: dict[str, Any]) -> None:
-    """Make the finished training `there` an unfinished one of the run's length. For the holder of the folder's lock.
+def _lengthen(run: Run, held: Run, folder: Path, datasets: Path, provenance: dict[str, Any]) -> None:
+    """Make the finished training `held` an unfinished one of the run's length. For the holder of the folder's lock.
 
     Killed at any moment, the same call does the rest.
     """
-    run_folder.check(folder, there, dataset_digests(run, datasets))
-    done, wanted = total_updates(there, datasets), total_updates(run, datasets)
+    run_folder.check(folder, held, dataset_digests(run, datasets))
+    done, wanted = total_updates(held, datasets), total_updates(run, datasets)
     if wanted <= done:
         raise InputError(
             f"{folder} holds a training of {done} updates, and {wanted} are asked for: it goes on to more, never back; "
@@ -258,11 +258,11 @@ def _lengthen(run: Run, there: Run, folder: Path, datasets: Path, provenance: di
             f"{folder} is not finished (step {step} of {done}); finish it with its own command, then ask for more"
         )
     if step < done:
-        stopped = f"it stopped by itself at step {step} of {done}" if there.train.patience else "its last checkpoint is gone"
+        stopped = f"it stopped by itself at step {step} of {done}" if held.train.patience else "its last checkpoint is gone"
         raise InputError(f"{folder} cannot go on: {stopped}; start from its weights: --init {folder} and another --out")
     _set_aside(folder, place)
     about = run_folder.about(folder)
-    legs = (*about.continued, Continued(step, there.train.epochs, there.train.updates))
+    legs = (*about.continued, Continued(step, held.train.epochs, held.train.updates))
     lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
     artifact.write_record(folder, lengthened)
 

@@ -22,10 +22,10 @@ from sgjepa.data.config import DatasetConfig, episode_seed
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Policy
 from sgjepa.policies.closed_loop import drive_by_frame
-from sgjepa.policies.diffusion import DiffusionPolicy, load_policy
 from sgjepa.policies.evaluate import driver_of
 from sgjepa.policies.files import SPLIT, WEIGHTS, read_trial
 from sgjepa.policies.goal_tasks import Start
+from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.policies.scripted import Demonstrator
 from sgjepa.policies.vector_env import Fleet, Outcome
 from sgjepa.recipes.datasets import dataset, usual
@@ -48,7 +48,7 @@ class LoadedPolicy(Loaded):
     succeeds. blind_success: of a policy that sees only its own pose.
     """
 
-    policy: DiffusionPolicy
+    policy: LearnedPolicy
     settings: DatasetConfig
     success: Success | None
     opening: Opening | None

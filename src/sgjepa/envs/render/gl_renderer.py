@@ -1,4 +1,4 @@
-"""MuJoCo's own pictures, on canvases that can stand beside each other, with the GL backend proved once per process."""
+"""MuJoCo's own pictures, on canvases that do not disturb each other, with the backend proved once per process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Canvas:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Draw here, and let go afterwards: a context can be current in one thread only."""
+        """Make the context current, and release it afterwards: it can be current in one thread only."""
         self._gl.make_current()
         try:
             yield
@@ -84,21 +84,21 @@ class Canvas:
         scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = sky
         self._aim(rows, columns)
         height, width = (rows.stop - rows.start) * zoom, (columns.stop - columns.start) * zoom
-        place = mujoco.MjrRect(0, 0, width, height)
+        viewport = mujoco.MjrRect(0, 0, width, height)
         colours, depth = np.empty((height, width, 3), np.uint8), np.empty((height, width), np.float32)
         with self._current():
-            mujoco.mjr_render(place, scene, self._context)
-            mujoco.mjr_readPixels(colours, depth, place, self._context)
+            mujoco.mjr_render(viewport, scene, self._context)
+            mujoco.mjr_readPixels(colours, depth, viewport, self._context)
         return colours[::-1], depth[::-1]  # OpenGL counts rows from the bottom
 
     def _aim(self, rows: slice, columns: slice) -> None:
         """Narrow the camera's frustum, which is that of the whole picture, to a rectangle of it."""
-        for eye in self._scene.camera:  # two, for stereo
-            pixel = (eye.frustum_top - eye.frustum_bottom) / self.side
-            top = eye.frustum_top
-            eye.frustum_center += ((columns.start + columns.stop) / 2 - self.side / 2) * pixel
-            eye.frustum_bottom, eye.frustum_top = top - rows.stop * pixel, top - rows.start * pixel
-            eye.frustum_width = 0.0  # from the height and the rectangle's shape
+        for camera in self._scene.camera:  # two, for stereo
+            pixel = (camera.frustum_top - camera.frustum_bottom) / self.side
+            top = camera.frustum_top
+            camera.frustum_center += ((columns.start + columns.stop) / 2 - self.side / 2) * pixel
+            camera.frustum_bottom, camera.frustum_top = top - rows.stop * pixel, top - rows.start * pixel
+            camera.frustum_width = 0.0  # from the height and the rectangle's shape
 
     def close(self) -> None:
         context, self._context = self._context, None
@@ -115,7 +115,7 @@ class Canvas:
 
 
 class Painter:
-    """Draws a model's camera at one size, all of it every time. `supersample` paints larger and averages."""
+    """Draws a model's camera at a fixed size, the whole picture every time. supersample: paint larger and average"""
 
     def __init__(self, model: Any, size: int, camera: str, supersample: int = 1):
         self._canvas = Canvas(model, size * supersample, camera)

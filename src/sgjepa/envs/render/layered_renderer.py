@@ -1,13 +1,13 @@
-"""Pictures of a 3-D world in two layers: what stands still is drawn once, finely; each frame adds only what moves.
+"""Pictures of a 3-D world in two layers: a fine backdrop, drawn once, and the moving geoms of each frame.
 
 backdrop   the geoms and sites of group BACKDROP, drawn once, with 16 x 16 points per pixel. They must stand still and never
            hide anything that moves
 moving     every other visible geom, drawn for each frame inside the rectangle it can reach, with 4 x 4 points
 shadows    of spheres, on the floor z = 0, from a round lamp overhead: a function of the floor point, so exact and cheap.
-           Those of things that stand still are a part of the backdrop (shadows.py)
+           Shadows of the backdrop's own shapes are a part of it (shadows.py)
 
-A CPU spends most of a MuJoCo picture on shadow maps and on drawing and reading again what has not changed. Measured against
-the plain way in benchmarks/rendering.py.
+A CPU spends most of a MuJoCo picture on shadow maps and on drawing and reading what has not changed. Compared with MuJoCo's
+own renderer in benchmarks/rendering.py.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ BACKDROP = 1
 _MOVING = tuple(group for group in ALL_GROUPS if group != BACKDROP)
 SAMPLES = 4  # points per pixel in each direction
 _FINER = 4  # times as many for the backdrop: thin lines far away need them
-_LEVEL = 0.005  # m: what is seen this near to z = 0 is the floor, or a line on it
-_COARSE = 1024  # pixels; shadows of a fine picture this large are worked out on every other point
+_LEVEL = 0.005  # m: a surface this near to z = 0 is the floor, or a line on it
+_COARSE = 1024  # pixels; shadows of a fine picture this large are computed on every other point
 _AWAY = np.float32(100)  # m: no shadow gets so far
 _LARGEST = 2048  # pixels of a fine picture; a larger frame gets fewer samples
 _RIM = 20  # points of an outline
@@ -55,7 +55,7 @@ class Box:
 
 
 class View:
-    """A fixed perspective camera: where a point of the world lies in a picture of side x side pixels."""
+    """A fixed perspective camera: maps points of the world to a picture of side x side pixels."""
 
     def __init__(self, model: Any, data: Any, camera: str, side: int):
         number = model.camera(camera).id
@@ -71,7 +71,7 @@ class View:
         return np.stack([self.side / 2 - self.focal * right / backward, self.side / 2 + self.focal * up / backward], axis=-1)
 
     def rim(self, centre: np.ndarray, radius: float) -> np.ndarray:
-        """Spheres (..., 3) -> closed curves (..., K, 2) across the line of sight; not-a-number behind the camera."""
+        """Spheres (..., 3) -> closed curves (..., K, 2) across the line of sight; NaN behind the camera."""
         turn = np.linspace(0, 2 * np.pi, _RIM, endpoint=False)[:, None]
         rim = np.asarray(centre, float)[..., None, :] + radius * (np.cos(turn) * self.axes[0] + np.sin(turn) * self.axes[1])
         forward = (self.position - rim) @ self.axes[2]
@@ -95,7 +95,7 @@ class View:
         return [Box(0, self.side, 0, self.side) if close else self._within(*angle) for *angle, close in ends]
 
     def _angles(self, spheres: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Down and to the right: between which angles each sphere is seen; and which are so near that there is no bound."""
+        """Bounds of the angles of each sphere, down and to the right; and which spheres are too near to have bounds."""
         right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
         near = -backward <= spheres[:, 3]  # around the camera, or behind it
         found = []
@@ -106,7 +106,7 @@ class View:
         return found, near
 
     def _within(self, top: float, bottom: float, left: float, right: float) -> Box | None:
-        """The whole pixels between angles from the middle of the picture; None if that is nothing."""
+        """The whole pixels between angles from the middle of the picture; None if there are none."""
         half, focal = self.side / 2, self.focal
         box = Box(
             max(math.floor(half + focal * math.tan(top)), 0),
@@ -124,21 +124,21 @@ class View:
         return rays
 
     def on_floor(self) -> np.ndarray:
-        """Where the ray through each pixel's centre meets z = 0: (side, side, 2) as x, y; NaN where it goes up."""
+        """The point at which the ray through each pixel's centre meets z = 0: (side, side, 2) as x, y; NaN if it goes up."""
         rays = self.rays()
         with np.errstate(divide="ignore"):
             far = np.where(rays[..., 2] < 0, -self.position[2] / rays[..., 2], np.nan)
         return (self.position[:2] + far[..., None] * rays[..., :2]).astype(np.float32)
 
     def height(self, depth: np.ndarray) -> np.ndarray:
-        """The height in m of what is seen at each pixel; depth: (side, side) as `Canvas.paint` gives it."""
+        """The height in m of the surface at each pixel; depth: (side, side) as `Canvas.paint` gives it."""
         forward = self._near / (1 - depth * (1 - self._near / self._far))
         seen: np.ndarray = self.position[2] + forward * self.rays()[..., 2]
         return seen
 
 
 class LayeredPainter:
-    """Draws a camera of a model whose backdrop stands still. The camera must be fixed and in perspective."""
+    """Draws a camera of a model with a backdrop. The camera must be fixed and in perspective."""
 
     def __init__(self, model: Any, size: int, camera: str, lamp: Lamp, floor: Floor):
         self._model, self._camera, self._lamp, self._ground = model, camera, lamp, floor
@@ -152,7 +152,7 @@ class LayeredPainter:
         view = self._view or self._prepare(data)
         frame: np.ndarray = self._still.copy()
         moving = np.column_stack([data.geom_xpos[self._geoms], self._model.geom_rbound[self._geoms]])
-        casters = casters[casters[:, 2] < 0.9 * self._lamp.position[2]]  # what rose above the lamp shades nothing
+        casters = casters[casters[:, 2] < 0.9 * self._lamp.position[2]]  # a caster above the lamp shades nothing
         shadows = self._shadows(casters)
         body, shade = view.box(moving), view.box(shadows)
         boxes = [box for box in (body, shade) if box]
@@ -175,7 +175,7 @@ class LayeredPainter:
         self._canvas.close()
 
     def _prepare(self, data: Any) -> View:
-        """Draw the backdrop, and find out where each of its points lies on the floor."""
+        """Draw the backdrop, and compute the position of each of its points on the floor."""
         side = self._canvas.side
         self._fine = np.empty((side, side, 3), np.uint8)
         part = side // _FINER
@@ -187,7 +187,7 @@ class LayeredPainter:
         view = self._view = View(self._model, data, self._camera, side)
         points = view.on_floor()
         with np.errstate(invalid="ignore"):
-            seen = np.abs(view.height(self._canvas.paint(data, (BACKDROP,))[1])) < _LEVEL  # not what stands before it
+            seen = np.abs(view.height(self._canvas.paint(data, (BACKDROP,))[1])) < _LEVEL  # not a shape before it
             self._lit = seen & self._ground.holds(points)
         points[~self._lit] = _AWAY
         # a soft shadow in a large picture is as good on every other point
@@ -196,7 +196,7 @@ class LayeredPainter:
         floor = points if self._step == 1 else np.nan_to_num(self._coarse.on_floor(), nan=float(_AWAY))
         (x, y), (lx, ly, lz) = np.moveaxis(floor, -1, 0), self._lamp.position
         nx, ny = lx - x, ly - y
-        # of each point of the floor: where it is, the way from there to the lamp, and that way's square; (5, h, w)
+        # of each point of the floor: its position, the vector from it to the lamp, and that vector's square; (5, h, w)
         self._rays = np.stack([x, y, nx, ny, nx * nx + ny * ny + lz * lz])
         if shapes := standing(self._model, data, self._ground, ALL_GROUPS):
             left_over = 1 - self._lamp.darkness * hidden_lamp(shapes, self._lamp, points)
@@ -205,7 +205,7 @@ class LayeredPainter:
         return view
 
     def _soft_edge(self, height: Any) -> Any:
-        """Half the width of a shadow's soft edge, in m, for a caster at that height."""
+        """Half the width of the soft edge, in m, of the shadow of a caster at that height."""
         return self._lamp.radius * height / (self._lamp.position[2] - height) + 0.002
 
     def _shadows(self, casters: np.ndarray) -> np.ndarray:
@@ -232,7 +232,7 @@ class LayeredPainter:
         numbers[:] = (numbers * np.rint(256 * light).astype(np.uint16).repeat(3, axis=1)) >> 8
 
     def _light(self, caster: np.ndarray, box: Box) -> np.ndarray:
-        """What a caster leaves of the light at the floor's points in a rectangle, (h, w)."""
+        """The share of the light that a caster leaves at the floor's points in a rectangle, (h, w)."""
         cx, cy, cz, radius = caster
         x, y, nx, ny, n2 = self._rays[:, box.rows, box.columns]
         # the distance of the caster's centre from the line between floor point and lamp: |d|^2 - (d . n)^2 / |n|^2
@@ -247,11 +247,11 @@ class LayeredPainter:
 
 
 def _lay(patch: np.ndarray, colours: np.ndarray, where: np.ndarray) -> None:
-    """Copy colours (h, w, 3) to a patch where a mask (h, w) says so: by rows of numbers, much faster than pixel by pixel."""
+    """Copy colours (h, w, 3) to a patch under a mask (h, w), by rows of numbers: much faster than pixel by pixel."""
     np.copyto(_rows(patch), colours.reshape(len(patch), -1), where=where.repeat(3, axis=1))
 
 
 def _rows(patch: np.ndarray) -> np.ndarray:
-    """The same numbers (h, w, 3) as rows (h, 3 * w), where the patch is a part of a larger picture."""
+    """A view of a patch (h, w, 3) of a larger picture as rows (h, 3 * w)."""
     height, width, _ = patch.shape
     return np.lib.stride_tricks.as_strided(patch, (height, 3 * width), (patch.strides[0], 1))

@@ -1,10 +1,10 @@
 """Headless OpenGL: a backend is chosen and its display opened at the first draw, never at import; then it is proved.
 
 MuJoCo reads MUJOCO_GL once, at import, and with `egl` or `osmesa` set and that library absent the import itself fails. So
-`load_mujoco` imports it without a backend, and contexts are made here, of a backend whose library was asked through ctypes.
+`load_mujoco` imports it without a backend, and contexts are made here, of a backend whose library was tried through ctypes.
 Planar worlds draw their own frames and need none of this.
 
-Mesa brings an LLVM of its own. A process that loads triton's LLVM after that one dies without a word, so triton comes first.
+Mesa brings an LLVM of its own. A process that loads triton's LLVM after it dies without a message, so triton comes first.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def _osmesa_loads() -> bool:
 PROBES = {"egl": _egl_starts, "osmesa": _osmesa_loads}
 _OFF = ("off", "disable", "disabled", "false", "0")  # no pictures at all: MuJoCo's own words
 _OTHERS = ("glfw", *_OFF)
-asked = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before we choose
+REQUESTED = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, before a backend is chosen
 
 
 def load_mujoco() -> Any:
     """MuJoCo, imported without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
 
-    If somebody has imported it before, it has chosen a backend by itself, which may need a screen; ours takes its place.
+    If it was imported before, it has chosen a backend by itself, which may need a screen; ours takes its place.
     Outside Linux, and with a user's `glfw` or `off`, MuJoCo decides for itself. A word that MuJoCo does not know would end
-    its import, also for those who draw nothing: `prove` refuses it.
+    its import, also for commands that draw nothing: `prove` refuses it.
     """
     if not _ours():
         return import_module("mujoco")
@@ -90,22 +90,22 @@ def load_mujoco() -> Any:
 
 
 def _ours() -> bool:
-    """Whether the choice of a backend is ours."""
-    return sys.platform.startswith("linux") and asked not in _OTHERS
+    """Whether this module chooses the backend."""
+    return sys.platform.startswith("linux") and REQUESTED not in _OTHERS
 
 
 @cache
 def choose() -> str:
     """Find a backend and return it: the user's own choice if it can work, else EGL, OSMesa or `off`. Opens its display.
 
-    MUJOCO_GL then says it to processes that this one starts, and to other libraries.
+    MUJOCO_GL then tells it to processes that this one starts, and to other libraries.
     """
     load_triton()
     if not _ours():
-        return asked
+        return REQUESTED
     # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores; a probe starts it
     os.environ.setdefault("LP_NUM_THREADS", "0")
-    order = [asked, *(name for name in PROBES if name != asked)] if asked else list(PROBES)
+    order = [REQUESTED, *(name for name in PROBES if name != REQUESTED)] if REQUESTED else list(PROBES)
     backend = "off" if not known() else next((name for name in order if PROBES[name]()), "off")
     if backend != "off":
         os.environ["MUJOCO_GL"] = backend
@@ -120,7 +120,7 @@ def load_triton() -> None:
 
 
 def _llvm_is_loaded() -> bool:
-    """Whether somebody else has drawn with Mesa in this process."""
+    """Whether Mesa has drawn in this process."""
     try:
         return "/libLLVM" in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:  # not Linux
@@ -138,8 +138,8 @@ def context(width: int, height: int) -> Any:
 
 
 def known() -> bool:
-    """Whether what the user asked for, if anything, means something to MuJoCo."""
-    return asked in ("", *PROBES, *_OTHERS)
+    """Whether MuJoCo knows the requested backend, if one is requested."""
+    return REQUESTED in ("", *PROBES, *_OTHERS)
 
 
 _drawn_in = 0  # the process that first drew with OpenGL; 0 until one has
@@ -173,16 +173,16 @@ def prove() -> str:
     """Draw a test frame with the chosen backend; return the backend's name, or raise InputError with the remedy."""
     global _drawn_in
     if not known():
-        raise unknown("MUJOCO_GL", asked, [*PROBES, *_OTHERS])
+        raise unknown("MUJOCO_GL", REQUESTED, [*PROBES, *_OTHERS])
     check_process()
     _drawn_in = os.getpid()
     backend = choose() or "default"
     remedy = f"install {' '.join(PACKAGES)} (or libosmesa6), or use a world's own raster renderer, which needs no OpenGL"
-    if asked in _OFF:
+    if REQUESTED in _OFF:
         remedy = "unset MUJOCO_GL, or use a world's own raster renderer, which needs no OpenGL"
     try:
         frame = _test_frame()
-    # the backends raise whatever they like: AttributeError, RuntimeError, mujoco.FatalError, OpenGL's own
+    # backends raise errors of many kinds: AttributeError, RuntimeError, mujoco.FatalError, OpenGL's own
     except Exception as error:
         raise MachineError(f"MuJoCo cannot draw with MUJOCO_GL={backend} ({one_line(error, 120)}); {remedy}") from error
     if int(frame.max()) == int(frame.min()):
@@ -200,15 +200,15 @@ def _test_frame() -> np.ndarray:
     camera, scene = mujoco.MjvCamera(), mujoco.MjvScene(model, 10)
     camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera("c").id
     mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, camera, mujoco.mjtCatBit.mjCAT_ALL, scene)
-    frame, place, drawn_on = np.empty((32, 32, 3), np.uint8), mujoco.MjrRect(0, 0, 32, 32), context(32, 32)
-    drawn_on.make_current()
+    frame, viewport, canvas = np.empty((32, 32, 3), np.uint8), mujoco.MjrRect(0, 0, 32, 32), context(32, 32)
+    canvas.make_current()
     try:
         buffers = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, buffers)
-        mujoco.mjr_render(place, scene, buffers)
-        mujoco.mjr_readPixels(frame, None, place, buffers)
+        mujoco.mjr_render(viewport, scene, buffers)
+        mujoco.mjr_readPixels(frame, None, viewport, buffers)
         buffers.free()
     finally:
-        release(drawn_on)
-        drawn_on.free()
+        release(canvas)
+        canvas.free()
     return frame

@@ -1,4 +1,4 @@
-"""The lamp of a 3-D world, the floor it shines on, and the shadow there of what stands still: pedestal, basket, pole.
+"""The lamp of a 3-D world, the floor below it, and the shadows of shapes that never move: pedestal, basket, pole.
 
 Each standing shape is the hull of spheres. From one point of the lamp, the shadow of a hull is the hull of the spheres'
 shadows. How much of the light a point of the floor misses is the share of the lamp's points that are hidden from it.
@@ -23,7 +23,7 @@ _THIN = 0.005  # m, half: a site that is thinner is a line drawn on something
 
 @dataclass(frozen=True)
 class Lamp:
-    """A round lamp that shines down on the floor; `darkness` is what its shadow takes away from the floor's colour."""
+    """A round lamp over the floor. darkness: share of the floor's colour that a full shadow takes away"""
 
     position: tuple[float, float, float]
     radius: float  # of the lamp: the higher the ball, the softer its shadow
@@ -44,16 +44,16 @@ class Floor:
     half: tuple[float, float]
 
     def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which points (..., 2) lie on it; NaN does not."""
+        """Which points (..., 2) lie on the floor; NaN does not."""
         inside: np.ndarray = (np.abs(points - np.array(self.centre)) <= np.array(self.half)).all(axis=-1)
         return inside
 
 
 def standing(model: Any, data: Any, floor: Floor, groups: tuple[int, ...]) -> list[np.ndarray]:
-    """What is seen, never moves and stands over the floor: for each shape the spheres (P, 4) whose hull it is."""
+    """The visible shapes over the floor that never move, each as spheres (P, 4) whose hull it is."""
     shapes = []
     for i in range(model.ngeom):
-        plane = model.geom_type[i] == mujoco.mjtGeom.mjGEOM_PLANE  # a floor or a wall: nothing lies behind it
+        plane = model.geom_type[i] == mujoco.mjtGeom.mjGEOM_PLANE  # a floor or a wall: no floor lies behind it
         still = model.body_weldid[model.geom_bodyid[i]] == 0 and not plane
         if still and model.geom_group[i] in groups and model.geom_rgba[i, 3] > 0:
             hull = _hull(model, model.geom_type[i], model.geom_size[i], model.geom_dataid[i])
@@ -68,7 +68,7 @@ def standing(model: Any, data: Any, floor: Floor, groups: tuple[int, ...]) -> li
 
 
 def _hull(model: Any, kind: int, size: np.ndarray, mesh: int = -1) -> np.ndarray:
-    """Spheres (P, 4) as x, y, z, radius, in the shape's own axes."""
+    """The spheres (P, 4) of a shape as x, y, z, radius, in its own axes."""
     geom = mujoco.mjtGeom
     if kind == geom.mjGEOM_MESH:
         first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
@@ -108,7 +108,7 @@ def hidden_lamp(shapes: list[np.ndarray], lamp: Lamp, points: np.ndarray) -> np.
 
 
 def _edges(spheres: np.ndarray, bulbs: np.ndarray) -> np.ndarray:
-    """How far the shadow of a hull reaches in each of the directions, from each point of the lamp, (L, K)."""
+    """The reach of a hull's shadow in each direction, from each point of the lamp, (L, K)."""
     top = bulbs[:, None, 2]
     stretch = top / (top - spheres[:, 2])  # (L, P)
     places = bulbs[:, None, :2] + (spheres[:, :2] - bulbs[:, None, :2]) * stretch[..., None]
@@ -118,7 +118,7 @@ def _edges(spheres: np.ndarray, bulbs: np.ndarray) -> np.ndarray:
 
 
 def _between(cells: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Linear interpolation of a map (h, w) at places (..., 2) as column, row; zero outside."""
+    """Linear interpolation of a map (h, w) at points (..., 2) as column, row; zero outside."""
     out = np.zeros(places.shape[:-1], np.float32)
     limit = np.array(cells.shape[::-1]) - 1
     on = ((places >= 0) & (places < limit)).all(axis=-1)

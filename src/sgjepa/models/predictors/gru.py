@@ -83,7 +83,7 @@ class _Scan(torch.autograd.Function):
             gates = b[rows, : 2 * w].add_(a[rows, : 2 * w]).sigmoid_()
             torch.addcmul(a[rows, 2 * w :], gates[:, :w], b[rows, 2 * w :], out=n[rows]).tanh_()
             torch.lerp(n[rows], h[rows], gates[:, w:], out=y[rows])
-        ctx.counts, ctx.given = counts, len(state)
+        ctx.counts, ctx.rows_before = counts, len(state)
         ctx.save_for_backward(b, n, h, weight)
         return y
 
@@ -110,7 +110,7 @@ class _Scan(torch.autograd.Function):
             after = torch.addmm(d_y * u[rows], d_b[rows], weight)
         assert after is not None
         d_a[:, : 2 * w] = d_b[:, : 2 * w]
-        return d_a, after[: ctx.given], d_b.T @ h, d_b.sum(0), None
+        return d_a, after[: ctx.rows_before], d_b.T @ h, d_b.sum(0), None
 
 
 def _moments(counts: Sequence[int]) -> list[tuple[slice, slice | None]]:

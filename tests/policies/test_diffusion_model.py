@@ -13,6 +13,7 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from torch import Tensor
 
 from sgjepa.core.errors import InputError
+from sgjepa.policies.diffusion import pace
 from sgjepa.policies.diffusion_model import (
     Diffusion,
     Mish,
@@ -25,7 +26,6 @@ from sgjepa.policies.diffusion_model import (
     sample,
     visited,
 )
-from sgjepa.policies.train_diffusion import pace
 
 torch.set_num_threads(1)
 
@@ -227,7 +227,7 @@ def test_changes_are_shown_beside_features_in_units_of_their_usual_size() -> Non
     changes = [torch.zeros(50, 5), *((shown[:, t] - shown[:, t - 1]) / with_changes.pace for t in range(1, 6))]
     both = torch.cat([shown, torch.stack(changes, dim=1)], dim=-1)
     law = torch.randn(50, 1)
-    torch.testing.assert_close(with_changes.seen(shown, law), plain.state_observation(both, law))
+    torch.testing.assert_close(with_changes.seen(shown, law), plain.seen(both, law))
 
 
 def test_the_pace_is_kept_with_the_weights_and_not_trained() -> None:
