@@ -106,7 +106,7 @@ def test_a_negative_number_is_no_flag_however_it_is_written(
 
 def test_a_folder_that_is_no_dataset_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["coverage", str(tmp_path), "--gravity", "12"]) == 3
-    assert "is not a dataset (no artifact.json)" in capsys.readouterr().err
+    assert "was not made by `sgjepa data`" in capsys.readouterr().err
     assert cli.main(["coverage", str(tmp_path / "nowhere"), "--gravity", "12"]) == 3
     assert "does not exist" in capsys.readouterr().err
 

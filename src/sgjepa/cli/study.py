@@ -21,11 +21,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; without: a list")
     arguments.add_size(parser)
-    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each cell (default: the study's own number)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each arm (default: the study's own number)")
     parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
     arguments.add_set(parser, "every world model that is trained")
     parser.add_argument(
-        "--only", nargs="+", default=(), metavar="NAME", help="these of its cells, also as patterns: '*_gru' (default: all)"
+        "--only", nargs="+", default=(), metavar="NAME", help="these of its arms, also as patterns: '*_gru' (default: all)"
     )
     parser.add_argument("--workers", type=int, metavar="N", help="trainings side by side (default: one per core)")
     arguments.add_datasets(parser)
@@ -89,11 +89,11 @@ def _run_all(options: Namespace) -> None:
     from sgjepa import experiments
 
     if options.only:
-        raise InputError("--only is for one study; `all` takes every cell of each")
-    asked = {name: only for name, only in experiments.ORDER.items() if name in experiments.EXPERIMENTS}
+        raise InputError("--only is for one study; `all` takes every arm of each")
+    order = {name: only for name, only in experiments.ORDER.items() if name in experiments.EXPERIMENTS}
     failed: dict[str, Exception] = {}
-    for number, (name, only) in enumerate(asked.items(), start=1):
-        print(f"{number} of {len(asked)}: {experiments.EXPERIMENTS.find(name).question}", flush=True)
+    for number, (name, only) in enumerate(order.items(), start=1):
+        print(f"{number} of {len(order)}: {experiments.EXPERIMENTS.find(name).question}", flush=True)
         try:
             _run(options, name, (options.out or Path("studies")) / _folder(options, name), only)
         except Exception as error:
@@ -102,5 +102,5 @@ def _run_all(options: Namespace) -> None:
     if failed:
         first = next(iter(failed.values()))
         known = errors.expected(first)
-        said = f"{len(failed)} of {len(asked)} studies failed: {', '.join(failed)}; run the same command again to go on"
-        raise (RuntimeError if known is None else type(known))(said) from first
+        message = f"{len(failed)} of {len(order)} studies failed: {', '.join(failed)}; run the same command again to go on"
+        raise (RuntimeError if known is None else type(known))(message) from first

@@ -1,4 +1,4 @@
-"""The last step of a dataset: chunk files become Lance, and the manifest says what was made."""
+"""Make datasets: worker processes simulate chunks of episodes, which become Lance files under one manifest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sgjepa.laws import Grid
 
 
 def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
-    """The schema of a split's rows, with every option of the world spelled out."""
+    """The schema of a split's rows, with every option of the world."""
     spec = settings.env_spec
     names = list({**spec.nominal_law, **settings.part(split).laws})
     env = {**{key: choices[0] for key, choices in spec.options.items()}, **settings.env}
@@ -38,7 +38,7 @@ def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
 
 
 def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]], speed: float | None) -> dict[str, Any]:
-    """Write the chunks as Lance datasets; returns what the dataset's record says of them, besides the settings."""
+    """Write the chunks as Lance datasets; returns their part of the dataset's record."""
     parts = {}
     for split, paths in chunks.items():
         target = folder.absolute() / f"{split}.lance"
@@ -56,7 +56,7 @@ def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]
 
 
 def key_of(settings: DatasetConfig) -> dict[str, Any]:
-    """All that decides a dataset, as its record holds it."""
+    """The settings that decide a dataset, as its record holds them."""
     return {"format": episode.FORMAT, "config": config.to_dict(settings)}
 
 
@@ -101,7 +101,7 @@ CHUNK = 25  # episodes per file; fixed, so that the bytes do not depend on it
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A piece of work: which episodes of which split, and the file they go to."""
+    """A unit of work: some episodes of a split, and the file for them."""
 
     settings: DatasetConfig
     split: str
@@ -110,7 +110,7 @@ class _Chunk:
 
 
 def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> Path:
-    """Make the dataset at `out`, or go on with it, or do nothing if it is finished. Returns `out`."""
+    """Make the dataset at `out`, resume it, or do nothing if it is finished. Returns `out`."""
     settings = with_mesh_digest(settings)
     check(settings)
     if workers is not None and workers < 1:
@@ -126,7 +126,7 @@ def collect(settings: DatasetConfig, out: Path, workers: int | None = None) -> P
 
 
 def _require_same_look(out: Path, settings: DatasetConfig) -> None:
-    """Refuse to go on with the robot in another look."""
+    """Refuse to resume with other meshes of the robot."""
     for folder in (out, out / artifact.PARTIAL):
         if artifact.made_by(folder) == MADE_BY:
             dressed = MENAGERIE in artifact.read_json_record(folder)["config"]["env"]
@@ -163,7 +163,7 @@ def _make(chunks: list[_Chunk], processes: int) -> float | None:
 
 
 def _whole(chunk: _Chunk) -> bool:
-    """Whether the chunk's file is there, readable and made by this very code: the schema holds versions and options."""
+    """Whether the chunk's file exists, is readable and was made by the same code: the schema holds versions and options."""
     try:
         with pa.ipc.open_stream(chunk.path.read_bytes()) as stream:
             rows = sum(batch.num_rows for batch in stream)
@@ -174,7 +174,7 @@ def _whole(chunk: _Chunk) -> bool:
 
 
 def _finished(chunks: list[_Chunk], processes: int) -> Iterator[_Chunk]:
-    """Each chunk as soon as its file is there."""
+    """Yield each chunk as soon as its file is written."""
     if processes <= 1:
         for chunk in chunks:
             _make_chunk(chunk)
@@ -192,7 +192,7 @@ _env: tuple[DatasetConfig, Env] | None = None
 
 
 def _worker_env(settings: DatasetConfig) -> Env:
-    """One environment for all chunks of a process: building models and renderers is the plain way's cost."""
+    """The environment of all chunks of a process: building models and renderers anew would dominate the time."""
     global _env
     if _env is None or _env[0] != settings:
         _env = (settings, make_env(settings))

@@ -1,4 +1,4 @@
-"""The record of a dataset: its settings, what its world declares, and the size and the digest of each split."""
+"""The record of a dataset: its settings, the specification of its world, and size and digest of each split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 1e12  # frames, bytes: more than any disk holds
 
 @dataclass(frozen=True)
 class LawSummary:
-    """How a law's values are spread over the episodes of a split."""
+    """The distribution of a law's values over the episodes of a split."""
 
     mean: float
     std: float
@@ -37,7 +37,7 @@ class LawSummary:
 
 @dataclass(frozen=True)
 class PartSummary:
-    """One split: its size, and twelve digits of the SHA-256 of its episodes."""
+    """A split: its size, and twelve digits of the SHA-256 of its episodes."""
 
     episodes: int
     frames: int
@@ -53,7 +53,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of a dataset: everything that a command prints of it. env_spec: what its world declares."""
+    """The record of a dataset: everything that commands print of it. env_spec: of its world"""
 
     made_by: ClassVar[str] = MADE_BY
     format: str

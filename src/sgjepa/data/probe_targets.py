@@ -67,25 +67,6 @@ class Targets:
         return np.arctan2(y[..., -3], y[..., -2]) / self.symmetry
 
 
-UNITS = {
-    "nmse": "1",
-    "excess_nmse": "1",
-    "position_l2": "m",
-    "velocity_l2": "m/s",
-    "angle_deg": "deg",
-    "rotation_turns": "turns",
-    "latent_mse": "1",
-}
-METRICS = {  # in the order of the page; latents of different encoders have no common unit, so latent_mse is not compared
-    "position_l2": "position error",
-    "velocity_l2": "velocity error",
-    "rotation_turns": "cumulative rotation error",
-    "angle_deg": "orientation error",
-    "nmse": "state NMSE",
-    "excess_nmse": "excess NMSE",
-}
-
-
 _WINDOW = 4  # frames, in a world that says nothing
 
 

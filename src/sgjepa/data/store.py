@@ -1,7 +1,7 @@
 """Open a dataset, check it, and read it by episode.
 
 Opening is strict: the folder must have a manifest, every file must be the one that was written, and the rows must be whole
-episodes. After that nobody downstream checks again.
+episodes. Code that reads from an open dataset does not check again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Dataset:
 
     path: its folder.
     manifest: what was written, with digests.
-    settings: of its making: world, size of the pictures, laws.
+    settings: with which it was made: world, size of the pictures, laws.
     train: the training episodes, a `Split`; a tenth of them is kept for validation, and no training sees it.
     test: the held-out episodes, a `Split`.
     """
@@ -47,7 +47,7 @@ class Dataset:
 
     @property
     def env_spec(self) -> EnvSpec:
-        """The specification of the world that the episodes are from."""
+        """The specification of the world: names and units of its numbers, its task."""
         return self.manifest.env_spec
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Dataset:
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> Dataset:
-        """The dataset in a folder that `sgjepa data` or `Dataset.from_arrays` made.
+        """Open a dataset that `sgjepa data` or `Dataset.from_arrays` made.
 
         path: the folder.
         verify: compare every file with its digest, about 1 s per GB.
@@ -71,15 +71,15 @@ class Dataset:
 
     @staticmethod
     def from_arrays(out: str | Path, frames: Any, control: Any = None, state: Any = None, **more: Any) -> Dataset:
-        """Write recordings of your own as a dataset, and open it: N episodes of T frames, A controls, S numbers of state.
+        """Write your own recordings as a dataset, and open it: N episodes of T frames, A controls, S numbers of state.
 
         out: the folder to write.
         frames: pictures (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3).
-        control: (N, T, A), what acts between a frame and the next; None where nobody drives.
-        state: (N, T, S), or by name, each (N, T) or (N, T, k); probes read it. None where nobody knows it.
-        more: `law`: by name, a number for all episodes or (N,). `fps`: frames in a second, 16 if not said. `world`: what
-            was recorded; one of ours, whose names then hold, or a name of your own. `test`: the share of episodes to hold
-            out, 0.2 if not said, or their numbers. Others, such as names and units: `sgjepa.data.arrays.from_arrays`.
+        control: (N, T, A), what acts between a frame and the next; None without controls.
+        state: (N, T, S), or by name, each (N, T) or (N, T, k); probes read it. None if it is unknown.
+        more: `law`: by name, a number for all episodes or (N,). `fps`: frames per second, default 16. `world`: what was
+            recorded; a registered world, whose names then hold, or a name of your own. `test`: the share of episodes to
+            hold out, default 0.2, or their numbers. Others, such as names and units: `sgjepa.data.arrays.from_arrays`.
 
             few = data.train.pixels([0, 1, 2, 3, 4])  # (5, T, H, W, 3)
             states = data.train.state[:5]
@@ -106,7 +106,7 @@ def open_dataset(path: str | Path, verify: bool = True) -> Dataset:
 
 
 def _how_made(name: str) -> str:
-    """Of a dataset that is not there; the usual ones are called WORLD-SIZE."""
+    """The command for a missing dataset; the folders of default datasets are called WORLD-SIZE."""
     world, _, size = name.rpartition("-")
     return (
         f"make it: sgjepa data {world} --size {size}" if world in ENVS else "make it with `sgjepa data`, or say where it is"
@@ -114,7 +114,7 @@ def _how_made(name: str) -> str:
 
 
 def _verify(path: Path) -> None:
-    """Refuse files that are not what was written, and further ones where Lance would read them."""
+    """Refuse files that differ from what was written, and further files that Lance would read."""
     record = artifact.check(path)
     for name in episode.SPLITS:
         for file in (path / f"{name}.lance").rglob("*"):
@@ -123,7 +123,7 @@ def _verify(path: Path) -> None:
 
 
 class Split:
-    """One part of a dataset: N episodes of T frames. Arrays are read when they are first asked for.
+    """One part of a dataset: N episodes of T frames. Arrays are read at their first use.
 
     episodes: N.
     frames: T.
@@ -132,7 +132,7 @@ class Split:
     """
 
     def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: EnvSpec):
-        """spec: what the world of these episodes declares."""
+        """spec: of the world of these episodes"""
         self.folder, self.name, self.episodes, self.digest, self.env_spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
@@ -149,7 +149,7 @@ class Split:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What stands beside the rows: names and units of the columns, how pictures are packed, the world."""
+        """The metadata of the rows: names and units of the columns, codec of the pictures, the world."""
         return dict(self._about)
 
     def _check(self) -> None:
@@ -173,7 +173,7 @@ class Split:
             raise InputError(f"{self.folder} cannot be read ({one_line(error, 160)})") from error
 
     def _array(self, column: str) -> np.ndarray:
-        """A numeric column as (N, T, ...) float32; a value that is not finite is damage."""
+        """A numeric column as (N, T, ...) float32; a value that is not finite is refused as damage."""
         values = self._read([column])[column].chunk(0)
         if pa.types.is_fixed_size_list(values.type):
             width = values.type.list_size
@@ -187,21 +187,21 @@ class Split:
 
     @cached_property
     def state(self) -> np.ndarray:
-        """(N, T, S) float32, what each frame shows; S is 0 where nobody recorded it."""
+        """(N, T, S) float32, what each frame shows; S is 0 if it was not recorded."""
         return self._vectors("state")
 
     @cached_property
     def control(self) -> np.ndarray:
-        """(N, T, A) float32, what acts between a frame and the next; A is 0 in a world that nobody drives."""
+        """(N, T, A) float32, what acts between a frame and the next; A is 0 in a world without controls."""
         return self._vectors("control")
 
     @cached_property
     def phys(self) -> np.ndarray:
-        """(N, P) float32, constants of an episode; P is 0 where nobody recorded them."""
+        """(N, P) float32, constants of an episode; P is 0 if they were not recorded."""
         return self._vectors("phys")[:, 0]
 
     def _vectors(self, column: str) -> np.ndarray:
-        """A column that is not there where it would be 0 wide, (N, T, W)."""
+        """A column (N, T, W); a dataset has none of width 0."""
         if self._widths[column] == 0:
             return np.zeros((self.episodes, self.frames, 0), np.float32)
         return self._array(column)
@@ -226,7 +226,7 @@ class Split:
         return self._array("reward")
 
     def record(self, name: str) -> np.ndarray:
-        """(N, T, R) float32: what else the world notes at each frame.
+        """(N, T, R) float32: more numbers that the world records at each frame.
 
         name: of the record; `about["records"]` lists them, with names and units of the R numbers.
         """
@@ -243,7 +243,7 @@ class Split:
         return np.array([note["success"] for note in self._notes])
 
     def label(self, name: str) -> np.ndarray:
-        """(N,) str: the world's word for each episode.
+        """(N,) str: a word for each episode.
 
         name: of the label; `about["labels"]` lists them.
         """
@@ -259,7 +259,7 @@ class Split:
         return [json.loads(text.as_py()) for text in rows]
 
     def metadata(self, number: int) -> dict[str, Any]:
-        """What is known of a whole episode: the seed for `reset`, laws, success, labels.
+        """The metadata of an episode: the seed for `reset`, laws, success, labels.
 
         number: of the episode, from 0.
         """
@@ -283,7 +283,7 @@ class Split:
 
 
 def split_episodes(count: int, fraction: float = 0.9, seed: int = SPLIT_SEED) -> tuple[np.ndarray, np.ndarray]:
-    """Training and validation episodes, sorted. Whole episodes: windows of one episode never part."""
+    """Training and validation episodes, sorted. Whole episodes: the windows of an episode are never divided."""
     if not 0 < fraction < 1:
         raise InputError(f"the training fraction must lie between 0 and 1, got {fraction}")
     order = np.random.default_rng(seed).permutation(count)
@@ -294,7 +294,7 @@ def split_episodes(count: int, fraction: float = 0.9, seed: int = SPLIT_SEED) ->
 
 
 def training_samplers(dataset: Dataset) -> dict[str, Sampler]:
-    """How each law was drawn for training, in the order of the columns; one that was never drawn has a single value."""
+    """The sampler of each law in training, in the order of the columns; a constant law has a grid of one value."""
     drawn, first = dataset.settings.train.laws, dataset.train.law[0].tolist()
     return {name: drawn.get(name, Grid((value,))) for name, value in zip(dataset.train.laws, first, strict=True)}
 
@@ -308,14 +308,14 @@ class Normalisers:
 
 
 def fit_normalisers(control: np.ndarray, law: np.ndarray) -> Normalisers:
-    """Fitted on training episodes and on nothing else: pass theirs. control (N, T, A), law (N, L)"""
+    """Fit the Z-scores; pass the arrays of training episodes only. control (N, T, A), law (N, L)"""
     return Normalisers(
         control=fit_zscore(control.reshape(control.shape[0] * control.shape[1], control.shape[2])), law=fit_zscore(law)
     )
 
 
 def unseen(dataset: Dataset, held_out: bool = False) -> tuple[Split, list[int]]:
-    """Episodes that nothing learned from: all of the test split, and their numbers.
+    """Episodes that no training has seen: all of the test split, and their numbers.
 
     held_out: instead those of the training split that `split_episodes` keeps apart, to choose settings by.
     """

@@ -14,18 +14,18 @@ from sgjepa.data.store import Dataset, Split
 from sgjepa.envs.base import Env
 
 
-def references(targets: Targets, seen: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
-    """States (B, steps, Y) that need no learned dynamics. seen (B, Y): probed at the last context frame."""
+def references(targets: Targets, start: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
+    """States (B, steps, Y) that need no learned dynamics. start (B, Y): probed at the last context frame."""
     stay = np.repeat(truth[:, context - 1 : context], steps, axis=1)
-    place, motion = len(targets.position), len(targets.position) + len(targets.velocity)
-    stay[..., place:motion] = 0.0
-    moving = np.repeat(seen[:, None], steps, axis=1)
+    position_end, velocity_end = len(targets.position), len(targets.position) + len(targets.velocity)
+    stay[..., position_end:velocity_end] = 0.0
+    moving = np.repeat(start[:, None], steps, axis=1)
     seconds = np.arange(1, steps + 1)[:, None] * targets.frame_dt
     if targets.velocity:
-        moving[..., :place] += seconds * seen[:, None, place:motion]
+        moving[..., :position_end] += seconds * start[:, None, position_end:velocity_end]
     if targets.turns:
         stay[..., -1] = 0.0
-        phase = targets.symmetry * (targets.angle(seen)[:, None] + seconds[:, 0] * seen[:, None, -1])
+        phase = targets.symmetry * (targets.angle(start)[:, None] + seconds[:, 0] * start[:, None, -1])
         moving[..., -3], moving[..., -2] = np.sin(phase), np.cos(phase)
     return {"stay": stay, "constant_velocity": moving}
 
@@ -35,7 +35,7 @@ def simulate(
     part: Split,
     numbers: np.ndarray,
     targets: Targets,
-    seen: np.ndarray,
+    start: np.ndarray,
     truth: np.ndarray,
     context: int,
     steps: int,
@@ -54,7 +54,7 @@ def simulate(
         if env.env_spec.records:
             for control in part.control[number, : context - 1]:
                 env.step(control)
-        moved += _put(env, targets, seen[row], truth[row, context - 1])
+        moved += _put(env, targets, start[row], truth[row, context - 1])
         states = []
         for t in range(context - 1, context - 1 + steps):
             env.step(part.control[number, t])
@@ -64,9 +64,9 @@ def simulate(
     return np.stack(out), moved
 
 
-def _put(env: Env, targets: Targets, seen: np.ndarray, true: np.ndarray) -> bool:
+def _put(env: Env, targets: Targets, start: np.ndarray, true: np.ndarray) -> bool:
     """Go on from the probed state, or from the nearest mixture with the true one that is possible; True if it was moved."""
-    guess, truth = targets.to_state(seen), targets.to_state(true)
+    guess, truth = targets.to_state(start), targets.to_state(true)
     for tenth in range(11):
         state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
         if tenth == 10 and targets.turns:  # between two angles that look alike there is no way

@@ -1,7 +1,7 @@
-"""Counterfactual laws: the same frames, another law told to the model. If it uses the law, the true one errs least.
+"""Counterfactual laws: the same frames, another law fed to the model. If it uses the law, the true one errs least.
 
 The paper feeds g in {0, 2, 4, 6, 8} to test episodes of true g in {2, 4, 6}. With several laws each that varies is changed
-in turn, while the others are told as they are.
+in turn, while the others are fed as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAPER = {"true": (2.0, 4.0, 6.0), "given": (0.0, 2.0, 4.0, 6.0, 8.0)}
 
 @dataclass(frozen=True)
 class CounterfactualConfig:
-    """Values of a law in the episodes, and as told. None: the paper's in its planar worlds, else spread over the test's."""
+    """Values of a law in the episodes, and as fed in. None: the paper's where they fit, else some spread over the test's."""
 
     true: tuple[float, ...] | None = None
     given: tuple[float, ...] | None = None
@@ -40,7 +40,7 @@ class CounterfactualConfig:
 
 
 def varying(split: Split) -> tuple[str, ...]:
-    """The laws that differ between the episodes: only of these can another value be told."""
+    """The laws that differ between the episodes: only of these can another value be fed in."""
     return tuple(name for name, values in zip(split.laws, split.law.T, strict=True) if len(np.unique(values)) > 1)
 
 
@@ -49,25 +49,25 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     not usual. Done before: kept."""
     run, model = checkpoint.load_run(folder)
     differs = not_usual(cfg.forecast, dataset.settings)
-    place = folder / run_folder.COUNTERFACTUALS / named(dataset.path.name, differs)
+    out = folder / run_folder.COUNTERFACTUALS / named(dataset.path.name, differs)
     settings = {
         "config": config.to_dict(cfg),
         "model": artifact.file_digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
-    with artifact.artifact(place, {"settings": settings}, MADE_BY, inside=folder) as new:
+    with artifact.artifact(out, {"settings": settings}, MADE_BY, inside=folder) as new:
         if not new.finished:
             table = _measure(folder, run, model, dataset, cfg)
             write_table(new.path / run_folder.COUNTERFACTUAL_ROWS, table)
             new.about = {"laws": list(varying(dataset.test))}
-    return place
+    return out
 
 
 def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: CounterfactualConfig) -> Table:
     """A row for each law, episode, given value and horizon."""
     part, names = dataset.test, varying(dataset.test)
     if not names:
-        raise InputError(f"{dataset.path} has no law that varies: there is no other value to tell a model")
+        raise InputError(f"{dataset.path} has no law that varies: there is no other value to feed a model")
     fitted = fit_to(folder, run, model, dataset, cfg.forecast.probe)
     latents = latents_of(model, part, folder)
     context = cfg.forecast.context
@@ -85,8 +85,8 @@ def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: C
                 law[:, column] = given
                 c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
                 states.append(imagine(model, fitted, z, c, steps, run.history)[0])
-            wanted = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
-            errors = metrics.errors(metrics.Guess(fitted.targets, np.concatenate(states)[:, 1:], wanted, fitted.std))
+            truth = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
+            errors = metrics.errors(metrics.Guess(fitted.targets, np.concatenate(states)[:, 1:], truth, fitted.std))
             count = len(numbers) * steps
             tables.append(
                 {
@@ -103,7 +103,7 @@ def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: C
 
 
 def _pairs(dataset: Dataset, name: str, cfg: CounterfactualConfig) -> list[tuple[float, float]]:
-    """True and told values of one law; every true one is also told."""
+    """True values of one law and those fed in, the true one among them."""
     values = np.unique(dataset.test.law[:, dataset.test.laws.index(name)].astype(float))
     if cfg.true is None and cfg.given is None:
         low, high = training_samplers(dataset)[name].bounds

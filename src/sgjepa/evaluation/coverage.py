@@ -1,6 +1,6 @@
 """How far outside a dataset's training laws another law lies: L_law from the laws that the training episodes have.
 
-Any number of laws: the basis is made of all of them together. A law that never varies, in training or in what is asked,
+Any number of laws: the basis is made of all of them together. A law that never varies, in training or in the points,
 says nothing and is left out.
 """
 
@@ -23,45 +23,45 @@ HOME, FAR = 2.0, 10.0
 
 
 def coverage_curve(
-    training: np.ndarray, asked: np.ndarray, basis: str = "affine", names: Sequence[str] = ("gravity",)
+    training: np.ndarray, points: np.ndarray, basis: str = "affine", names: Sequence[str] = ("gravity",)
 ) -> np.ndarray:
-    """L_law of each law that is asked about; to stand beside an error (`stats.spearman` gives their rank correlation).
+    """L_law of each of some laws; to stand beside an error (`stats.spearman` gives their rank correlation).
 
-    training: (n, L), or (n,) of one law   asked: (k, L) or (k,)   names: of the L laws   returns (k,)
+    training: (n, L), or (n,) of one law   points: (k, L) or (k,)   names: of the L laws   returns (k,)
     """
     if basis not in theory.BASES:
         raise unknown("basis", basis, theory.BASES)
-    training, asked = (np.asarray(x, float).reshape(len(x), -1) for x in (training, asked))
+    training, points = (np.asarray(x, float).reshape(len(x), -1) for x in (training, points))
     middle, spread = training.mean(axis=0), training.std(axis=0)
     still = ~(spread > 1e-9 * np.maximum(1.0, np.abs(middle)))
-    for i in np.flatnonzero(still & (asked != training[0]).any(axis=0)).tolist():
+    for i in np.flatnonzero(still & (points != training[0]).any(axis=0)).tolist():
         law = laws.find(names[i])
         raise InputError(
             f"the training {law.plural_label} do not vary (all {training[0, i]:g} {law.unit}): "
             f"they say nothing about any other {law.name}"
         )
-    training, asked, middle, spread = training[:, ~still], asked[:, ~still], middle[~still], spread[~still]
+    training, points, middle, spread = training[:, ~still], points[:, ~still], middle[~still], spread[~still]
     psi = theory.Monomials(training.shape[1], theory.BASES[basis].m - 1)
     # laws enter as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < psi.m:
         count, name = len(np.unique(training, axis=0)), laws.find(names[0]).plural_label if len(names) == 1 else "laws"
-        shown = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
-        raise InputError(f"{count} different training {name} cannot cover the {basis} basis {shown}; take --basis affine")
-    return len(training) * theory.leverage(psi((asked - middle) / spread), design)
+        formula = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
+        raise InputError(f"{count} different training {name} cannot cover the {basis} basis {formula}; take --basis affine")
+    return len(training) * theory.leverage(psi((points - middle) / spread), design)
 
 
 def coverage_of(dataset: Dataset) -> dict[str, list[Any]] | None:
     """L_law of every law vector among the test episodes, for a file; None without laws or where L_law has no meaning."""
-    asked = np.unique(dataset.test.law.astype(np.float64), axis=0)
+    points = np.unique(dataset.test.law.astype(np.float64), axis=0)
     try:
-        curve = coverage_curve(dataset.train.law, asked, names=dataset.test.laws) if dataset.test.laws else None
+        curve = coverage_curve(dataset.train.law, points, names=dataset.test.laws) if dataset.test.laws else None
     except InputError:
         return None
-    return None if curve is None else {"laws": asked.tolist(), "L_law": curve.tolist()}
+    return None if curve is None else {"laws": points.tolist(), "L_law": curve.tolist()}
 
 
-def examine(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None = None, basis: str = "affine") -> dict[str, Any]:
+def examine(dataset: Dataset, values: Mapping[str, Sequence[float]] | None = None, basis: str = "affine") -> dict[str, Any]:
     """Coverage of all combinations of these values (the dataset's own test laws by default), for text and JSON.
 
     A law that is not named stays at its training mean.
@@ -69,19 +69,19 @@ def examine(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None = None
     names, training = dataset.train.laws, dataset.train.law.astype(float)
     if not names:
         raise InputError(f"{dataset.path} has no laws: there is nothing to cover")
-    for name in asked or {}:
+    for name in values or {}:
         if name not in names:
             raise InputError(f"{dataset.path} has no law '{name}'; its laws are {', '.join(names)}")
-    points = _points(dataset, asked)
+    points = _points(dataset, values)
     curve = coverage_curve(training, points, basis, names)
     exact = _of_distribution(dataset, points, basis)
     mean, std, low, high = training.mean(0), training.std(0), training.min(0), training.max(0)
     size = _size(training, basis)
-    found = []
+    rows = []
     for i, point in enumerate(points):
         deviations = (point - mean) / np.where(std > 0, std, 1.0)
         beyond = np.maximum(np.maximum(low - point, point - high), 0.0)
-        found.append(
+        rows.append(
             {
                 **dict(zip(names, point.tolist(), strict=True)),
                 "L_law": float(curve[i]),
@@ -101,16 +101,16 @@ def examine(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None = None
         "basis": basis,
         "mean_L_law_of_training": size,
         "training": {"episodes": len(training), **spread},
-        "laws": found,
+        "laws": rows,
         "provenance": artifact.provenance(),
     }
 
 
-def _points(dataset: Dataset, asked: Mapping[str, Sequence[float]] | None) -> np.ndarray:
-    """(k, L)"""
-    if asked is None:
+def _points(dataset: Dataset, values: Mapping[str, Sequence[float]] | None) -> np.ndarray:
+    """The law vectors to examine, (k, L)."""
+    if values is None:
         return np.unique(dataset.test.law.astype(float), axis=0)
-    checked = {name: [laws.check({name: value})[name] for value in values] for name, values in asked.items()}
+    checked = {name: [laws.check({name: value})[name] for value in given] for name, given in values.items()}
     means = dict(zip(dataset.train.laws, dataset.train.law.astype(float).mean(axis=0).tolist(), strict=True))
     return np.array(list(product(*(checked.get(name, [mean]) for name, mean in means.items()))))
 
@@ -137,37 +137,37 @@ def _verdict(times_home: float, beyond: float) -> str:
     return "well covered" if times_home <= HOME else "thinly covered"
 
 
-def in_words(found: dict[str, Any]) -> str:
+def in_words(entry: dict[str, Any]) -> str:
     """One entry as a sentence; with several laws, about each of them."""
     parts = []
-    for name, away in found["deviations"].items():
+    for name, away in entry["deviations"].items():
         side = f"{abs(away):.1f} standard deviations {'above' if away > 0 else 'below'} the mean"
         words = side if abs(away) >= 0.05 else "at the mean"
-        law, beyond = laws.find(name), found["beyond"][name]
+        law, beyond = laws.find(name), entry["beyond"][name]
         if beyond > 0:
             words += f", {beyond:.2f} {law.unit} beyond the last training {law.name}"
         else:
             words += f", among the training {law.plural_label}"
-        parts.append(words if len(found["deviations"]) == 1 else f"{name} {words}")
-    return f"{found['verdict']}: {'; '.join(parts)}"
+        parts.append(words if len(entry["deviations"]) == 1 else f"{name} {words}")
+    return f"{entry['verdict']}: {'; '.join(parts)}"
 
 
-def as_text(found: dict[str, Any]) -> str:
+def as_text(report: dict[str, Any]) -> str:
     """What the command prints; every number of it is in the JSON too."""
-    training, basis, home = found["training"], found["basis"], found["mean_L_law_of_training"]
+    training, basis, home = report["training"], report["basis"], report["mean_L_law_of_training"]
     names = [name for name in training if name != "episodes"]
     lines = []
     for name in names:
         law, one = laws.find(name), training[name]
         spread = f"mean {one['mean']:.3f}, std {one['std']:.3f}, {one['min']:.2f} to {one['max']:.2f} {law.unit}"
-        lines.append(f"{found['dataset']}: {training['episodes']} training {law.plural_label}, {spread}")
-    shown = f" {theory.BASES[basis]}" if len(names) == 1 else ""
+        lines.append(f"{report['dataset']}: {training['episodes']} training {law.plural_label}, {spread}")
+    formula = f" {theory.BASES[basis]}" if len(names) == 1 else ""
     several = laws.find(names[0]).plural_label if len(names) == 1 else "laws"
     lines += [
-        f"L_law in the {basis} basis{shown}; its mean over the training {several} is {home}",
+        f"L_law in the {basis} basis{formula}; its mean over the training {several} is {home}",
         "  ".join([*(f"{name:>9s}" for name in names), f"{'L_law':>9s}", f"{'(exact)':>9s}", f"{'error':>8s}"]),
     ]
-    for one in found["laws"]:
+    for one in report["laws"]:
         exact = one["L_law_of_distribution"]
         exact = "-" if exact is None else f"{exact:.4g}"
         factor = f"×{one['error_factor']:.3g}"

@@ -37,7 +37,7 @@ def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
 
 
 @torch.no_grad()
-def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
+def write_strips(folder: Path, out: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
     """Strips of three test episodes (see `_shown`); nothing if the run has no picture decoder.
 
     Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
@@ -52,26 +52,26 @@ def write_strips(folder: Path, place: Path, run: Run, model: WorldModel, dataset
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
     decoded = (decoder(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
     truth = part.pixels(numbers)[:, context:]
-    shown = np.linspace(0, truth.shape[1] - 1, _SHOWN).round().astype(int)
+    steps = np.linspace(0, truth.shape[1] - 1, _SHOWN).round().astype(int)
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
-        truth=truth[:, shown],
-        decoded=decoded[:, shown],
-        horizon=shown + 1,
+        truth=truth[:, steps],
+        decoded=decoded[:, steps],
+        horizon=steps + 1,
         law=part.law[numbers].astype(np.float64),  # (S, L)
         episode=numbers,
         inside=laws.in_distribution(training_samplers(dataset), part.law[numbers]),
     )
-    artifact.write_bytes(place / run_folder.STRIPS, buffer.getvalue())
-    sheet = place / _SHEET
+    artifact.write_bytes(out / run_folder.STRIPS, buffer.getvalue())
+    sheet = out / _SHEET
     picture = io.BytesIO()
-    Image.fromarray(_sheet(truth[:, shown], decoded[:, shown])).save(picture, format="PNG", optimize=True)
+    Image.fromarray(_sheet(truth[:, steps], decoded[:, steps])).save(picture, format="PNG", optimize=True)
     artifact.write_bytes(sheet, picture.getvalue())
-    film = place / (_MP4 if importlib.util.find_spec("imageio_ffmpeg") else _WEBP)
+    film = out / (_MP4 if importlib.util.find_spec("imageio_ffmpeg") else _WEBP)
     frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
     save_film(frames, film, part.about["fps"])
-    return [place / run_folder.STRIPS, sheet, film]
+    return [out / run_folder.STRIPS, sheet, film]
 
 
 def _shown(law: np.ndarray, training: np.ndarray) -> np.ndarray:
@@ -85,8 +85,8 @@ def _shown(law: np.ndarray, training: np.ndarray) -> np.ndarray:
     middle = training.mean(axis=0)
     others = (np.abs(law - middle) / spread)[:, 1:].sum(axis=1)
     first = law[:, 0]
-    wanted = (first.min(), first[np.abs(first - middle[0]).argmin()], first.max())
-    return np.array([np.flatnonzero(first == value)[others[first == value].argmin()] for value in wanted])
+    values = (first.min(), first[np.abs(first - middle[0]).argmin()], first.max())
+    return np.array([np.flatnonzero(first == value)[others[first == value].argmin()] for value in values])
 
 
 def _sheet(truth: np.ndarray, decoded: np.ndarray, across: bool = False) -> np.ndarray:

@@ -43,7 +43,7 @@ RECORDED = "recorded"  # the states of the dataset itself, beside those of the s
 
 @dataclass(frozen=True)
 class ForecastConfig:
-    """context: true frames given. steps: predictions, up to the episode's end if None."""
+    """How a run is evaluated. context: true frames that it sees. steps: predictions, up to the episode's end if None."""
 
     context: int = 20
     steps: int | None = None
@@ -72,21 +72,21 @@ def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
 
 
 def named(*parts: str) -> str:
-    """A folder's name of those parts that are there."""
+    """A folder's name of those parts that are not empty."""
     return "-".join(part for part in parts if part)
 
 
 def evaluation_name(dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> str:
-    """Of the folder that an evaluation lies in."""
+    """The name of the folder that an evaluation lies in."""
     return named(dataset.path.name, split, not_usual(cfg, dataset.settings))
 
 
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
     """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
-    usual, so that evaluations with other settings stand side by side. Done before: kept."""
+    usual, so that evaluations with other settings stand side by side. What was done before is not done again."""
     run, model = checkpoint.load_run(folder)
     differs = not_usual(cfg, dataset.settings)
-    place = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
+    out = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
     settings = Settings(
         config=config.to_dict(cfg),
         model=artifact.file_digest(folder / run_folder.MODEL),
@@ -94,8 +94,8 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
         split=split,
         meaning=" ".join(metrics.METRICS),  # with another metric, evaluations made before are done anew
     )
-    outdated = artifact.made_by(place) == MADE_BY and read_evaluation(place).settings.meaning != settings.meaning
-    with artifact.artifact(place, {"settings": config.to_dict(settings)}, MADE_BY, replace=outdated, inside=folder) as new:
+    outdated = artifact.made_by(out) == MADE_BY and read_evaluation(out).settings.meaning != settings.meaning
+    with artifact.artifact(out, {"settings": config.to_dict(settings)}, MADE_BY, replace=outdated, inside=folder) as new:
         if not new.finished:
             load_decoder(folder, run, model)  # a damaged one is refused before the work
             scores = measure(folder, run, model, dataset, cfg, split)
@@ -104,7 +104,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
             if split == "test":
                 write_strips(folder, new.path, run, model, dataset, cfg.context)
             new.about = config.to_dict(_record(folder, run, model, dataset, settings, differs, scores))
-    return place
+    return out
 
 
 def _record(
@@ -135,7 +135,7 @@ def _record(
 
 @dataclass(frozen=True)
 class Measured:
-    """errors: a row per source, episode and horizon. states: a row per episode and horizon, columns `source.target`."""
+    """What was measured. errors: a row per source, episode and horizon. states: per episode and horizon, `source.target`."""
 
     errors: Table
     states: Table
@@ -162,7 +162,7 @@ def measure_module(
     name: str,
     probe: Fitted | None = None,
 ) -> Measured:
-    """As `measure`, for any module with the four methods: nothing is read from or written to a folder.
+    """All sources on all episodes for any module with the four methods; nothing is read from or written to a folder.
 
     history: H. probe: one that is fitted to this model already; None: it is fitted here, on the training episodes.
     """
@@ -198,7 +198,7 @@ def measure_with(
     numbers: np.ndarray,
     name: str,
 ) -> Measured:
-    """All sources on these episodes of a split, by a probe and latents that are there already.
+    """All sources on these episodes of a split, by a probe that is fitted and latents that are encoded.
 
     latents: (N, T, ...) of all of the split's episodes. name: for the progress bar.
     """
@@ -207,28 +207,28 @@ def measure_with(
     errors: list[Table] = []
     states: list[Table] = []
     final, moved = [], 0
-    with progress(len(numbers), 0, f"predict {name}", "episodes") as bar:
+    with progress(len(numbers), 0, f"evaluate {name}", "episodes") as bar:
         for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
             law, control = part.law[numbers[rows]], part.control[numbers[rows]]
-            found = forecast(model, fitted, z, control, law, cfg.context, steps, history)
-            seen = found["true"][0][:, 0]  # the probed state at the last context frame
-            y = {name: probed[:, 1:] for name, (probed, _) in found.items()}
+            sources = forecast(model, fitted, z, control, law, cfg.context, steps, history)
+            start = sources["true"][0][:, 0]  # the probed state at the last context frame
+            y = {name: probed[:, 1:] for name, (probed, _) in sources.items()}
             on_true = y["true"]
-            y |= references(fitted.targets, seen, truth[rows], cfg.context, steps)
-            wanted = truth[rows, cfg.context : cfg.context + steps]
+            y |= references(fitted.targets, start, truth[rows], cfg.context, steps)
+            ahead = truth[rows, cfg.context : cfg.context + steps]
             if dataset.settings.recorded is None:
                 y["simulator"], shifted = simulate(
-                    dataset, part, numbers[rows], fitted.targets, seen, truth[rows], cfg.context, steps
+                    dataset, part, numbers[rows], fitted.targets, start, truth[rows], cfg.context, steps
                 )
                 moved += shifted
             else:  # nobody can simulate what was recorded elsewhere
-                y["simulator"] = np.full_like(wanted, np.nan)
+                y["simulator"] = np.full_like(ahead, np.nan)
             for source, guess in y.items():
-                of_latents = (on_true, found[source][1]) if source in found else (None, None)
-                measured = metrics.errors(metrics.Guess(fitted.targets, guess, wanted, fitted.std, *of_latents))
+                of_latents = (on_true, sources[source][1]) if source in sources else (None, None)
+                measured = metrics.errors(metrics.Guess(fitted.targets, guess, ahead, fitted.std, *of_latents))
                 errors.append(_long(source, numbers[rows], law, part.laws, measured))
-            states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: wanted, **y}))
+            states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: ahead, **y}))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])
             bar.update(len(rows))
     scores = Scores(

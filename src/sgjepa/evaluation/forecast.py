@@ -30,19 +30,19 @@ def forecast(
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
     """Probed states (B, 1 + steps, Y), the last context frame first, and the latents' errors (B, steps), for each source.
 
-    z (B, T, ...): true latents; the rollout is given z[:, :context] alone.
+    z (B, T, ...): true latents; the rollout starts from z[:, :context] alone.
     """
     c = model.condition(torch.tensor(control), torch.tensor(law))
     predicted, rolled = imagine(model, fitted, z[:, :context], c, steps, history)
     true = z[:, : context + steps]
-    seen = slice(context - history, context + steps)
-    stepped = one_step(model, z[:, seen], c[:, seen], history)
-    given = context - fitted.config.window
+    window = slice(context - history, context + steps)
+    stepped = one_step(model, z[:, window], c[:, window], history)
+    first = context - fitted.config.window
     # the same windows for all: what differs is what a prediction was made from, not how many predictions a probe sees
-    local = torch.cat([true[:, given:context], stepped], dim=1)
+    local = torch.cat([true[:, first:context], stepped], dim=1)
     return {
         "predicted": (predicted, latent_error(rolled, true, context)),
-        "true": (fitted.read(model.features(true[:, given:])), None),
+        "true": (fitted.read(model.features(true[:, first:])), None),
         "one_step": (fitted.read(model.features(local)), latent_error(stepped, true[:, context:], 0)),
     }
 

@@ -84,7 +84,7 @@ class Probe(nn.Module):
         return y
 
     def physical(self, x: Tensor) -> Tensor:
-        """The same in physical units."""
+        """Targets (..., Y) in physical units."""
         y: Tensor = self(x) * self.std + self.mean
         return y
 
@@ -124,9 +124,9 @@ def fit(
     probe = Probe(cfg, x.shape[1] // cfg.window, y.shape[1])
     probe.mean.copy_(torch.tensor(score.mean))
     probe.std.copy_(torch.tensor(score.std))
-    wanted, wanted_held = _zscored(y, score), _zscored(y_held, score)
+    scaled, scaled_held = _zscored(y, score), _zscored(y_held, score)
     if cfg.kind == "linear":
-        _least_squares(probe, x, wanted)
+        _least_squares(probe, x, scaled)
         return probe.eval(), []
     optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
     best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
@@ -135,13 +135,13 @@ def fit(
             order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
             probe.train()
             for rows in torch.split(order, cfg.batch):
-                loss = nn.functional.mse_loss(probe(x[rows]), wanted[rows])
+                loss = nn.functional.mse_loss(probe(x[rows]), scaled[rows])
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
             probe.eval()
             with torch.no_grad():
-                nmse = float(nn.functional.mse_loss(probe(x_held), wanted_held))
+                nmse = float(nn.functional.mse_loss(probe(x_held), scaled_held))
             curve.append({"epoch": epoch + 1, "validation_nmse": nmse})
             bar.set_postfix(nmse=f"{nmse:.4g}", refresh=False)
             bar.update(1)
@@ -198,13 +198,13 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
 def fit_to(
     folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None
 ) -> Fitted:
-    """As `fit_probe`, for a model that is loaded already.
+    """Fit a probe to a model that is loaded, or load the probe if the very same was fitted before.
 
     targets: what to read of `EnvSpec.state_observation` instead of `EnvSpec.probed`; makes a probe of its own.
     """
-    place, read = probe_folder(folder, dataset, cfg, targets), targets or require_targets(dataset.train)
+    out, read = probe_folder(folder, dataset, cfg, targets), targets or require_targets(dataset.train)
     key = {"settings": _settings(folder, run, dataset, cfg, targets)}
-    with artifact.artifact(place, key, MADE_BY, inside=folder) as new:
+    with artifact.artifact(out, key, MADE_BY, inside=folder) as new:
         if not new.finished:
             fitted = _of_init(run, model, dataset, cfg, targets)
             if fitted is None:
@@ -213,27 +213,27 @@ def fit_to(
                 fitted = fit_on(model, latents, state, read, cfg, run.split_seed, folder.name)
             save_weights(new.path / _WEIGHTS, fitted.probe)
             new.about = {"scores": fitted.scores}
-    return _load(place, model, read, cfg)
+    return _load(out, model, read, cfg)
 
 
 def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
     """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
     if spec.probed is None:
         raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
-    found = kept_probe(folder, model, spec)
-    if found is None:
+    fitted = kept_probe(folder, model, spec)
+    if fitted is None:
         raise InputError(f"{folder} has no probe of its model; run `sgjepa evaluate --probe-only {folder}` first")
-    return found
+    return fitted
 
 
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
-    """The same; None if there is none."""
+    """The first of the MLP probes in a run's folder that were fitted to its model, or None; needs no dataset."""
     targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
-    for place in artifact.artifacts_in(folder / run_folder.PROBES):
-        settings = artifact.read_record(ProbeRecord, place).settings
+    for path in artifact.artifacts_in(folder / run_folder.PROBES):
+        settings = artifact.read_record(ProbeRecord, path).settings
         usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
         if targets is not None and usual and settings["model"] == weights:
-            return _load(place, model, targets, config.from_dict(ProbeConfig, settings["probe"]))
+            return _load(path, model, targets, config.from_dict(ProbeConfig, settings["probe"]))
     return None
 
 
@@ -242,15 +242,15 @@ def _of_init(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, ow
     if run.init is None or run.train.trains != "predictor" or not (Path(run.init) / run_folder.MODEL).is_file():
         return None
     init = Path(run.init)
-    place = probe_folder(init, dataset, cfg, own)
-    if artifact.made_by(place) is None or not artifact.is_whole(place):
+    path = probe_folder(init, dataset, cfg, own)
+    if artifact.made_by(path) is None or not artifact.is_whole(path):
         return None
     first, other = checkpoint.load_run(init)
-    settings = artifact.read_record(ProbeRecord, place).settings
+    settings = artifact.read_record(ProbeRecord, path).settings
     same = settings == config.to_dict(_settings(init, first, dataset, cfg, own))
     if not same or _seen_by(model) != _seen_by(other) or run.split_seed != first.split_seed:
         return None
-    return _load(place, model, own or require_targets(dataset.train), cfg)
+    return _load(path, model, own or require_targets(dataset.train), cfg)
 
 
 def _seen_by(model: WorldModel) -> tuple[Any, ...]:
@@ -290,7 +290,7 @@ def fit_on(
 
 
 def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None) -> Path:
-    """Where a run's probe lies."""
+    """The folder of a run's probe."""
     own = "" if targets is None else f"-{'-'.join(targets.names)}"
     return folder / run_folder.PROBES / f"{dataset.path.name}-{cfg.kind}{cfg.window}-seed{cfg.seed}{own}"
 
@@ -306,7 +306,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, target
     }
 
 
-def _load(place: Path, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
-    record, probe = artifact.read_record(ProbeRecord, place), Probe(cfg, model.feature_width, len(targets.names))
-    load_weights(artifact.checked(place, _WEIGHTS), probe)
+def _load(path: Path, model: WorldModel, targets: Targets, cfg: ProbeConfig) -> Fitted:
+    record, probe = artifact.read_record(ProbeRecord, path), Probe(cfg, model.feature_width, len(targets.names))
+    load_weights(artifact.checked(path, _WEIGHTS), probe)
     return Fitted(probe.eval(), cfg, targets, record.scores, str(record.settings["data"]))

@@ -16,11 +16,11 @@ from sgjepa.laws import Sampler
 MADE_BY = "sgjepa evaluate"
 
 
-def _check_scores(found: Mapping[str, Any]) -> None:
+def _check_scores(scores: Mapping[str, Any]) -> None:
     """The numbers of a probe that are shown; the rest of them is for a person who opens the file."""
-    by_target = found.get("validation_nmse_by_target")
-    shown = [found.get("validation_nmse"), *(by_target.values() if isinstance(by_target, dict) else [None])]
-    if not all(isinstance(value, float) for value in shown):
+    by_target = scores.get("validation_nmse_by_target")
+    numbers = [scores.get("validation_nmse"), *(by_target.values() if isinstance(by_target, dict) else [None])]
+    if not all(isinstance(value, float) for value in numbers):
         raise InputError("a probe's scores should be numbers: validation_nmse, and one for each target")
 
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 @cache
 def _questions() -> dict[str, str]:
     """The question of each experiment of the package by name, read from the files without importing them."""
-    found = {}
+    questions = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         text = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(text)) if "\nEXPERIMENT = " in text else ():
-            given = {word.arg: word.value for word in node.keywords} if isinstance(node, ast.Call) else {}
-            name, question = given.get("name"), given.get("question")
+            words = {word.arg: word.value for word in node.keywords} if isinstance(node, ast.Call) else {}
+            name, question = words.get("name"), words.get("question")
             if isinstance(name, ast.Constant) and name.value == path.stem and isinstance(question, ast.Constant):
-                found[path.stem] = str(question.value)
-    return found
+                questions[path.stem] = str(question.value)
+    return questions
 
 
 EVERYTHING = "all"  # instead of an experiment's name

@@ -43,8 +43,8 @@ def settings(size: str) -> list[Setting]:
     """The recipes themselves."""
     runs = {label: recipe(f"{WORLDS[size]}_{way}", size) for way, label in WAYS.items()}
     return [
-        Setting(run, label=way if way == "GRU" else f"Transformer, {way}", values=(way,), x=float(place))
-        for place, (way, run) in enumerate(runs.items())
+        Setting(run, label=way if way == "GRU" else f"Transformer, {way}", values=(way,), x=float(x))
+        for x, (way, run) in enumerate(runs.items())
     ]
 
 

@@ -68,16 +68,16 @@ def arms(size: str) -> list[Arm]:
 
     Whether the law or the features make the difference is asked of SG-JEPA's.
     """
-    found: list[Arm] = []
+    compared: list[Arm] = []
     for world in worlds(size):
-        found += references(world, size)
+        compared += references(world, size)
         for method in (*METHODS, *MORE.get(size, ())):
             own = policy_arm(world, size, method, model=model(world, method, size))
-            found.append(own)
+            compared.append(own)
             if method == "gru":
                 blind = replace(own, name=f"{own.name}_nolaw", config=replace(own.config, law=False))
-                found += [blind, *without_pictures(world, size)]
-    return found
+                compared += [blind, *without_pictures(world, size)]
+    return compared
 
 
 def references(world: str, size: str) -> list[Reference]:
@@ -96,13 +96,13 @@ def summary(evidence: Evidence, ours: str = OURS) -> Answer:
     claims: Claims = ()
     paper = ablation("control")["success"]
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    names = {float(place): world.replace("_", "\n") for place, world in enumerate(evidence.by_world)}
-    for place, (world, results) in zip(names, evidence.by_world.items(), strict=True):
+    names = {float(x): world.replace("_", "\n") for x, world in enumerate(evidence.by_world)}
+    for x, (world, results) in zip(names, evidence.by_world.items(), strict=True):
         records += [{"world": world, **record} for record in measure_records(results)]
         for arm in results.arms:
-            said = paper.get(f"{world} {arm.partition(',')[0]}") if "told" not in arm else None
-            rows.append((*row_of(results, arm), "" if said is None else str(said)))
-            curves.setdefault(arm, []).append((place, success_of(results, arm).percent()))
+            theirs = paper.get(f"{world} {arm.partition(',')[0]}") if "told" not in arm else None
+            rows.append((*row_of(results, arm), "" if theirs is None else str(theirs)))
+            curves.setdefault(arm, []).append((x, success_of(results, arm).percent()))
         words += _said(results, ours)
         claims += _claims(results)
     caption = (
@@ -121,9 +121,9 @@ def success_of(results: Results, arm: str, region: str = "all") -> Interval:
 
 def row_of(results: Results, arm: str) -> tuple[Cell, ...]:
     """World, policy and ROW of a table."""
-    shown = {region: Number(success_of(results, arm, region), 1, scale=100, note="") for region in results.regions}
+    shares = {region: Number(success_of(results, arm, region), 1, scale=100, note="") for region in results.regions}
     trainings = "" if results.driven(arm).baseline else str(len(results.driven(arm).trainings))
-    return (results.world.replace("_", " "), arm, trainings, *(shown.get(region) for region in REGIONS))
+    return (results.world.replace("_", " "), arm, trainings, *(shares.get(region) for region in REGIONS))
 
 
 def _said(results: Results, ours: str) -> list[str]:
@@ -136,9 +136,9 @@ def _said(results: Results, ours: str) -> list[str]:
     for other in others:
         gap = results.gap(ours, other, SUCCESS)
         parts.append(f"{often[side_of(gap)]} the policy on {other} ({in_points(results, gap, ours, other)})")
-    told = f"{more}," if (more := ours.removeprefix(OURS)) else ""  # what it is told besides
+    besides = f"{more}," if (more := ours.removeprefix(OURS)) else ""  # what it is told besides
     world = results.world.replace("_", " ").capitalize()
-    return [f"{world}: on SG-JEPA's features a policy{told} succeeds {join(parts)}."]
+    return [f"{world}: on SG-JEPA's features a policy{besides} succeeds {join(parts)}."]
 
 
 def _claims(results: Results) -> Claims:

@@ -32,12 +32,12 @@ class Cost:
     def words(self, experiment: str) -> str:
         """For a person, before the work."""
         kept = f"{self.finished} of them there already" + (f", {self.begun} begun" if self.begun else "")
-        said = f"{experiment}: {counted(self.trainings, 'training')}, {kept}"
+        message = f"{experiment}: {counted(self.trainings, 'training')}, {kept}"
         if self.trainings == self.finished:
-            return said
+            return message
         processes = "one process" if self.processes == 1 else f"{self.processes} processes"
         time = "" if self.seconds is None else f", about {duration(self.seconds)} on {processes}"
-        return f"{said}; {self.updates:,} updates to go{time}, and probes and evaluations"
+        return f"{message}; {self.updates:,} updates to go{time}, and probes and evaluations"
 
 
 def cost(jobs: Sequence[Job], workers: int | None) -> Cost:

@@ -29,16 +29,19 @@ SAID = {WORSE: "larger", BETTER: "smaller", UNDECIDED: "not significant"}  # tha
 
 def analyse(evidence: Evidence) -> Answer:
     """Is every other law worse, and does the error grow with the distance of what is told from what holds?"""
-    results, found = evidence.results, counterfactuals(evidence.results)
+    results, measured = evidence.results, counterfactuals(evidence.results)
     ours = next((arm for arm in results.arms if results.name(arm).endswith("_gru")), None)
-    if not found or ours is None:
-        return answer(evidence, found, 0.0, {})
-    law, true = found[0].law, found[0].true[len(found[0].true) // 2]
-    return answer(evidence, found, true, errors_by_given(results.evaluations(ours), law, true, MAIN))
+    if not measured or ours is None:
+        return answer(evidence, measured, 0.0, {})
+    law, true = measured[0].law, measured[0].true[len(measured[0].true) // 2]
+    return answer(evidence, measured, true, errors_by_given(results.evaluations(ours), law, true, MAIN))
 
 
 def answer(
-    evidence: Evidence, found: Sequence[Counterfactual], middle: float, given_errors: Mapping[float, Mapping[int, Interval]]
+    evidence: Evidence,
+    measured: Sequence[Counterfactual],
+    middle: float,
+    given_errors: Mapping[float, Mapping[int, Interval]],
 ) -> Answer:
     """given_errors: the GRU's position error by told law and horizon, in episodes whose true law is `middle`."""
     words: list[str] = []
@@ -46,14 +49,14 @@ def answer(
     records: list[dict[str, Any]] = []
     blocks: list[Block | None] = []
     axes = {axis.name: axis for axis in evidence.results.axes}
-    for number, one in enumerate(found, start=1):
+    for number, one in enumerate(measured, start=1):
         words.append(sentence(one))
         for true in one.true:
             for given in one.given(true):
                 rise, area = one.rise[true, given], one.area[true, given]
                 how = "true" if given == true else SAID[verdict(rise)]
-                shown = "0" if given == true else rise
-                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", area, shown, how))
+                added = "0" if given == true else rise
+                rows.append((one.label, str(one.seeds), f"{true:g}", f"{given:g}", area, added, how))
                 about = {"method": one.label, "law": one.law, "seeds": one.seeds, "true": true, "told": given}
                 numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": how}
                 records.append({**about, **numbers, "episodes": rise.count})
@@ -65,7 +68,7 @@ def answer(
     labels = (f"GRU, true law {middle:g}", "horizon h (steps)", "position error (m)")
     figure = figures.against_setting("counterfactual_by_horizon", *labels, by_given)
     blocks.append(figure)
-    if not found:
+    if not measured:
         words.append("No law differs between the test episodes: there is nothing else that a model could be told.")
     heads = ("method", "trainings", "true law", "told", "NMSE area", "minus that with the true law", "error")
     about_figures = Text(
@@ -73,13 +76,13 @@ def answer(
     )
     table = main_table(heads, rows, "NMSE over horizons (trapezoid) with the law that is told.")
     blocks = [about_figures, *blocks, table, Data("counterfactual_rise", records)]
-    return Answer("What a wrong law does", words, blocks, least(evidence, found))
+    return Answer("What a wrong law does", words, blocks, least(evidence, measured))
 
 
-def least(evidence: Evidence, found: Sequence[Counterfactual]) -> Claims:
+def least(evidence: Evidence, measured: Sequence[Counterfactual]) -> Claims:
     """Of each method the least sure pair of a true law and a told one; one in which the told law certainly wins, if any."""
     claims: Claims = ()
-    for one in found:
+    for one in measured:
         rises = {pair: rise for pair, rise in one.rise.items() if pair[0] != pair[1]}
         if not rises:
             continue

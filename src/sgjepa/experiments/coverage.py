@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import product
 
 from sgjepa.core.stats import Interval
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, cell_text, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -34,21 +34,26 @@ def analyse(evidence: Evidence) -> Answer:
     """A correlation for each method, metric and horizon; the sentences are about the last one."""
     results = evidence.results
     columns, metrics = results.columns, results.comparable
-    found = {key: results.coverage_correlation(*key) for key in product(results.arms, metrics, columns)}
+    correlations = {key: results.coverage_correlation(*key) for key in product(results.arms, metrics, columns)}
     records = [
         {"method": arm, "metric": metric, "horizon": h, "correlation": one.mean, "low": one.low, "high": one.high}
-        for (arm, metric, h), one in found.items()
+        for (arm, metric, h), one in correlations.items()
     ]
     rows: list[tuple[Cell, ...]] = [
-        (arm, str(len(results.seeds(arm))), METRICS[metric], *(Number(found[arm, metric, h], 2) for h in columns))
+        (
+            arm,
+            str(len(results.seeds(arm))),
+            METRICS[metric].label,
+            *(Number(correlations[arm, metric, h], 2) for h in columns),
+        )
         for arm, metric in product(results.arms, metrics)
     ]
-    curves = {arm: [(float(h), found[arm, MAIN, h]) for h in results.steps] for arm in results.arms}
+    curves = {arm: [(float(h), correlations[arm, MAIN, h]) for h in results.steps] for arm in results.arms}
     measured = "rank correlation with L_law"
-    figure = against_setting("coverage_by_horizon", METRICS[MAIN], "horizon h (steps)", measured, curves)
+    figure = against_setting("coverage_by_horizon", METRICS[MAIN].label, "horizon h (steps)", measured, curves)
     heads = ("method", "trainings", "error", *("mean" if h == MEAN else f"h = {h}" for h in columns))
     table = main_table(heads, rows, "Rank correlation over the test laws between L_law and the error.")
-    last = {arm: found[arm, MAIN, results.horizons] for arm in results.arms}
+    last = {arm: correlations[arm, MAIN, results.horizons] for arm in results.arms}
     words = [_said(arm, one, results.horizons) for arm, one in last.items()]
     if not results.coverage:
         words = ["L_law has no meaning here: the training laws never vary."]
@@ -56,8 +61,8 @@ def analyse(evidence: Evidence) -> Answer:
 
 
 def _said(arm: str, one: Interval, last: int) -> str:
-    shown = cell_text(Number(one, 2))
-    return f"{arm}: the error at h = {last} is {SAID[verdict(one, 1)]} (rank correlation over {one.count} laws: {shown})."
+    text = cell_text(Number(one, 2))
+    return f"{arm}: the error at h = {last} is {SAID[verdict(one, 1)]} (rank correlation over {one.count} laws: {text})."
 
 
 EXPERIMENT = Experiment(

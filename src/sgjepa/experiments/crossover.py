@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -57,13 +57,13 @@ def effects(
         for pair in PAIRS
     }
     gru, tf = PREDICTORS
-    found = {
+    contrasts = {
         "encoder": (x[gru, gru] + x[tf, gru] - x[gru, tf] - x[tf, tf]) / 2,
         "predictor": (x[gru, gru] + x[gru, tf] - x[tf, gru] - x[tf, tf]) / 2,
         "interaction": x[gru, gru] - x[gru, tf] - x[tf, gru] + x[tf, tf],
         **{f"encoder, {predictor}": x[predictor, gru] - x[predictor, tf] for predictor in PREDICTORS},
     }
-    return {name: bootstrap(values) for name, values in found.items()}
+    return {name: bootstrap(values) for name, values in contrasts.items()}
 
 
 def answer(evidence: Evidence) -> Answer:
@@ -74,11 +74,11 @@ def answer(evidence: Evidence) -> Answer:
     metrics += [(metric, last) for metric in ("position_l2", "velocity_l2", "angle_deg") if metric in results.metrics]
     rows, records = list[tuple[Cell, ...]](), list[dict[str, Any]]()
 
-    def add(label: str, found: list[Interval], key: str = "") -> None:
+    def add(label: str, contrasts: list[Interval], key: str = "") -> None:
         says = [paper[metric].get(key) for metric, _ in metrics]
         notes = ["" if said is None else f"[{fixed(said, 3)}]" for said in says]
-        rows.append((label, *(Number(one, note=note) for one, note in zip(found, notes, strict=True))))
-        for (metric, horizon), one, said in zip(metrics, found, says, strict=True):
+        rows.append((label, *(Number(one, note=note) for one, note in zip(contrasts, notes, strict=True))))
+        for (metric, horizon), one, said in zip(metrics, contrasts, says, strict=True):
             numbers = {**one.numbers, "paper": "" if said is None else said}
             records.append({"what": label, "metric": metric, "horizon": horizon, **numbers})
 
@@ -91,7 +91,7 @@ def answer(evidence: Evidence) -> Answer:
         add(label_of(predictor, source), measured(name_of(world, predictor, source)), f"{predictor} on {source}")
     of_metric = [effects(evidence, metric, [horizon]) for metric, horizon in metrics]
     for effect, label in EFFECTS.items():
-        add(label, [found[effect][0] for found in of_metric])
+        add(label, [contrasts[effect][0] for contrasts in of_metric])
     caption = (
         f"Excess NMSE over h = 1..{last}, latent error over the same, physical errors at h = {last}; in square brackets the "
         "paper's, of the square at its size. Effects: GRU minus Transformer, below zero is better."
@@ -110,7 +110,7 @@ def answer(evidence: Evidence) -> Answer:
         )
     )
     about = Text("The mean excess NMSE over h = 1 up to each horizon, and the two effects on it.", quiet=True)
-    endpoint = {name: found[0] for name, found in effects(evidence).items()}
+    endpoint = {name: contrasts[0] for name, contrasts in effects(evidence).items()}
     blocks: list[Block | None] = [
         about,
         cells_figure,
@@ -121,7 +121,7 @@ def answer(evidence: Evidence) -> Answer:
     return Answer("Encoder or predictor?", _said(endpoint, last), blocks, _claims(evidence, endpoint))
 
 
-def _claims(evidence: Evidence, found: dict[str, Interval]) -> Claims:
+def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
     claims: Claims = ()
     paper, world = ablation("crossover")[ENDPOINT], evidence.results.world
     for predictor, label in PREDICTORS.items():
@@ -130,7 +130,7 @@ def _claims(evidence: Evidence, found: dict[str, Interval]) -> Claims:
             "encoder",
             f"{world.replace('_', ' ')}, fresh {label}, h = 1..{evidence.results.horizons}",
             "excess NMSE on the GRU's encoder minus on the Transformer's",
-            found[f"encoder, {predictor}"],
+            contrasts[f"encoder, {predictor}"],
             "below",
             evidence.results.trainings(),
             paper=of_the_square(theirs, world),
@@ -138,22 +138,22 @@ def _claims(evidence: Evidence, found: dict[str, Interval]) -> Claims:
     return claims
 
 
-def _said(found: dict[str, Interval], last: int) -> list[str]:
+def _said(contrasts: dict[str, Interval], last: int) -> list[str]:
     """Whose the difference is, and both effects."""
-    with_each = {verdict(found[f"encoder, {predictor}"]) for predictor in PREDICTORS}
+    with_each = {verdict(contrasts[f"encoder, {predictor}"]) for predictor in PREDICTORS}
     whichever = ", whichever predictor is fitted to it" if with_each in ({BETTER}, {WORSE}) else " on average"
     whose = {
         (True, True): "Both matter",
         (True, False): f"The difference follows the encoder{whichever}",
         (False, True): "The difference follows the predictor, whichever encoder it sees",
         (False, False): "Neither encoder nor predictor makes a significant difference",
-    }[verdict(found["encoder"]) != UNDECIDED, verdict(found["predictor"]) != UNDECIDED]
-    both = " and ".join(f"{name} {signed(found[name], ENDPOINT)}" for name in ("encoder", "predictor"))
+    }[verdict(contrasts["encoder"]) != UNDECIDED, verdict(contrasts["predictor"]) != UNDECIDED]
+    both = " and ".join(f"{name} {signed(contrasts[name], ENDPOINT)}" for name in ("encoder", "predictor"))
     return [f"{whose}, in the excess NMSE over h = 1..{last} (GRU's minus Transformer's: {both})."]
 
 
 def _title(metric: str) -> str:
-    return "latent error" if metric == "latent_mse" else METRICS[metric] + (f" ({unit(metric)})" if unit(metric) else "")
+    return METRICS[metric].label + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 EXPERIMENT = Experiment(

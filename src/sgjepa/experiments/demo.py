@@ -62,9 +62,9 @@ def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
         if led.startswith("SG-JEPA")
         else ""
     )
-    told = {law: find_law(law) for law in train}
+    known = {law: find_law(law) for law in train}
     bands = " and ".join(
-        f"{told[law].label} {one.description} {told[law].unit}".replace("^2", "²") for law, one in train.items()
+        f"{known[law].label} {one.description} {known[law].unit}".replace("^2", "²") for law, one in train.items()
     )
     grids = " and ".join(f"{find_law(law).label} {one.description}" for law, one in test.items())
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.sweep import Column, Panel, Setting, error, sweep
 from sgjepa.recipes.training import recipe
@@ -29,14 +29,13 @@ def settings(size: str) -> list[Setting]:
 def columns(evidence: Evidence) -> list[Column]:
     """Errors at the last horizon."""
     last = evidence.results.horizons
-    found = []
+    measured_columns = []
     for metric in ("nmse", "position_l2", "velocity_l2"):
-        head = (
-            f"{'NMSE' if metric == 'nmse' else METRICS[metric]} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
-        )
+        label = "NMSE" if metric == "nmse" else METRICS[metric].label
+        head = f"{label} at h = {last}{f' ({unit(metric)})' if unit(metric) else ''}"
         panel = Panel(f"discount_{metric}", f"At h = {last}", measured(metric), "discount")
-        found.append(Column(head, error(metric, last), panel=panel, judged=True))
-    return found
+        measured_columns.append(Column(head, error(metric, last), panel=panel, judged=True))
+    return measured_columns
 
 
 EXPERIMENT = sweep(

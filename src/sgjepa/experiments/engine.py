@@ -93,13 +93,8 @@ class Request:
     def notes(self) -> str:
         """What a reader of the page must know about the trainings."""
         changed = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
-        said = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
-        return " ".join(part for part in (self.note, said) if part)
-
-
-def nothing(size: str) -> Sequence[Sequence[str]]:
-    """The arms that an analysis needs which takes what it gets."""
-    return ()
+        changes = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
+        return " ".join(part for part in (self.note, changes) if part)
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,7 @@ class Experiment:
     claim: str
     arms: Callable[[str], Sequence[Arm]]
     analyse: Callable[[Evidence], Answer] | None = None
-    needs: Callable[[str], Sequence[Sequence[str]]] = nothing
+    needs: Callable[[str], Sequence[Sequence[str]]] = lambda _: ()
     seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
     datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
     worlds: bool = False
@@ -409,8 +404,8 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
     pages, forecasts = {}, all(isinstance(arm, Training) for arm in evidence.arms)
     for world, results in evidence.by_world.items():
         beside = page.with_name(f"{page.name}-{world}")
-        shown = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
-        pages[world] = write_page(shown, beside, experiment.command)
+        content = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
+        pages[world] = write_page(content, beside, experiment.command)
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)
 

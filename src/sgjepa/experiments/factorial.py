@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -71,19 +71,19 @@ def interaction(evidence: Evidence) -> Answer:
     for region, curve in curves.items():
         last = curve[-1]
         place = f"{results.world.replace('_', ' ')}, {region_words(region)}, h = {results.horizons}"
-        what = f"interaction of law and rollout in the {METRICS[MAIN]}"
+        what = f"interaction of law and rollout in the {METRICS[MAIN].label}"
         claims += measure("law_and_rollout", place, what, last, "below", results.trainings(), unit=unit(MAIN))
         rows.append((f"{region}, {results.count(region)} episodes", *(curve[h - 1] for h in results.steps)))
-        said = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
-        words.append(f"{said} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
+        sentence = f"{capital(where(results, region))}, {SAID[verdict(last)]}"
+        words.append(f"{sentence} (interaction at h = {results.horizons}: {signed(last, MAIN)}).")
     caption = (
-        f"Interaction of law and rollout in the {METRICS[MAIN]} ({unit(MAIN)}): what the rollout gains when the law is "
-        "given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
+        f"Interaction of law and rollout in the {METRICS[MAIN].label} ({unit(MAIN)}): what the rollout gains when the law "
+        "is given, minus what it gains when it is not. Below zero: they help each other. Not in the paper; a replication "
         f"(square, one training) has {join([f'{fixed(value, 3)} m at h = {h}' for h, value in paper.items()])}."
     )
     named = {capital(where(results, region)): curve for region, curve in curves.items()}
     measured = f"interaction ({unit(MAIN)})"
-    figure = by_horizon("factorial_interaction", f"In the {METRICS[MAIN]}", measured, named, results.steps)
+    figure = by_horizon("factorial_interaction", f"In the {METRICS[MAIN].label}", measured, named, results.steps)
     about = Text("The interaction at every horizon, with 95 % intervals: below zero, law and rollout help each other.", True)
     table = main_table(("region", *(f"h = {h}" for h in results.steps)), rows, caption)
     return Answer("Interaction of law and rollout", words, [about, figure, table], claims)

@@ -39,10 +39,10 @@ SAID = {
 
 def arms(size: str) -> list[Training]:
     """Two joint trainings; for each encoder two predictors with every history. The whole one is that of `crossover`."""
-    found = [joint(source, size) for source in PREDICTORS]
+    compared = [joint(source, size) for source in PREDICTORS]
     for whole in (fresh(*pair, size) for pair in PAIRS):
-        found += [whole, *(shortened(whole, visible) for visible in SHORT)]
-    return found
+        compared += [whole, *(shortened(whole, visible) for visible in SHORT)]
+    return compared
 
 
 def needs(size: str) -> list[list[str]]:
@@ -61,18 +61,18 @@ def shortened(arm: Training, visible: int) -> Training:
 
 def penalties(evidence: Evidence, visible: int) -> dict[tuple[str, str], np.ndarray]:
     """By predictor and encoder: what a short history adds, (seeds, episodes, 2): over the first horizons, over all."""
-    found = {}
+    added = {}
     for pair in PAIRS:
         name = name_of(evidence.results.world, *pair)
         short, whole = (evidence.values(one, ENDPOINT) for one in (f"{name}_m{visible}", name))
-        found[pair] = (short - whole)[..., [FIRST - 1, evidence.results.horizons - 1]]
-    return found
+        added[pair] = (short - whole)[..., [FIRST - 1, evidence.results.horizons - 1]]
+    return added
 
 
 def by_encoder(evidence: Evidence, visible: int) -> dict[str, np.ndarray]:
     """The mean over the fresh predictors."""
-    found = penalties(evidence, visible)
-    return {source: np.mean([found[predictor, source] for predictor in PREDICTORS], axis=0) for source in PREDICTORS}
+    added = penalties(evidence, visible)
+    return {source: np.mean([added[predictor, source] for predictor in PREDICTORS], axis=0) for source in PREDICTORS}
 
 
 def answer(evidence: Evidence) -> Answer:
@@ -85,11 +85,11 @@ def answer(evidence: Evidence) -> Answer:
     rows, records = list[tuple[Cell, ...]](), list[dict[str, Any]]()
 
     def add(label: str, visible: int, values: np.ndarray) -> list[Interval]:
-        found = bootstrap(values)
-        rows.append((label, str(visible), *found))
-        for span, one in zip(spans, found, strict=True):
+        intervals = bootstrap(values)
+        rows.append((label, str(visible), *intervals))
+        for span, one in zip(spans, intervals, strict=True):
             records.append({"what": label, "visible": visible, "over": span, **one.numbers})
-        return found
+        return intervals
 
     differences, costs = dict[int, list[Interval]](), dict[tuple[str, int], list[Interval]]()
     for m in tried:

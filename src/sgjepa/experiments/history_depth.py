@@ -30,7 +30,7 @@ METRICS = {MAIN: "position error (m)", "angle_deg": "orientation error (°)", "r
 def settings(size: str) -> list[Setting]:
     """The GRU's recipe with each history and depth."""
     base = recipe(f"{WORLDS[size]}_gru", size)
-    found = []
+    arms = []
     for history, depth in product(HISTORIES[size], DEPTHS[size]):
         model: Any = base.model
         model = replace(model, history=history, predictor=replace(model.predictor, depth=depth))
@@ -38,20 +38,20 @@ def settings(size: str) -> list[Setting]:
         train = replace(base.train, frames=frames, epochs=EPOCHS if size == "paper" else base.train.epochs)
         run = replace(base, name=f"{base.name}_h{history}_depth{depth}", model=model, train=train)
         label, values = f"H = {history}, depth {depth}", (str(history), str(depth))
-        found.append(Setting(run, label=label, values=values, x=history, line=f"depth {depth}"))
-    return found
+        arms.append(Setting(run, label=label, values=values, x=history, line=f"depth {depth}"))
+    return arms
 
 
 def columns(evidence: Evidence) -> list[Column]:
     """Each error of the rollout, and of the probe on true latents."""
-    h, found = min(HORIZON, evidence.results.horizons), []
+    h, measured = min(HORIZON, evidence.results.horizons), []
     for source, suffix in ((None, ""), ("true", "true latents")):
         for metric, name in METRICS.items():
             if metric in evidence.results.metrics:
                 panel = Panel(f"history_depth_{metric}", f"At h = {h}", name, "history H (frames)")
                 head, judged = ", ".join(part for part in (name, suffix) if part), (metric, source) == (MAIN, None)
-                found.append(Column(head, error(metric, h, source), panel=panel, line=suffix, judged=judged))
-    return found
+                measured.append(Column(head, error(metric, h, source), panel=panel, line=suffix, judged=judged))
+    return measured
 
 
 EXPERIMENT = sweep(

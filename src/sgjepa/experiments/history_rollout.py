@@ -44,7 +44,7 @@ PROBE, SECONDS = "probe NMSE", "seconds"
 def settings(size: str) -> list[Setting]:
     """The GRU's recipe with each length and weight."""
     base = recipe("approach_ball_gru", size)
-    found = []
+    arms = []
     for (history, steps), multiple in product(LENGTHS[size], MULTIPLES):
         weight = float(f"{multiple * base.loss.sigreg:.3g}")
         frames = base.train.frames if base.loss.windows == "dense" else history + steps
@@ -53,8 +53,8 @@ def settings(size: str) -> list[Setting]:
         name = f"{base.name}_h{history}_k{steps}_w{weight:g}"
         run = replace(base, name=name, model=model, loss=loss, train=replace(base.train, frames=frames))
         length, values = f"H = {history}, K = {steps}", (str(history), str(steps), f"{weight:g}")
-        found.append(Setting(run, label=f"{length}, weight {weight:g}", values=values, x=weight, line=length))
-    return found
+        arms.append(Setting(run, label=f"{length}, weight {weight:g}", values=values, x=weight, line=length))
+    return arms
 
 
 def seconds(evidence: Evidence, arm: str) -> np.ndarray:
@@ -88,10 +88,10 @@ def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str
     """Each (H, K) with the weight that its probe chose: against the recipe's own lengths, and in figures."""
     results, h, blocks = evidence.results, horizons(evidence)[-1], list[Block | None]()
     chosen = choices(measured)
-    names = {float(place): ", ".join(length) for place, length in enumerate(chosen, start=1)}
-    shown = {f"rollout NMSE at h = {step}": "errors" for step in horizons(evidence)}
-    for head, file in {**shown, "peak memory (GiB)": "memory", SECONDS: "seconds"}.items():
-        points = [(place, sweep.interval(measured[arm][1][head])) for place, arm in zip(names, chosen.values(), strict=True)]
+    names = {float(x): ", ".join(length) for x, length in enumerate(chosen, start=1)}
+    rollouts = {f"rollout NMSE at h = {step}": "errors" for step in horizons(evidence)}
+    for head, file in {**rollouts, "peak memory (GiB)": "memory", SECONDS: "seconds"}.items():
+        points = [(x, sweep.interval(measured[arm][1][head])) for x, arm in zip(names, chosen.values(), strict=True)]
         end = head.rpartition(" ")[2] if file == "errors" else ""
         figure = against_setting(
             f"history_rollout_{file}{end}", "With the chosen weights", "H, K", head, {head: points}, names=names

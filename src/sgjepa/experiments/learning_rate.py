@@ -27,12 +27,12 @@ def settings(size: str) -> list[Setting]:
     """The Transformer's recipe at each rate, all tensors with AdamW."""
     base = recipe(f"{WORLDS[size]}_transformer", size)
     train = replace(base.train, patience=PATIENCE) if size == "paper" else base.train
-    found = []
+    arms = []
     for rate in (float(f"{multiple * base.optim.lr:.3g}") for multiple in MULTIPLES):
         optim = replace(base.optim, kind="adamw", lr=rate)
         run = replace(base, name=f"{base.name}_adamw_lr{rate:g}", optim=optim, train=train)
-        found.append(Setting(run, label=f"rate {rate:g}", values=(f"{rate:g}",), x=rate))
-    return found
+        arms.append(Setting(run, label=f"rate {rate:g}", values=(f"{rate:g}",), x=rate))
+    return arms
 
 
 def columns(evidence: Evidence) -> list[Column]:

@@ -89,7 +89,7 @@ def _correlations(bands: Sequence[BandRecord]) -> list[float]:
 
 def _figures(tested: Mapping[str, Sequence[Sequence[BandRecord]]]) -> list[Block | None]:
     """Every part by test gravity, a line for each method."""
-    found: list[Block | None] = []
+    drawn: list[Block | None] = []
     for part, name in PARTS.items():
         curves: dict[str, list[tuple[float, Interval]]] = {}
         for arm, seeds in tested.items():
@@ -98,8 +98,8 @@ def _figures(tested: Mapping[str, Sequence[Sequence[BandRecord]]]) -> list[Block
                 by_law.setdefault(float(record["gravity"]), []).append(float(record[part]))
             curves[arm] = [(g, over_trainings(np.array(values))) for g, values in by_law.items()]
         figure = against_setting(f"linear_surrogate_{part}", name, "gravity (m/s²)", name, curves)
-        found.append(figure)
-    return found
+        drawn.append(figure)
+    return drawn
 
 
 def _cell(one: Interval, seeds: int) -> str:
@@ -117,7 +117,7 @@ def surrogate_of(folder: Path, dataset: Dataset) -> list[BandRecord]:
     test = _bands(folder, model, dataset, dataset.test, run.history, width=None)
     # a band's name tells the split: a training band around 4 and the test gravity 4 are different episodes
     keys = {("train", g): i for i, g in enumerate(training)} | {("test", g): len(training) + i for i, g in enumerate(test)}
-    found = linear_surrogate(
+    surrogate = linear_surrogate(
         {keys["train", g]: band for g, band in training.items()}, {keys["test", g]: band for g, band in test.items()}
     )
     covered = coverage_curve(dataset.train.law[:, 0], np.array([g for _, g in keys]))
@@ -135,7 +135,7 @@ def surrogate_of(folder: Path, dataset: Dataset) -> list[BandRecord]:
             "nonlinear": band.nonlinear,
         }
         for (split, g), number in keys.items()
-        for band in [found.bands[number]]
+        for band in [surrogate.bands[number]]
     ]
 
 
@@ -149,7 +149,7 @@ def _bands(
     band = law if width is None else np.round(law / width) * width
     extra = require_targets(split).of(split.state.astype(np.float64))
     latent = torch.tensor(z)
-    found = {}
+    transitions = {}
     for g in np.unique(band):
         rows = np.flatnonzero(band == g)
         features = z.shape[2] + 1 + extra.shape[2]
@@ -157,13 +157,13 @@ def _bands(
             continue
         c = model.condition(torch.tensor(split.control[rows]), torch.tensor(split.law[rows]))
         predicted = one_step(model, latent[rows], c, history)
-        found[float(g)] = Transitions(
+        transitions[float(g)] = Transitions(
             z=_flat(z[rows, history - 1 : -1]),
             extra=_flat(extra[rows, history - 1 : -1]),
             z_next=_flat(z[rows, history:]),
             z_predicted=_flat(predicted.numpy()),
         )
-    return found
+    return transitions
 
 
 def _flat(x: np.ndarray) -> np.ndarray:

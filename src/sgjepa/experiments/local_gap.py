@@ -55,11 +55,11 @@ def _names(world: str) -> dict[str, str]:
 
 def errors(evidence: Evidence, label: str, source: str) -> np.ndarray:
     """(seeds, episodes, horizons): what the probe reads of a prediction against what it reads of the true latent."""
-    found = []
+    squared = []
     for run in evidence.results.evaluations(_arm(evidence, label)):
         gap = (run.states(source) - run.states("true")) / np.asarray(run.about.target_std)
-        found.append(np.square(gap).mean(axis=-1))
-    return np.stack(found)
+        squared.append(np.square(gap).mean(axis=-1))
+    return np.stack(squared)
 
 
 def _arm(evidence: Evidence, label: str) -> str:

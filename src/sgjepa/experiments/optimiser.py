@@ -35,14 +35,14 @@ LOSS = "best validation loss"
 
 def settings(size: str) -> list[Setting]:
     """Every predictor with both optimisers; with Muon it is the recipe itself."""
-    found = []
+    arms = []
     for predictor, name in PREDICTORS.items():
         base = recipe(f"{WORLDS[size]}_{predictor}", size)
         train = replace(base.train, patience=PATIENCE) if size == "paper" else base.train
         for kind, label in OPTIMISERS.items():
             run = replace(base, name=f"{base.name}_{kind}", optim=replace(base.optim, kind=kind), train=train)
-            found.append(Setting(run, label=f"{name}, {label}", values=(name, label)))
-    return found
+            arms.append(Setting(run, label=f"{name}, {label}", values=(name, label)))
+    return arms
 
 
 def best_epoch(evidence: Evidence, arm: str) -> np.ndarray:
@@ -69,10 +69,10 @@ def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Seq
             continue
         (_, muon), (_, adamw) = pair
         less = sweep.interval(relative(muon, adamw))
-        shown = (
+        text = (
             with_interval(less.percent(), 1) if less.low == less.low else f"{fixed(100 * less.mean, 1)}, one training each"
         )
-        words.append(f"{name}: the lowest validation loss with Muon lies {shown} % from that with AdamW.")
+        words.append(f"{name}: the lowest validation loss with Muon lies {text} % from that with AdamW.")
         losses = {row[1]: float(row[2] or "nan") for row in (paper.rows if paper else ()) if row[0] == name}
         claims += measure(
             "muon",

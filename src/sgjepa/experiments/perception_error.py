@@ -30,11 +30,11 @@ FULL, BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
 
 def arms(size: str) -> list[Policy]:
     """In every world the policy on the true state, those on positions with an error, and the one that sees nothing."""
-    found = []
+    compared = []
     for world in worlds(size):
         blind, full = without_pictures(world, size)
-        found += [full, *(replace(full, name=f"{world}_place_{1000 * e:g}mm", position_error=e) for e in ERRORS), blind]
-    return found
+        compared += [full, *(replace(full, name=f"{world}_place_{1000 * e:g}mm", position_error=e) for e in ERRORS), blind]
+    return compared
 
 
 def summary(evidence: Evidence) -> Answer:

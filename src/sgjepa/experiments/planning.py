@@ -40,12 +40,12 @@ def arms(size: str) -> list[Arm]:
     """In every world with a goal the references, and a model with each predictor."""
     declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.goal}
     worlds = [name for name, spec in declared.items() if spec.defaults and size in spec.defaults.sizes]
-    found: list[Arm] = []
+    compared: list[Arm] = []
     for world in worlds:
-        found += [Reference(kind, f"{world}-{size}", cases=Cases()) for kind in REFERENCES]
+        compared += [Reference(kind, f"{world}-{size}", cases=Cases()) for kind in REFERENCES]
         for run in (recipe(f"{world}_{method}", size) for method in METHODS):
-            found.append(Planner(Training(replace(run, train=replace(run.train, decoder=False))), Cases()))
-    return found
+            compared.append(Planner(Training(replace(run, train=replace(run.train, decoder=False))), Cases()))
+    return compared
 
 
 def summary(evidence: Evidence) -> Answer:
@@ -55,19 +55,19 @@ def summary(evidence: Evidence) -> Answer:
     words: list[str] = []
     claims: Claims = ()
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    names = {float(place): world for place, world in enumerate(evidence.by_world)}
-    for place, (world, results) in zip(names, evidence.by_world.items(), strict=True):
+    names = {float(x): world for x, world in enumerate(evidence.by_world)}
+    for x, (world, results) in zip(names, evidence.by_world.items(), strict=True):
         records += [{"world": world, **record} for record in measure_records(results)]
         paper = published_plans(world)
         for arm in results.arms:
             driven, method = results.driven(arm), arm.partition(",")[0]
             success = results.estimate(arm, results.about.measures[0]).interval
-            said = "" if method not in paper or driven.baseline else f"{paper[method].success:g}"
+            paper_success = "" if method not in paper or driven.baseline else f"{paper[method].success:g}"
             trainings = "" if driven.baseline else str(len(driven.trainings))
             seconds = "" if driven.latency is None else fixed(driven.latency.median, 2)
-            shown = Number(success, 1, scale=100, note="")
-            rows.append((world, method, trainings, shown, *_errors(evidence, results, arm), seconds, said))
-            curves.setdefault(method, []).append((place, success.percent()))
+            share = Number(success, 1, scale=100, note="")
+            rows.append((world, method, trainings, share, *_errors(evidence, results, arm), seconds, paper_success))
+            curves.setdefault(method, []).append((x, success.percent()))
         for label, gap, count in _gaps(results):
             words.append(_said(world, label, gap, count))
             known = {OLD, label} <= set(paper)

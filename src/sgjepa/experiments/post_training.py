@@ -21,7 +21,7 @@ import numpy as np
 from sgjepa.core.methods import LABELS
 from sgjepa.core.stats import Interval, bootstrap_of
 from sgjepa.data.config import DatasetConfig, Part
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -64,15 +64,15 @@ def _data(what: str, size: str) -> str:
 
 def arms(size: str) -> list[Training]:
     """For each method the model before, and after training on either set."""
-    world, found = WORLDS[size], []
+    world, compared = WORLDS[size], []
     for method in METHODS[size]:
         before = recipe(f"{world}_{method}", size)
-        found.append(Training(before))
+        compared.append(Training(before))
         for arm in ARMS:
             data = (_data("sparse", size), *((_data("replay", size),) if arm == "mixed" else ()))
             after, label = replace(before, name=f"{before.name}_{arm}", data=data), f"{LABELS[method]}, {ARMS[arm]}"
-            found.append(Training(after, before.name, before.data[0], label))
-    return found
+            compared.append(Training(after, before.name, before.data[0], label))
+    return compared
 
 
 def between(results: Results) -> np.ndarray:
@@ -83,8 +83,8 @@ def between(results: Results) -> np.ndarray:
 
 def at_targets(results: Results) -> np.ndarray:
     """(episodes,) those at the new laws themselves."""
-    found: np.ndarray = np.isclose(results.laws[LAW][:, None], TARGETS[results.world]).any(axis=1)
-    return found
+    chosen: np.ndarray = np.isclose(results.laws[LAW][:, None], TARGETS[results.world]).any(axis=1)
+    return chosen
 
 
 def by_law(results: Results, arm: str, chosen: np.ndarray) -> np.ndarray:
@@ -134,13 +134,13 @@ def answer(evidence: Evidence) -> Answer:
     records: list[dict[str, Any]] = []
     curves: dict[str, list[tuple[float, Interval]]] = {}
     methods = [name for name in LABELS if evidence.has(*_names(results.world, name))]
-    for place, name in enumerate(methods):
+    for x, name in enumerate(methods):
         before, *others = map(results.arm, _names(results.world, name))
         after = dict(zip(ARMS, others, strict=True))
         for kind, arm in after.items():
             one, kept = gain(results, arm, before), retention(results, arm, before)
-            curves.setdefault(ARMS[kind], []).append((float(place), one))
-            curves.setdefault(PAPER + ARMS[kind], []).append((float(place), alone(paper[kind][name])))
+            curves.setdefault(ARMS[kind], []).append((float(x), one))
+            curves.setdefault(PAPER + ARMS[kind], []).append((float(x), alone(paper[kind][name])))
             growth = " / ".join(fixed(100 * (ratio.mean - 1), 1) for ratio in kept.values())
             retained = "yes" if all(ratio.mean <= GROWTH for ratio in kept.values()) else "no"
             rows.append((LABELS[name], ARMS[kind], Number(one, 1, note=f"[{paper[kind][name]}]"), growth, retained))
@@ -160,14 +160,14 @@ def answer(evidence: Evidence) -> Answer:
             paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", results.world),
         )
     laws = ", ".join(f"{value:g}" for value in TARGETS[results.world])
-    grown = " / ".join(METRICS[metric] for metric in KEPT if metric in results.metrics)
+    grown = " / ".join(METRICS[metric].label for metric in KEPT if metric in results.metrics)
     caption = (
         f"Gain (%) over the model before at h = {results.horizons}, on test laws between the targets ({LAW} {laws}) that "
         "are in no training set; in square brackets the paper's for the square. Growth (%) of the errors on the source "
         f"laws: {grown}; retained if none grew by more than 5 %."
     )
     heads = ("method", "post-trained on", "gain (%)", "growth on source laws (%)", "retained")
-    names = {float(place): LABELS[name] for place, name in enumerate(methods)}
+    names = {float(x): LABELS[name] for x, name in enumerate(methods)}
     measured = "gain over the model before (%)"
     figure = against_setting("post_training_gain", "Between the new laws", "", measured, curves, names=names)
     return Answer(

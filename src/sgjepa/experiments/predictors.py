@@ -95,11 +95,11 @@ def _eyes(results: Results) -> str:
 def _figure(evidence: Evidence) -> Block | None:
     """Every method in every world, and the simulator from what a probe sees."""
     curves: dict[str, list[tuple[float, Interval]]] = {}
-    names = {float(place): world.replace("_", "\n") for place, world in enumerate(evidence.by_world)}
-    for place, results in zip(names, evidence.by_world.values(), strict=True):
+    names = {float(x): world.replace("_", "\n") for x, world in enumerate(evidence.by_world)}
+    for x, results in zip(names, evidence.by_world.values(), strict=True):
         for arm in results.arms:
-            curves.setdefault(arm, []).append((place, _over_stay(results, arm, "predicted", results.horizons)))
-        perfect = (place, _over_stay(results, _eyes(results), "simulator", results.horizons))
+            curves.setdefault(arm, []).append((x, _over_stay(results, arm, "predicted", results.horizons)))
+        perfect = (x, _over_stay(results, _eyes(results), "simulator", results.horizons))
         curves.setdefault("simulator from the probed state", []).append(perfect)
     measured = "error over that of staying put"
     return against_setting("predictors_worlds", "At the last horizon", "", measured, curves, names=names)

@@ -15,13 +15,13 @@ from sgjepa.results.trials import TOLD_POSE
 
 def arms(size: str) -> list[Arm]:
     """In every world the references, a policy on each method's features and the robot's state, and those without."""
-    found: list[Arm] = []
+    compared: list[Arm] = []
     for world in worlds(size):
-        found += references(world, size)
+        compared += references(world, size)
         for method in (*METHODS, *MORE.get(size, ())):
-            found.append(policy_arm(world, size, f"{method}_pose", model=model(world, method, size), robot=True))
-            found += without_pictures(world, size) if method == "gru" else []
-    return found
+            compared.append(policy_arm(world, size, f"{method}_pose", model=model(world, method, size), robot=True))
+            compared += without_pictures(world, size) if method == "gru" else []
+    return compared
 
 
 EXPERIMENT = Experiment(

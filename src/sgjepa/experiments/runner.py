@@ -70,11 +70,11 @@ def _run(tasks: Sequence[Task], label: str, workers: int, executor: Executor) ->
     waiting, working, results = list(tasks), dict[Future[Any], Task](), dict[str, Any]()
     trainings = [task for task in tasks if task.updates]
     done = {task.name: task.done() for task in trainings}
-    total, shown = sum(task.updates for task in trainings) or len(tasks), sum(done.values())
+    total, counted = sum(task.updates for task in trainings) or len(tasks), sum(done.values())
     more = any(task.more for task in trainings)
     left = Remaining({task.name: (done[task.name], task.updates) for task in trainings}, workers, more)
-    unit, said = ("steps" if trainings else "tasks"), False
-    with progress(total, shown, f"{len(tasks)} {label}", unit, left=not trainings) as bar:
+    unit, announced = ("steps" if trainings else "tasks"), False
+    with progress(total, counted, f"{len(tasks)} {label}", unit, left=not trainings) as bar:
         while waiting or working:
             ready = [task for task in waiting if results.keys() >= set(task.after)]
             working |= {executor.submit(_work, task.work, task.arguments, task.log): task for task in ready}
@@ -86,15 +86,15 @@ def _run(tasks: Sequence[Task], label: str, workers: int, executor: Executor) ->
             results |= {task.name: _result(future, task) for future, task in zip(finished, over, strict=True)}
             done = {task.name: task.done() for task in trainings}
             now = sum(done.values()) if trainings else len(results)
-            bar.update(now - shown)
-            shown = now
+            bar.update(now - counted)
+            counted = now
             left.look(done, [task.name for task in over if task.updates])
             words = left.words() if waiting or working else ""
             bar.set_postfix_str(words or f"{len(waiting) + len(working)} to go", refresh=False)
-            if words and (over or not said):
+            if words and (over or not announced):
                 bar.write(f"   measured over {now:,} of {total:,} updates: {words}", file=sys.stdout)
                 sys.stdout.flush()
-                said = True
+                announced = True
     return results
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import Experiment
@@ -55,11 +55,11 @@ def errors(evidence: Evidence, name: str, metric: str, h: int, source: str | Non
 
 def ratios(evidence: Evidence, width: str, shapes: str, h: int, source: str | None = None) -> dict[str, Interval]:
     """Errors over those of the model that was trained on houses, by metric."""
-    found = {}
+    of_metric = {}
     for metric in SHOWN:
         one, house = (errors(evidence, f"{name}_{width}", metric, h, source) for name in (shapes, HOUSE))
-        found[metric] = bootstrap_of(lambda a, b: a / b, one, house)[0]
-    return found
+        of_metric[metric] = bootstrap_of(lambda a, b: a / b, one, house)[0]
+    return of_metric
 
 
 def void(evidence: Evidence, width: str, h: int) -> str:
@@ -148,23 +148,23 @@ def answer(evidence: Evidence) -> Answer:
     widths = [width for width in WIDTHS if evidence.has(f"{HOUSE}_{width}", f"{PARTS}_{width}")]
     for width, h in product(widths, dict.fromkeys((min(NEAR, last), last))):
         trained = [shapes for shapes in SETS if evidence.has(f"{shapes}_{width}")]
-        found = {shapes: list(entries(evidence, width, h, shapes)) for shapes in trained}
+        groups = {shapes: list(entries(evidence, width, h, shapes)) for shapes in trained}
         gap, why = lead(evidence, width, PARTS, h), void(evidence, width, h)
-        words.append(_said(evidence, width, h, found[PARTS], gap, why))
-        claims += _claims(evidence, width, h, found[PARTS], gap, why)
-        blocks.append(_figure(width, h, found))
-        for shapes, group in found.items():
+        words.append(_said(evidence, width, h, groups[PARTS], gap, why))
+        claims += _claims(evidence, width, h, groups[PARTS], gap, why)
+        blocks.append(_figure(width, h, groups))
+        for shapes, group in groups.items():
             rows.append((WIDTHS[width], str(h), SETS[shapes], *map(_error, group), *map(_ratio, group)))
             records += [entry.record for entry in group]
-        stays = (fixed(entry.stays, 3) for entry in found[HOUSE])
+        stays = (fixed(entry.stays, 3) for entry in groups[HOUSE])
         rows.append((WIDTHS[width], str(h), "stays where it was", *stays, *("" for _ in SHOWN)))
     caption = (
         f"Errors on houses within {BAND} standard deviations of the training laws; in square brackets the paper's. Ratios "
         "are to the model that was trained on houses: of the rollout; of the probe on true frames. The last row of each "
         "horizon: a house that stays where it was."
     )
-    heads = (f"{METRICS[metric]} ({unit(metric)})" for metric in SHOWN)
-    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric]}, ratio" for metric in SHOWN))
+    heads = (f"{METRICS[metric].label} ({unit(metric)})" for metric in SHOWN)
+    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric].label}, ratio" for metric in SHOWN))
     about = Text("Errors on houses relative to the model that was trained on houses. Hollow: the paper's.", quiet=True)
     return Answer(
         "To a new shape", words, [about, *blocks, main_table(columns, rows, caption), Data("shapes", records)], claims
@@ -196,11 +196,11 @@ def _claims(evidence: Evidence, width: str, h: int, parts: list[Entry], more: In
     )
 
 
-def _figure(width: str, h: int, found: Mapping[str, list[Entry]]) -> Block | None:
+def _figure(width: str, h: int, groups: Mapping[str, list[Entry]]) -> Block | None:
     """The ratio of each metric, for each training set without houses."""
-    names = {float(i): METRICS[metric].removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
+    names = {float(i): METRICS[metric].label.removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
     curves = defaultdict[str, list[tuple[float, Interval]]](list)
-    for shapes, group in found.items():
+    for shapes, group in groups.items():
         for x, entry in zip(names, group, strict=True):
             if entry.ratio:
                 curves[SETS[shapes]].append((x, entry.ratio))
@@ -212,7 +212,7 @@ def _figure(width: str, h: int, found: Mapping[str, list[Entry]]) -> Block | Non
 
 def _said(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
     """What transfers better, and what pentagons besides gain, at one horizon."""
-    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric]}" for e in parts if e.ratio])
+    times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric].label}" for e in parts if e.ratio])
     better = {
         -1: "translation transfers better than rotation",
         0: "neither translation nor rotation transfers significantly better",
@@ -220,13 +220,13 @@ def _said(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Inte
     }[side_of(more)]
     better = f"what transfers nobody could tell, since {why}" if why else better
     where = f"With the {WIDTHS[width]}, at h = {h}"
-    said = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
+    sentence = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
     if not evidence.has(f"{MORE}_{width}"):
-        return said
+        return sentence
     one, other = (errors(evidence, f"{shapes}_{width}", POSITION, h) for shapes in (PARTS, MORE))
     gain = bootstrap(other - one)[0]
     pentagons = {-1: "help", 0: "make no significant difference", 1: "do harm"}[side_of(gain)]
-    return f"{said} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
+    return f"{sentence} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
 
 
 EXPERIMENT = Experiment(

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sgjepa.data.probe_targets import METRICS
+from sgjepa.evaluation.metrics import METRICS
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.arms import world_of
@@ -38,11 +38,11 @@ RANK = "effective rank"
 def settings(size: str) -> list[Setting]:
     """The GRU's recipe with each weight."""
     base = recipe(f"{WORLDS[size]}_gru", size)
-    found = []
+    arms = []
     for weight in WEIGHTS.get(size, ON_CPU):
         run = replace(base, name=f"{base.name}_w{weight:g}", loss=replace(base.loss, sigreg=weight))
-        found.append(Setting(run, label=f"weight {weight:g}", values=(f"{weight:g}",), x=weight))
-    return found
+        arms.append(Setting(run, label=f"weight {weight:g}", values=(f"{weight:g}",), x=weight))
+    return arms
 
 
 def statistic(evidence: Evidence, arm: str) -> np.ndarray:
@@ -75,7 +75,7 @@ def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequen
     for axis in results.axes[:1]:
         for h in horizons(evidence):
             curves = {arm: list(results.by_law(arm, "nmse", h, [axis.name]).values()) for arm in results.arms}
-            title = f"{METRICS['nmse']} at h = {h}"
+            title = f"{METRICS['nmse'].label} at h = {h}"
             blocks.append(figures.by_law(f"nmse_by_{axis.name}_h{h}", title, named("nmse"), axis, curves))
     return (), blocks, rank_claim(evidence, measured)
 

@@ -110,33 +110,36 @@ def answer(
     more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]],
 ) -> Answer:
     """The table of all settings with the paper's below, a figure for each panel, and who has the lowest of what."""
-    results, shown = evidence.results, columns(evidence)
+    results, chosen = evidence.results, columns(evidence)
     settings = {results.arm(arm.name): arm for arm in evidence.arms if isinstance(arm, Setting)}
-    measured = {arm: (one, {c.head: c.values(evidence, arm) for c in shown}) for arm, one in settings.items()}
-    found = {c.head: lowest({arm: values[c.head] for arm, (_, values) in measured.items()}, c) for c in shown}
+    measured = {arm: (one, {c.head: c.values(evidence, arm) for c in chosen}) for arm, one in settings.items()}
+    judged = {c.head: lowest({arm: values[c.head] for arm, (_, values) in measured.items()}, c) for c in chosen}
     words, blocks, claims = more(evidence, measured)
     paper = published_study(name)
-    extra = [head for head in (paper.columns if paper else ()) if head not in found]
+    extra = [head for head in (paper.columns if paper else ()) if head not in judged]
     rows: list[Row] = []
     records: list[dict[str, Any]] = []
     for arm, (setting, values) in measured.items():
-        cells = [Number(interval(values[c.head]), c.decimals, mark=found[c.head][1].get(arm, "")) for c in shown]
+        cells = [Number(interval(values[c.head]), c.decimals, mark=judged[c.head][1].get(arm, "")) for c in chosen]
         count = len(results.seeds(arm))
         rows.append(Row(["ours", *setting.values, str(count), *cells, *("" for _ in extra)]))
         about = {"arm": setting.name, **dict(zip(heads, setting.values, strict=True)), "seeds": count}
-        for c, cell in zip(shown, cells, strict=True):
+        for c, cell in zip(chosen, cells, strict=True):
             records.append({**about, "measured": c.head, **cell.interval.numbers, "episodes": cell.interval.count})
     for row in paper.rows if paper else ():
         theirs = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
-        numbers = [theirs.get(head) for head in (*found, *extra)]
+        numbers = [theirs.get(head) for head in (*judged, *extra)]
         named = [_plain(value) for value in (*row[: len(heads)], paper.trainings if paper else "", *numbers)]
         rows.append(Row(["paper", *named], "paper"))
     about_paper = f" The paper's: {paper.source.removeprefix('SG-JEPA paper, ')}. {paper.says}" if paper else ""
     once = [Text(ONCE, quiet=True)] if all(len(results.seeds(arm)) == 1 for arm in settings) else []
-    table = main_table(("", *heads, "trainings", *found, *extra), rows, f"{caption}{about_paper}")
-    said = [found[c.head][0] for c in shown if c.judged]
+    table = main_table(("", *heads, "trainings", *judged, *extra), rows, f"{caption}{about_paper}")
+    sentences = [judged[c.head][0] for c in chosen if c.judged]
     return Answer(
-        "Every setting", [*said, *words], [*_figures(shown, measured), *blocks, table, *once, Data(name, records)], claims
+        "Every setting",
+        [*sentences, *words],
+        [*_figures(chosen, measured), *blocks, table, *once, Data(name, records)],
+        claims,
     )
 
 

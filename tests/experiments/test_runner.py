@@ -1,12 +1,74 @@
-"""How long runs will still take is said from what was measured of them, and not before anything was."""
+"""The runner: tasks of a graph in their order, another executor in its seam, and how long all will still take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sgjepa.experiments.runner import Remaining, duration, exact
+from sgjepa.core.errors import InputError
+from sgjepa.experiments.runner import Remaining, Task, duration, exact, run
+
+
+class Here:
+    """An executor that does everything at once, in this process; a cluster's would have the same three methods."""
+
+    def __init__(self) -> None:
+        self.stopped = self.closed = False
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_task_begins_when_all_that_it_comes_after_are_over() -> None:
+    order: list[str] = []
+
+    def work(name: str) -> str:
+        order.append(name)
+        return name.upper()
+
+    after = {"policy": ("model", "decoder"), "decoder": ("model",), "model": (), "reference": ()}
+    tasks = [Task(name, work, (name,), before) for name, before in after.items()]
+    executor = Here()
+    assert run(tasks, "tasks", executor=executor) == {name: name.upper() for name in after}
+    assert order.index("model") < order.index("decoder") < order.index("policy")
+    assert executor.closed
+    assert not executor.stopped
+    with pytest.raises(ValueError, match="a waits for a task that is not there, or for itself"):
+        run([Task("a", work, ("a",), ("b",)), Task("b", work, ("b",), ("a",))], "tasks", executor=Here())
+
+
+def test_a_task_that_fails_is_named_in_a_line_and_the_others_are_stopped(tmp_path: Path) -> None:
+    def fail(error: Exception) -> None:
+        print("on the way")
+        raise error
+
+    for error, line in (
+        (InputError("no such law"), "unfit: no such law"),
+        (ZeroDivisionError("by zero"), rf"unfit: ZeroDivisionError: by zero \(the whole story: {tmp_path / 'unfit.log'}\)"),
+    ):
+        executor = Here()
+        with pytest.raises((InputError, RuntimeError), match=line):
+            run([Task("unfit", fail, (error,), log=tmp_path / "unfit.log")], "tasks", executor=executor)
+        assert executor.stopped
+    log = (tmp_path / "unfit.log").read_text()
+    assert log.count("on the way") == 2
+    assert "Traceback" in log
+
 
 A, B, C = Path("a"), Path("b"), Path("c")
 

@@ -1,4 +1,4 @@
-"""What a training says about what its latents still tell: scores, rows, and a warning when something is lost."""
+"""Validation: signs of collapse, how well targets can be read from the latents, and warnings when something is lost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,49 @@ from sgjepa.core import run_folder
 from sgjepa.data.probe_targets import Targets
 from sgjepa.envs import ENVS
 from sgjepa.training.config import Run
-from sgjepa.training.validation import ProbeScores, ProbeWatch, probe_scores
+from sgjepa.training.validation import ProbeScores, ProbeWatch, effective_rank, latent_health, probe_scores, warning
 from sgjepa.training.world_model import train
 
 PLANAR = Targets(("x", "z", "vx", "vz", "theta", "omega"), ("x", "z"), ("vx", "vz"), "theta", "omega", 4, 1 / 16)
+
+
+# --- collapse --------------------------------------------------------------------------------------------------------
+
+
+def gaussian() -> torch.Tensor:
+    return torch.randn(40, 50, 16, generator=torch.Generator().manual_seed(0))
+
+
+def test_effective_rank_counts_equal_directions() -> None:
+    assert effective_rank(gaussian().flatten(0, 1)) == pytest.approx(16, rel=0.02)
+    assert effective_rank(gaussian().flatten(0, 1) * (torch.arange(16) < 4)) == pytest.approx(4, rel=0.02)
+
+
+def test_healthy_latents_need_no_word() -> None:
+    assert warning(latent_health(gaussian()), 16) is None
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        (torch.full((16,), 0.01), "latents are collapsing: mean standard deviation 0.010"),
+        ((torch.arange(16) > 0).float(), "a latent dimension is dead: its standard deviation is 0.000"),
+    ],
+)
+def test_a_collapse_is_said_in_words(scale: torch.Tensor, words: str) -> None:
+    said = warning(latent_health(gaussian() * scale), 16)
+    assert said is not None
+    assert said.startswith(words)
+
+
+def test_few_directions_are_said_in_words() -> None:
+    line = gaussian()[..., :1] * torch.ones(64)  # every dimension alive, all the same
+    said = warning(latent_health(line), 64)
+    assert said is not None
+    assert said.startswith("latents use few directions: effective rank 1.0 of 64")
+
+
+# --- what can be read ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
