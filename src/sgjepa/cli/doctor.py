@@ -8,7 +8,7 @@ from sgjepa.cli import shared
 
 ABOUT = "what this machine has and what is missing"
 EXAMPLE = "sgjepa doctor --json doctor.json"
-FIXES = ("opengl", "browser")
+FIXES = ("opengl", "browser", "conventional")
 
 
 def flags(parser: ArgumentParser) -> None:
@@ -19,8 +19,8 @@ def flags(parser: ArgumentParser) -> None:
         nargs="*",
         choices=FIXES,
         metavar="WHAT",
-        help="install what is missing, where root or sudo allows: opengl (default), or "
-        "browser (chromium, with which the tests open a report)",
+        help="install what is missing, where root or sudo allows: opengl (default), "
+        "browser (chromium, with which the tests open a report), or conventional (model files of reacher and cube, by pip)",
     )
 
 
@@ -30,7 +30,8 @@ def run(options: Namespace) -> None:
     from sgjepa.cli import examination, install
 
     if options.fix is not None:
+        fixes = dict(zip(FIXES, (install.install_opengl, install.install_browser, install.install_conventional), strict=True))
         for name in options.fix or ["opengl"]:
-            {"opengl": install.install_opengl, "browser": install.install_browser}[name]()
+            fixes[name]()
     found = examination.examine()
     shared.print_or_write(options.json, found, examination.as_text(found))

