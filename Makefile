@@ -25,7 +25,7 @@ test-slow: $(DEV)
 
 # a short suite on every other Python that is there, each in an environment of its own
 test-all: test
-	$(BIN)/python scripts/other_pythons.py
+	$(BIN)/python scripts/other_pythons.py $(if $(TORCH),--torch $(TORCH))
 
 lint: $(DEV)
 	$(BIN)/ruff check .

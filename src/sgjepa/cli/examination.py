@@ -136,7 +136,7 @@ def installed() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """These packages with the versions that our own metadata ask for, as pip takes them, whatever Python they are meant for."""
+    """These packages with the versions that our own metadata ask for, as pip takes them, on whatever Python."""
     lines = [line.partition(";")[0].strip() for line in _requirements()]
     found = {re.split(r"[^\w.-]", line)[0]: line for line in lines}
     return [found.get(name, name) for name in names]

