@@ -34,10 +34,10 @@ PAINTED = "document.querySelector('{} canvas').toDataURL()"
 
 @contextlib.contextmanager
 def running(
-    runs: list[Path], folder: Path, package: Path = Path(__file__).parent.parent / "src"
+    runs: list[Path], folder: Path, package: Path = Path(__file__).parent.parent / "src", python: str = sys.executable
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """The command itself, in an empty folder, and its port. package: the folder that sgjepa is imported from."""
-    command = [sys.executable, "-m", "sgjepa", "view", *map(str, runs), "--port", "0", "--no-browser"]
+    command = [python, "-m", "sgjepa", "view", *map(str, runs), "--port", "0", "--no-browser"]
     environment = {**os.environ, "PYTHONPATH": str(package)}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
