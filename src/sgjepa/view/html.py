@@ -11,9 +11,10 @@ import hashlib
 import json
 from pathlib import Path
 
-from sgjepa.report import page as report_page
+from sgjepa import report
 
 _PAGE = Path(__file__).with_name("page")
+_LOOKS = Path(report.__path__[0]) / "page.css"  # its code draws, and would need matplotlib
 STYLE = "view.css"
 MODULES = ("clock", "curve", "drive", "film", "laws", "main", "success", "valley")
 
@@ -25,7 +26,7 @@ def read(name: str) -> str:
 
 def style() -> str:
     """The report's variables and looks, then the viewer's own."""
-    return report_page.STYLE.read_text(encoding="utf-8") + read(STYLE)
+    return _LOOKS.read_text(encoding="utf-8") + read(STYLE)
 
 
 def served() -> tuple[str, str]:
