@@ -24,7 +24,10 @@ WITHOUT_TORCH = (
     *("core/records", "data/store", "envs/approach_ball", "envs/gymnasium", "envs/laws", "envs/planar", "envs/raster"),
     *("planning/goals", "theory/theory_linear"),
 )
-WITH_TORCH = ("cli/zoo", "envs/conventional", "models/candidate_rollouts", "models/models", "models/rollout", "training/losses")
+WITH_TORCH = (
+    *("cli/zoo", "envs/conventional", "models/candidate_rollouts", "models/models", "models/rollout"),
+    "training/losses",
+)
 REACHED, BROKEN, UNREACHED = "ready", "broken", "no network"
 
 
@@ -68,12 +71,18 @@ def passes(interpreter: str, version: str, choice: str) -> bool:
     torch = install.output([str(python), "-c", "import torch; print(torch.__version__)"])
     names = WITHOUT_TORCH + (WITH_TORCH if torch else ())
     say(f"Python {version}: {len(names)} files of tests, " + (f"torch {torch}" if torch else "without torch"))
-    files = ["tests/{}/test_{}.py".format(*name.split("/")) for name in names]
+    files = [str(path_of(name)) for name in names]
     asked = [str(python), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", "-m", "not slow"]
     code = subprocess.run([*asked, *files], cwd=ROOT, check=False).returncode
     took = f"set-up {ready - begun:.0f} s, tests {time.monotonic() - ready:.0f} s"
     say(f"Python {version}: {'failed' if code else 'passed'}, {took}")
     return code == 0
+
+
+def path_of(name: str) -> Path:
+    """The file of tests that is called ROOM/NAME."""
+    room, file = name.split("/")
+    return Path("tests") / room / f"test_{file}.py"
 
 
 def prepare(interpreter: str, venv: Path, choice: str) -> str:

@@ -150,7 +150,7 @@ def test_an_older_python_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytes
 
 def test_the_short_suite_names_files_that_are_there_and_skips_a_python_that_is_not() -> None:
     names = other_pythons.WITHOUT_TORCH + other_pythons.WITH_TORCH
-    assert [name for name in names if not (ROOT / "tests" / f"test_{name}.py").is_file()] == []
+    assert [name for name in names if not (ROOT / other_pythons.path_of(name)).is_file()] == []
     assert other_pythons.interpreter("3.99") is None
 
 
