@@ -1,4 +1,7 @@
-"""The claims of the paper that studies measure, one by one, with its numbers. What our results say: results/claims.py."""
+"""Verdicts, the claims of the paper that experiments measure, one by one with its numbers, and what our results say of them.
+
+A verdict rests on one rule: an interval that holds the bound decides nothing, and neither do fewer than three trainings.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,53 @@ from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.stats import Interval
 
+# --- verdicts ------------------------------------------------------------------------------------------------------
+
+FILE = "claims.json"
+HOLDS, FAILS, OPEN, MISSING = "holds", "does not hold", "not decided", "not run"
+LEAST = 3  # trainings, with fewer of which nothing is decided: an interval over episodes alone says nothing of trainings
+BETTER, WORSE, UNDECIDED = "better", "worse", "undecided"
+Side: TypeAlias = Literal["below", "above"]
+
+
+def side_of(gap: Interval, bound: float = 0.0) -> int:
+    """On which side of a bound an interval lies: -1 below, 1 above, 0 where it holds the bound."""
+    return -1 if gap.high < bound else int(gap.low > bound)
+
+
+def verdict(gap: Interval, better: int = -1) -> str:
+    """What the interval of a difference says. better: -1 of errors, where less is better, 1 of successes."""
+    return {0: UNDECIDED, better: BETTER, -better: WORSE}[side_of(gap)]
+
+
+def significant(gap: Interval, trainings: int) -> str:
+    """Whether a difference of arms is significant, and if so in which direction; too few trainings decide nothing."""
+    side = side_of(gap)
+    if not side:
+        return "not significant"
+    return "too few trainings for a verdict" if trainings < LEAST else f"significantly {'lower' if side < 0 else 'higher'}"
+
+
+# --- what the paper claims -----------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Claim:
-    """paper: its numbers, as it gives them. study: the one that measures it.
+    """A claim of the paper. paper: its numbers, as it gives them. study: the experiment that measures it.
 
-    asks: what the paper has it of, as our results name it; what none of them names was not run. Empty: of one thing.
+    subjects: what the paper claims it of, as our results name them; empty where it is of one thing.
     """
 
     id: str
     statement: str
     paper: str
     study: str
-    asks: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
 
-    def missing(self, found: Iterable[str]) -> list[str]:
-        """What the paper has it of and none of our results, as they are named, is about."""
-        there = list(found)
-        return [one for one in self.asks if not any(one in name for name in there)]
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """The subjects that none of some results, by their names, is about."""
+        known = list(names)
+        return [subject for subject in self.subjects if not any(subject in name for name in known)]
 
 
 _ALL = (
@@ -147,29 +179,7 @@ _ALL = (
 CLAIMS = {claim.id: claim for claim in _ALL}
 
 
-FILE = "claims.json"
-HOLDS, FAILS, OPEN, MISSING = "holds", "does not hold", "not decided", "not run"
-LEAST = 3  # trainings, with fewer of which nothing is decided: an interval over episodes alone says nothing of trainings
-BETTER, WORSE, UNDECIDED = "better", "worse", "undecided"
-Side: TypeAlias = Literal["below", "above"]
-
-
-def side_of(gap: Interval, bound: float = 0.0) -> int:
-    """On which side of a bound an interval lies: -1 below, 1 above, 0 where it holds the bound."""
-    return -1 if gap.high < bound else int(gap.low > bound)
-
-
-def verdict(gap: Interval, better: int = -1) -> str:
-    """What the interval of a difference says. better: -1 of errors, where less is better, 1 of successes."""
-    return {0: UNDECIDED, better: BETTER, -better: WORSE}[side_of(gap)]
-
-
-def significant(gap: Interval, trainings: int) -> str:
-    """Whether a difference of arms is significant, and if so in which direction; too few trainings decide nothing."""
-    side = side_of(gap)
-    if not side:
-        return "not significant"
-    return "too few trainings for a verdict" if trainings < LEAST else f"significantly {'lower' if side < 0 else 'higher'}"
+# --- what our results say of it ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -227,32 +237,31 @@ def measure(
     """
     if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
         return ()
-    verdict, told = _verdict(ours, bound, side, seeds, bool(void)), "; ".join(part for part in (void, note) if part)
-    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, told, bool(void)),)
+    verdict, notes = _verdict(ours, bound, side, seeds, bool(void)), "; ".join(part for part in (void, note) if part)
+    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, notes, bool(void)),)
 
 
 def _verdict(ours: Interval, bound: float, side: Side, seeds: int, void: bool) -> str:
     known = seeds >= LEAST and ours.low < ours.high and not void
-    return _of(ours, bound, side) if known else OPEN
+    return _verdict_of_interval(ours, bound, side) if known else OPEN
 
 
-def _of(ours: Interval, bound: float, side: Side) -> str:
-    """What the interval alone says."""
+def _verdict_of_interval(ours: Interval, bound: float, side: Side) -> str:
     return {0: OPEN, -1 if side == "below" else 1: HOLDS}.get(side_of(ours, bound), FAILS)
 
 
 def so_far(one: Measured) -> str:
     """The verdict, what too few trainings say, and what there is to know about it. A bare number says nothing."""
-    said = _of(one.ours, one.bound, one.side)
-    few = one.seeds < LEAST and said != OPEN and one.ours.low < one.ours.high and not one.void
+    alone = _verdict_of_interval(one.ours, one.bound, one.side)
+    few = one.seeds < LEAST and alone != OPEN and one.ours.low < one.ours.high and not one.void
     trainings = "one training" if one.seeds == 1 else f"{one.seeds} trainings"
-    parts = [f"{one.verdict} ({trainings}: {said})" if few else one.verdict, one.note]
+    parts = [f"{one.verdict} ({trainings}: {alone})" if few else one.verdict, one.note]
     return "; ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
 class ClaimsRecord:
-    """claims.json: what a study says about claims of the paper.
+    """What an experiment says of claims of the paper, as claims.json holds it.
 
     updates, settings: of the trainings, None and none for the recipes' own, as it should be.
     """
@@ -275,23 +284,22 @@ def write_claims(
     rows: Sequence[Measured],
     settings: Mapping[str, str] | None = None,
 ) -> None:
-    """Beside a report, in its folder."""
+    """Write claims.json beside a report, in its folder."""
     record = ClaimsRecord(study, size, updates, command, tuple(rows), artifact.provenance(), dict(settings or {}))
     artifact.add(folder, FILE, artifact.to_json(config.to_dict(record)).encode())
 
 
 def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
-    """All that lie in these folders: of studies (STUDY-SIZE/report/claims.json), or kept under any name (*.json)."""
-    found = []
+    """The claims in some folders: of experiments (NAME-SIZE/report/claims.json), or kept under any name (*.json)."""
+    records = []
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder with results")
-        kept = (
-            [folder / FILE] if (folder / FILE).is_file() else folder.glob("*.json")
-        )  # a report's other files are no claims
-        for path in sorted([*kept, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
-            found.append(_read(path))
-    return found
+        report = folder / FILE  # whose other files are no claims
+        own = [report] if report.is_file() else folder.glob("*.json")
+        for path in sorted([*own, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
+            records.append(_read(path))
+    return records
 
 
 def _read(path: Path) -> ClaimsRecord:
@@ -303,17 +311,17 @@ def _read(path: Path) -> ClaimsRecord:
         raise InputError(f"{path} is no list of claims ({error}); run the study again, or delete it") from error
 
 
-def best(found: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:
-    """By claim, in the list's order: of several results for the same place and size, the one from most trainings.
+def best(records: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:
+    """Results by claim, in the order of CLAIMS: of several for the same subject and size, the one from most trainings.
 
-    Trials with other updates or settings than the recipes' are left out: they decide nothing.
+    Experiments with other updates or settings than the recipes' are left out: they decide nothing.
     """
-    kept: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
-    for record in found:
+    chosen: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
+    for record in records:
         for row in record.rows if record.updates is None and not record.settings else ():
             key = (row.claim, row.where, row.measured, record.size)
-            there = kept.get(key)
-            newer = there is not None and str(record.provenance["made"]) > str(there[0].provenance["made"])
-            if there is None or (row.seeds, newer) > (there[1].seeds, False):
-                kept[key] = record, row
-    return {name: [pair for key, pair in kept.items() if key[0] == name] for name in CLAIMS}
+            before = chosen.get(key)
+            newer = before is not None and str(record.provenance["made"]) > str(before[0].provenance["made"])
+            if before is None or (row.seeds, newer) > (before[1].seeds, False):
+                chosen[key] = record, row
+    return {name: [pair for key, pair in chosen.items() if key[0] == name] for name in CLAIMS}
