@@ -318,6 +318,16 @@ def test_every_point_has_a_name_and_a_label_of_its_own(module: Any, size: str) -
     assert all(len(p.values) == len(paper.settings) for p in points) or not paper.rows
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("size", ["mini", "paper"])
+def test_every_arm_has_a_name_of_its_own_and_needed_arms_are_arms(name: str, size: str) -> None:
+    experiment = EXPERIMENTS[name]
+    names = [arm.name for arm in experiment.arms(size)]
+    assert len(set(names)) == len(names)
+    assert names or size == "paper"
+    assert all(set(needed) <= set(names) for needed in experiment.needs(size))
+
+
 def test_the_papers_grids_are_the_papers() -> None:
     assert [p.x for p in learning_rate.settings("paper")] == [1e-5, 3e-5, 5e-5, 1e-4, 2e-4, 5e-4]
     assert [p.x for p in sigreg.settings("paper")] == [0.09, 0.18, 0.36, 0.72, 1.44]

@@ -9,6 +9,7 @@ from sgjepa.experiments.engine import WORLDS
 from sgjepa.recipes.training import recipe
 
 PREDICTORS = {"gru": "GRU", "transformer": "Transformer"}
+ENCODERS = {**PREDICTORS, "lewm": "LeWM"}  # by what they were trained with
 
 
 def joint(source: str, size: str) -> Training:
@@ -35,4 +36,4 @@ def name_of(world: str, predictor: str, source: str) -> str:
 
 def label_of(predictor: str, source: str) -> str:
     """What pages call it."""
-    return f"{PREDICTORS[source]}'s encoder, fresh {PREDICTORS[predictor]}"
+    return f"{ENCODERS[source]}'s encoder, fresh {PREDICTORS[predictor]}"
