@@ -75,7 +75,7 @@ def test_an_episode_under_its_own_law_is_that_of_the_policys_trial(scenes: Polic
         assert outcome.steps == rows["steps"][number]
         assert outcome.measures["success"] == rows["success"][number]
         assert outcome.labels["reason"] == rows["reason"][number]
-        film = replay(about, rows, read_controls(driven.trial, about), [number], 32)[0]
+        film = replay(about, rows, read_controls(driven.trial), [number], 32)[0]
         np.testing.assert_array_equal(np.concatenate(frames), film[: outcome.steps + 1])
 
 
