@@ -95,7 +95,7 @@ def measure(untold: Path, datasets: Path) -> None:
     threads.prepare()
     from sgjepa import zoo
 
-    runs = {name: zoo.resolve(address) for name, address in ZOO.items()} | {UNTOLD: untold}
+    runs = {name: zoo.folder_to_work_in(address) for name, address in ZOO.items()} | {UNTOLD: untold}
     _write(CURVES, curves(runs))
     _write(EPISODES, episodes(runs, datasets))
 

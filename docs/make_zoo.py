@@ -3,20 +3,18 @@
     python docs/make_zoo.py approach_ball_gru runs/approach_ball_gru-mini-seed* --datasets datasets --about "..."
     python docs/make_zoo.py catcher_policy policies/arm_catcher_ball_gru-mini-seed0-mini-seed0 --about "..."
 
-The best is, of those with a decoder, the one whose rollouts err least on validation episodes; of policies (zoo_policy.py)
-the one with the lowest loss on held-out episodes. Its weights are rounded to half precision first; the probe is fitted to
-what is left, and the card's scores are those of the rounded model.
+The best is, of those with a decoder, the one whose rollouts have the lowest error on validation episodes; of policies
+(zoo_policy.py) the one with the lowest loss on held-out episodes. Its weights are rounded to half precision first; the
+probe is fitted to the rounded model, and the card has the errors of that.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from keep_results import told
 
 from sgjepa import zoo
 from sgjepa.core import artifact, run_folder, threads
@@ -34,20 +32,29 @@ from sgjepa.evaluation.probes import fit_probe, probe_folder  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
 
 MODELS = Path(zoo.__file__).parent / "models"
-FIRST = 12
+SUBSET = 12  # test episodes that the tests of the zoo evaluate again
+PROBE = "probe.safetensors"
 METRICS = ("position_l2", "velocity_l2", "angle_deg", "rotation_turns")
 
 
 def main() -> None:
-    """Choose, round, measure, keep."""
+    """Select, round, evaluate, and write to the zoo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
-    parser.add_argument("trainings", type=Path, nargs="+", metavar="RUN or POLICY", help="of one recipe, with other seeds")
+    parser.add_argument(
+        "trainings", type=Path, nargs="+", metavar="RUN or POLICY", help="of one recipe, with different seeds"
+    )
     parser.add_argument("--datasets", type=Path, default=Path("datasets"))
     parser.add_argument("--about", required=True, help="one line for the list")
-    parser.add_argument("--tries", type=int, default=1, help="of a policy at every test episode")
-    parser.add_argument("--blind", type=Path, nargs="*", default=[], help="of a policy: others that see only the arm's pose")
-    parser.add_argument("--into", type=Path, default=MODELS, help="where the zoo is")
+    parser.add_argument("--tries", type=int, default=1, help="sampling seeds of a policy")
+    parser.add_argument(
+        "--blind",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="trained policies that observe only the robot's pose, as a baseline",
+    )
+    parser.add_argument("--into", type=Path, default=MODELS, help="folder of the zoo")
     options = parser.parse_args()
     target = options.into / options.name
     if is_policy(options.trainings[0]):
@@ -58,73 +65,75 @@ def main() -> None:
 
 
 def add(runs: list[Path], target: Path, datasets: Path, about: str) -> None:
-    """The best of some runs."""
+    """Add the best of some runs."""
     dataset = open_dataset(datasets / read_config(runs[0]).data[0])
-    found = {folder: validation_error(folder, dataset) for folder in runs}
-    for folder, error in found.items():
+    errors = {folder: validation_error(folder, dataset) for folder in runs}
+    for folder, error in errors.items():
         print(f"{folder}: {error:.4f} on validation episodes")
-    drawn = [folder for folder in found if (folder / run_folder.DECODER).is_file()]
-    if not drawn:
+    decoding = [folder for folder in runs if (folder / run_folder.DECODER).is_file()]
+    if not decoding:
         raise SystemExit("none has a decoder: train with --decoder")
-    best = min(drawn, key=found.__getitem__)
-    others = ", ".join(f"{error:.3f}" for _, error in sorted(found.items()))
-    which = f"{len(found)} trainings" + ("" if len(drawn) == len(found) else f", {len(drawn)} of them with a decoder")
-    chosen = f"{found[best]:.3f} m, the lowest mean position error on validation episodes; of {which}: {others}"
+    best = min(decoding, key=errors.__getitem__)
+    others = ", ".join(f"{error:.3f}" for _, error in sorted(errors.items()))
+    which = f"{len(runs)} trainings" + ("" if len(decoding) == len(runs) else f", {len(decoding)} of them with a decoder")
+    selection = f"{errors[best]:.3f} m, the lowest mean position error on validation episodes; of {which}: {others}"
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch) / target.name
-        rounding.run(best, place, (run_folder.MODEL, run_folder.DECODER))
-        card = measured(place, dataset, about, chosen)
-        shutil.rmtree(target, ignore_errors=True)
-        probe = probe_folder(place, dataset, usual_forecast(dataset.settings).probe)
-        wanted = [run_folder.CONFIG, run_folder.MODEL, run_folder.DECODER]
-        wanted += [(probe / name).relative_to(place).as_posix() for name in (artifact.RECORD, "probe.safetensors")]
-        rounding.keep(place, target, wanted, card)
+        rounded = Path(scratch) / target.name
+        rounding.round_run(best, rounded, (run_folder.MODEL, run_folder.DECODER))
+        probe = fit_rounded_probe(rounded, dataset).relative_to(rounded)
+        card = card_of(rounded, dataset, about, selection)
+        names = [*rounding.RUN_FILES, run_folder.DECODER]
+        names += [(probe / name).as_posix() for name in (artifact.RECORD, PROBE)]
+        rounding.write_zoo(rounded, target, names, card)
 
 
 def validation_error(folder: Path, dataset: Dataset) -> float:
-    """Of the rollouts' positions, over all horizons (m)."""
+    """The mean error of the rollouts' positions over all horizons, in m."""
     rows = read_table(evaluate(folder, dataset, usual_forecast(dataset.settings), "validation") / run_folder.EPISODES)
     return float(rows["position_l2"][rows["source"] == "predicted"].mean())
 
 
-def measured(place: Path, dataset: Dataset, about: str, chosen: str) -> zoo.Card:
-    """Fit the probe, round it too, and evaluate."""
-    forecast = usual_forecast(dataset.settings)
-    fit_probe(place, dataset, forecast.probe)
-    probe = probe_folder(place, dataset, forecast.probe)
+def fit_rounded_probe(folder: Path, dataset: Dataset) -> Path:
+    """Fit the usual probe of a run and round its weights; returns its folder."""
+    cfg = usual_forecast(dataset.settings).probe
+    fit_probe(folder, dataset, cfg)
+    probe = probe_folder(folder, dataset, cfg)
     record = artifact.read_json_record(probe)
-    rounding.halve(probe / "probe.safetensors", probe / "probe.safetensors")
-    digests = {"probe.safetensors": artifact.file_digest(probe / "probe.safetensors")}
-    provenance = told(record["provenance"])
-    artifact.write_json(probe / artifact.RECORD, record | {"files": digests, "provenance": provenance})
-    rows = read_table(evaluate(place, dataset, forecast) / run_folder.EPISODES)
-    run, there = read_config(place), run_folder.about(place)
-    return zoo.Card(
+    rounding.round_weights(probe / PROBE, probe / PROBE)
+    rounding.write_record(probe, record, [PROBE])
+    return probe
+
+
+def card_of(folder: Path, dataset: Dataset, about: str, selection: str) -> zoo.ModelCard:
+    """Evaluate a run with its probe on all test episodes."""
+    rows = read_table(evaluate(folder, dataset, usual_forecast(dataset.settings)) / run_folder.EPISODES)
+    run = read_config(folder)
+    return zoo.ModelCard(
         about=about,
         recipe=run.name,
         size=dataset.path.name.rpartition("-")[2],
         seed=run.seed,
         updates=run.train.epochs * (run.train.updates or 0),
-        data=there.data,
+        data=run_folder.about(folder).data,
         episodes=len(np.unique(rows["episode"])),
-        scores=scores(rows, None),
-        first=FIRST,
-        of_first=scores(rows, FIRST),
-        chosen=chosen,
+        errors=rollout_errors(rows, None),
+        subset=SUBSET,
+        subset_errors=rollout_errors(rows, SUBSET),
+        selection=selection,
         commit=artifact.provenance()["commit"],
     )
 
 
-def scores(rows: Table, first: int | None) -> dict[str, float]:
-    """Errors of the rollout: the mean over all horizons, and at the last."""
-    kept = (rows["source"] == "predicted") & ((rows["episode"] < first) if first else True)
+def rollout_errors(rows: Table, first: int | None) -> dict[str, float]:
+    """Errors of the rollouts of the first test episodes, or of all: the mean over all horizons, and at the last."""
+    chosen = (rows["source"] == "predicted") & ((rows["episode"] < first) if first else True)
     last = rows["horizon"].max()
-    found = {}
+    errors = {}
     for metric in METRICS:
         if metric in rows:
-            found[f"{metric}, mean"] = float(rows[metric][kept].mean())
-            found[f"{metric}, h = {last}"] = float(rows[metric][kept & (rows["horizon"] == last)].mean())
-    return found
+            errors[f"{metric}, mean"] = float(rows[metric][chosen].mean())
+            errors[f"{metric}, h = {last}"] = float(rows[metric][chosen & (rows["horizon"] == last)].mean())
+    return errors
 
 
 if __name__ == "__main__":

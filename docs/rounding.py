@@ -1,4 +1,4 @@
-"""Weights in half precision, for the zoo: a run or a policy as it will lie there, and its card written last."""
+"""Weights in half precision, for the zoo: runs, probes and policies as they will be there, with their cards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from keep_results import told
 
@@ -14,27 +15,35 @@ from sgjepa.core import artifact, config, run_folder
 from sgjepa.models.weights import load_tensors, save_tensors
 
 
-def halve(source: Path, place: Path) -> None:
-    """Weights in half precision; whole numbers stay."""
-    save_tensors(
-        place, {name: value.half() if value.is_floating_point() else value for name, value in load_tensors(source).items()}
-    )
+def round_weights(source: Path, target: Path) -> None:
+    """Write weights in half precision; whole numbers stay."""
+    tensors = load_tensors(source)
+    save_tensors(target, {name: value.half() if value.is_floating_point() else value for name, value in tensors.items()})
 
 
-def run(source: Path, place: Path, names: Sequence[str]) -> None:
-    """A run with these weights of it, rounded."""
-    place.mkdir(parents=True)
-    there, digests = run_folder.about(source), {}
-    for name in names:
-        halve(source / name, place / name)
-        digests[name] = artifact.file_digest(place / name)
-    artifact.write_record(place, replace(there, files=digests, provenance=told(there.provenance)))
+def round_run(source: Path, target: Path, weights: Sequence[str]) -> None:
+    """Write a run with these of its weights, rounded."""
+    target.mkdir(parents=True)
+    for name in weights:
+        round_weights(source / name, target / name)
+    write_record(target, artifact.read_json_record(source), weights)
 
 
-def keep(place: Path, target: Path, names: Sequence[str], card: zoo.Card | zoo.PolicyCard) -> None:
-    """What a user needs, and the card last."""
+def write_record(folder: Path, record: dict[str, Any], names: Sequence[str]) -> None:
+    """Write an artefact's record for the files that are in the folder now, without the paths of this machine."""
+    digests = {name: artifact.file_digest(folder / name) for name in names}
+    record = {**record, "files": digests, "provenance": told(record["provenance"])}
+    artifact.write_json(folder / artifact.RECORD, record)
+
+
+def write_zoo(folder: Path, target: Path, names: Sequence[str], card: zoo.ModelCard | zoo.PolicyCard) -> None:
+    """Copy what a user needs into the zoo, in place of what was there, and write its card last."""
+    shutil.rmtree(target, ignore_errors=True)
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(place / name, target / name)
-    card = replace(card, files={name: artifact.file_digest(place / name) for name in names})
-    artifact.write_json(target / zoo.CARD, config.to_dict(card))
+        shutil.copyfile(folder / name, target / name)
+    digests = {name: artifact.file_digest(folder / name) for name in names}
+    artifact.write_json(target / zoo.CARD, config.to_dict(replace(card, files=digests)))
+
+
+RUN_FILES = (run_folder.CONFIG, run_folder.MODEL)

@@ -1,22 +1,20 @@
-"""Put a diffusion policy into the zoo, with the run that it sees through; called by make_zoo.py.
+"""Put a diffusion policy into the zoo, with the run that it observes through; called by make_zoo.py.
 
-Both are rounded to half precision. The policy's record then names the digest of the rounded weights that it will see
+Both are rounded to half precision. The policy's record then names the digest of the rounded weights that it observes
 through, so the check that ties it to them holds for the copy too; its success is measured anew, with what was rounded.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import rounding
-from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.core import artifact, run_folder, threads
+from sgjepa.core import artifact, config, run_folder, threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import open_dataset
 from sgjepa.policies.evaluate import trained, trial
@@ -29,43 +27,43 @@ RUN = "run"  # in the policy's folder
 
 
 def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, tries: int, blind: Sequence[Path] = ()) -> None:
-    """Choose, round, let it drive, keep. blind: trainings of a policy that sees only its pose, each put to trial."""
+    """Select, round, evaluate, and write to the zoo. blind: policies that observe only their pose, each with trials."""
     losses = {folder: _loss(folder) for folder in policies}
     best = min(losses, key=losses.__getitem__)
     others = ", ".join(f"{loss:.4f}" for loss in losses.values())
-    chosen = (
+    selection = (
         f"the lowest loss on held-out episodes of {len(losses)} trainings: {others}" if len(losses) > 1 else "the only one"
     )
     dataset = open_dataset(datasets / next(iter(read_policy(best).settings.data)))
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch) / target.name
-        rounded = _rounded(best, place)
-        subject = trained(place, dataset)
+        folder = Path(scratch) / target.name
+        full_precision = _round_policy(best, folder)
+        subject = trained(folder, dataset)
         trials = [trial(subject, dataset, sampling, processes=threads.cores()) for sampling in range(tries)]
-        there = read_policy(place).settings
+        policy = read_policy(folder)
+        settings, mean = policy.settings, dict(zip(policy.settings.laws, policy.scaling.law.mean, strict=True))
         card = zoo.PolicyCard(
             about=about,
-            world=there.world,
-            sees=there.source.name,
-            law=there.config["law"],
-            pose=there.source.pose,
-            seed=there.config["seed"],
-            updates=there.config["updates"],
-            data=there.data,
+            world=settings.world,
+            source=settings.source.name,
+            conditioned=settings.config["law"],
+            pose=settings.source.pose,
+            seed=settings.config["seed"],
+            updates=settings.config["updates"],
+            data=settings.data,
             success=success_in(trials),
-            opening=opening_in(trials, dict(zip(there.laws, read_policy(place).scaling.law.mean, strict=True))),
-            blind=success_in([trial for folder in blind for trial in _trials(folder)]) if blind else None,
-            chosen=chosen,
-            rounded=rounded,
+            opening=opening_in(trials, mean),
+            blind_success=success_in(
+                [kept for other in blind for kept in own_trials(other, read_policy(other).files[WEIGHTS])]
+            )
+            if blind
+            else None,
+            selection=selection,
+            full_precision=full_precision,
             commit=artifact.provenance()["commit"],
         )
-        run = [f"{RUN}/{run_folder.CONFIG}", f"{RUN}/{run_folder.MODEL}"] if there.source.run else []
-        shutil.rmtree(target, ignore_errors=True)
-        rounding.keep(place, target, [RECORD, WEIGHTS, *run], card)
-
-
-def _trials(folder: Path) -> list[Path]:
-    return own_trials(folder, read_policy(folder).files[WEIGHTS])
+        run = [f"{RUN}/{name}" for name in rounding.RUN_FILES] if settings.source.run else []
+        rounding.write_zoo(folder, target, [RECORD, WEIGHTS, *run], card)
 
 
 def _loss(folder: Path) -> float:
@@ -75,17 +73,16 @@ def _loss(folder: Path) -> float:
     return float("inf") if scores.validation_loss is None else scores.validation_loss
 
 
-def _rounded(folder: Path, place: Path) -> artifact.Digests:
-    """The policy in half precision with its run, in `place`; returns the digests of what it was rounded from."""
-    record = load_policy(folder).record  # after a check that its weights and its run are those that were trained
-    source, before = record.settings.source, {WEIGHTS: artifact.file_digest(folder / WEIGHTS)}
-    place.mkdir()
-    if source.run:
-        rounding.run(folder / source.run, place / RUN, [run_folder.MODEL])
-        before[f"{RUN}/{run_folder.MODEL}"] = source.model
-        source = replace(source, run=RUN, model=artifact.file_digest(place / RUN / run_folder.MODEL))
-    rounding.halve(folder / WEIGHTS, place / WEIGHTS)
-    settings = replace(record.settings, source=source)
-    digests = {WEIGHTS: artifact.file_digest(place / WEIGHTS)}
-    artifact.write_record(place, replace(record, settings=settings, files=digests, provenance=told(record.provenance)))
-    return before
+def _round_policy(source: Path, target: Path) -> artifact.Digests:
+    """Write the policy in half precision, with its run; returns the digests of what it was rounded from."""
+    policy = load_policy(source).record  # after a check that its weights and its run are those that were trained
+    features, full_precision = policy.settings.source, {WEIGHTS: artifact.file_digest(source / WEIGHTS)}
+    target.mkdir()
+    if features.run:
+        rounding.round_run(source / features.run, target / RUN, [run_folder.MODEL])
+        full_precision[f"{RUN}/{run_folder.MODEL}"] = features.model
+        features = replace(features, run=RUN, model=artifact.file_digest(target / RUN / run_folder.MODEL))
+    rounding.round_weights(source / WEIGHTS, target / WEIGHTS)
+    settings = config.to_dict(replace(policy.settings, source=features))
+    rounding.write_record(target, artifact.read_json_record(source) | {"settings": settings}, [WEIGHTS])
+    return full_precision

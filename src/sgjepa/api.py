@@ -74,7 +74,7 @@ def load(source: str | Path, device: str = "cpu") -> Model | LearnedPolicy:
     name = str(source)
     if name in zoo.names() and not Path(source).exists():
         raise InputError(f"{name} comes with the package: load('{zoo.PREFIX}{name}')")
-    folder = zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
+    folder = zoo.folder_to_read(name)
     from sgjepa.policies.files import is_policy
 
     if is_policy(folder):
@@ -233,7 +233,13 @@ def train(
     parents = {one.path.absolute().parent for one in opened}
     datasets = parents.pop() if len(parents) == 1 else Path("/")
     names = tuple(str(one.path.absolute().relative_to(datasets)) for one in opened)
-    start = init.folder if init is not None and hasattr(init, "folder") else None if init is None else _run_of(init)
+    start = (
+        init.folder
+        if init is not None and hasattr(init, "folder")
+        else None
+        if init is None
+        else zoo.folder_to_read(str(init))
+    )
     run = with_laws(replace(run, data=names, seed=seed, init=None if start is None else str(start)), datasets)
     run = replace(run, train=replace(run.train, decoder=decoder and run.model.foreign_encoder is None))
     if settings:
@@ -242,11 +248,6 @@ def train(
         run = with_updates(run, updates, datasets)
     folder = Path("runs") / f"{run.name}-{size}-seed{seed}" if out is None else Path(out)
     return load_model(world_model.train(run, folder, datasets))
-
-
-def _run_of(source: str | Path) -> Path:
-    name = str(source)
-    return zoo.folder_of(name.removeprefix(zoo.PREFIX)) if name.startswith(zoo.PREFIX) else Path(source)
 
 
 def evaluate(
@@ -287,7 +288,7 @@ def evaluate(
     from sgjepa.evaluation.probes import ProbeConfig
 
     if isinstance(model, (str, Path)):
-        model = load_model(_run_of(model))
+        model = load_model(zoo.folder_to_read(str(model)))
     dataset = data if isinstance(data, Dataset) else Dataset.open(data, verify=False)
     if split not in ("test", "validation"):
         raise InputError(f"split must be 'test' or 'validation', got '{split}'")

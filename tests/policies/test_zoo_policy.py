@@ -47,7 +47,7 @@ def _that_zoo(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def card() -> zoo.PolicyCard:
-    found = zoo.card(NAME)
+    found = zoo.read_card(NAME)
     assert isinstance(found, zoo.PolicyCard)
     return found
 
@@ -57,7 +57,7 @@ def test_it_lies_there_in_half_precision_with_what_it_sees_through(driven: Drive
     assert there == {RECORD, WEIGHTS, "run/artifact.json", "run/model.safetensors", zoo.CARD}
     for mine, its in ((WEIGHTS, driven.policy / WEIGHTS), ("run/model.safetensors", driven.run / run_folder.MODEL)):
         full, half = load_tensors(its), load_tensors(models / NAME / mine)
-        assert card().rounded[mine] == artifact.file_digest(its)
+        assert card().full_precision[mine] == artifact.file_digest(its)
         for name, value in full.items():
             assert half[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
             torch.testing.assert_close(half[name].to(value.dtype), value, rtol=1e-3, atol=1e-6)
@@ -67,7 +67,7 @@ def test_it_lies_there_in_half_precision_with_what_it_sees_through(driven: Drive
 
 def test_its_card_says_what_it_is_and_how_often_it_succeeds(driven: Driven) -> None:
     found, there = card(), read_policy(driven.policy).settings
-    assert (found.world, found.sees, found.seed, found.law) == (CATCHER, driven.run.name, 0, True)
+    assert (found.world, found.source, found.seed, found.conditioned) == (CATCHER, driven.run.name, 0, True)
     assert found.data == there.data
     assert set(found.success.regions) == {"all", "in", "out"}
     assert found.success.regions["all"].episodes == 12
@@ -78,7 +78,7 @@ def test_its_card_says_what_it_is_and_how_often_it_succeeds(driven: Driven) -> N
 
 
 def test_it_is_tied_to_the_rounded_weights_that_it_sees_through(driven: Driven, tmp_path: Path) -> None:
-    copy = zoo.take(NAME, tmp_path)
+    copy = zoo.copy(NAME, tmp_path)
     assert load_policy(copy).observes == ("frame",)
     with pytest.raises(InputError, match="other weights"):
         load_policy(copy, run=driven.run)  # those in full precision are others
@@ -102,7 +102,7 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(driven.dataset.path.parent)
     assert cli.main(["evaluate-policy", f"zoo:{NAME}", "--workers", "1"]) == 0
-    assert "% success" in capsys.readouterr().out
+    assert "% of all episodes" in capsys.readouterr().out
     _, rows = read_trial(tmp_path / "zoo" / NAME / "control" / "caught-seed0")
     assert np.mean(rows["success"]) == pytest.approx(card().success.regions["all"].mean)
 
@@ -110,8 +110,8 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
 def test_the_viewer_shows_what_its_card_says() -> None:
     policy = open_policy(zoo.folder_of(NAME), NAME)
     assert policy.success == card().success
-    assert policy.blind_success == card().blind
-    assert card().blind is not None
+    assert policy.blind_success == card().blind_success
+    assert card().blind_success is not None
     assert policy.opening == card().opening
     assert policy.label == "SG-JEPA (GRU)"
 
@@ -126,7 +126,7 @@ def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(model
         assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]
         assert tab.run("document.querySelector('#law output').textContent").startswith("g = 6 ")
         assert "begins with a success of SG-JEPA (GRU): chosen, not typical" in tab.run("task.textContent")
-        blind = card().blind
+        blind = card().blind_success
         assert blind
         share = f"{100 * blind.regions['all'].mean:.0f}"
         assert tab.run("document.querySelector('#success text.blind').textContent") == f"blind baseline {share} %"

@@ -155,7 +155,7 @@ def run_argument(text: str) -> Path:
     from sgjepa import zoo
 
     try:
-        return zoo.resolve(text)
+        return zoo.folder_to_work_in(text)
     except InputError as error:
         raise ArgumentTypeError(str(error)) from error
 

@@ -80,7 +80,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Evaluate every policy with every seed, then write the page."""
-    options.policies = [str(zoo.resolve(name, policies=True)) for name in options.policies]
+    options.policies = [str(zoo.folder_to_work_in(name, policies=True)) for name in options.policies]
     _check(options)
     from sgjepa.core import artifact
     from sgjepa.policies.evaluate import MADE_BY, beginnings

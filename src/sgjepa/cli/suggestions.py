@@ -213,6 +213,9 @@ def _dataset(text: str, command: str, use: str) -> str:
     word = _word(text, DATASETS)
     if there := _made(word, use, DATASETS):
         return there
+    if (name := text.removeprefix(zoo.PREFIX)) in zoo.names():
+        kind = "policy" if zoo.is_policy(name) else "model"
+        return f"{text} is a {kind} of the zoo, not a dataset; to look at it, type: sgjepa view {zoo.PREFIX}{name}"
     return _unmade(word, lambda name: f"{use}{DATASETS / name}")
 
 

@@ -77,8 +77,7 @@ def _folders(runs: list[str]) -> list[Path]:
     """Of what is shown. Nothing is written there, so models of the package are used where they lie."""
     from sgjepa import zoo
 
-    named = runs or [f"{zoo.PREFIX}{name}" for name in zoo.names()]
-    return [zoo.folder_of(text.removeprefix(zoo.PREFIX)) if text.startswith(zoo.PREFIX) else Path(text) for text in named]
+    return [zoo.folder_to_read(text) for text in runs] or [zoo.folder_of(name) for name in zoo.names()]
 
 
 def require_server() -> None:

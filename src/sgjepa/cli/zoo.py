@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from sgjepa import zoo
 from sgjepa.cli import arguments
 from sgjepa.core import config
-from sgjepa.zoo.cards import Card, PolicyCard
+from sgjepa.zoo.cards import ModelCard, PolicyCard
 
 ABOUT = "list the trained models and policies that come with the package, or show the card of one"
 EXAMPLE = "sgjepa zoo approach_ball_sg_jepa"
@@ -23,7 +23,7 @@ def run(options: Namespace) -> None:
     """Prints; copies nothing."""
     arguments.check_json(options.json)
     asked = [options.name.removeprefix(zoo.PREFIX)] if options.name else zoo.names()
-    cards = {name: zoo.card(name) for name in asked}
+    cards = {name: zoo.read_card(name) for name in asked}
     lines = []
     for name, card in cards.items():
         lines.append(f"{zoo.PREFIX}{name}   {card.about}")
@@ -37,24 +37,24 @@ def run(options: Namespace) -> None:
     arguments.print_or_write(options.json, {name: config.to_dict(card) for name, card in cards.items()}, "\n".join(lines))
 
 
-def _told(card: Card | PolicyCard) -> dict[str, str]:
+def _told(card: ModelCard | PolicyCard) -> dict[str, str]:
     data = ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items())
-    made = {"data": data, "chosen by": card.chosen, "commit": card.commit or "unknown"}
+    made = {"data": data, "chosen by": card.selection, "commit": card.commit or "unknown"}
     if isinstance(card, PolicyCard):
         from sgjepa.results.trials import TOLD_POSE
 
-        told = "told the law" if card.law else "not told the law"
+        told = "told the law" if card.conditioned else "not told the law"
         episodes = max(share.episodes for share in card.success.regions.values())
         trials = f"{episodes} test episodes of {card.success.dataset}, tries at each: {card.success.tries}"
-        sees = f"{card.sees}{f', {TOLD_POSE}' if card.pose else ''}, {told}; seed {card.seed}, {card.updates} updates"
+        sees = f"{card.source}{f', {TOLD_POSE}' if card.pose else ''}, {told}; seed {card.seed}, {card.updates} updates"
         return {"world": card.world, "sees": sees, **made, "success in": f"{trials}; 95 % intervals:"}
     recipe = f"{card.recipe}, size {card.size}, seed {card.seed}, {card.updates} updates"
     return {"recipe": recipe, **made, "errors of": f"{card.episodes} test episodes, 20 frames given:"}
 
 
-def _measured(card: Card | PolicyCard) -> list[str]:
-    if isinstance(card, Card):
-        return [f"   {metric:<22} {value:.3f}" for metric, value in card.scores.items()]
+def _measured(card: ModelCard | PolicyCard) -> list[str]:
+    if isinstance(card, ModelCard):
+        return [f"   {metric:<22} {value:.3f}" for metric, value in card.errors.items()]
     from sgjepa.report.words import fixed
     from sgjepa.results.table import REGIONS
 

@@ -82,7 +82,7 @@ def open_policy(folder: Path, name: str) -> LoadedPolicy:
         settings=replace(settings, image_size=pixels),
         success=success_in(trials) if trials else card.success if card else None,
         opening=opening_in(trials, mean) if trials else card.opening if card else None,
-        blind_success=card.blind if card else None,
+        blind_success=card.blind_success if card else None,
     )
 
 

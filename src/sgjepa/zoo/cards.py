@@ -9,11 +9,12 @@ from sgjepa.results.success import Opening, Success
 
 
 @dataclass(frozen=True)
-class Card:
-    """Of a model.
+class ModelCard:
+    """The card of a world model.
 
-    scores: errors of its rollouts over all test episodes, such as "position_l2, h = 44". of_first: over the first `first`
-    of them alone, for those who want to see it again in seconds. chosen: among which trainings, and by what.
+    errors: of its rollouts over all test episodes, by metric and horizon, such as "position_l2, h = 44". subset_errors:
+    over the first `subset` test episodes alone, which can be measured again in seconds. selection: among which trainings
+    it was selected, and by what.
     """
 
     about: str
@@ -23,34 +24,35 @@ class Card:
     updates: int
     data: Digests
     episodes: int
-    scores: dict[str, float]
-    first: int
-    of_first: dict[str, float]
-    chosen: str
+    errors: dict[str, float]
+    subset: int
+    subset_errors: dict[str, float]
+    selection: str
     commit: str | None  # of the code that measured it
     files: Digests = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PolicyCard:
-    """Of a diffusion policy, with the run that it sees through.
+    """The card of a diffusion policy, with the run that it observes through.
 
-    success: of what lies here, weights in half precision; measured in closed loop, not carried over from the training.
-    rounded: digests of the weights in full precision that it was made from, by the same paths.
+    success: of the policy in the zoo, whose weights have half precision. full_precision: digests of the weights that they
+    were rounded from, by the same paths. blind_success: of a policy that observes only the robot's own pose, on the same
+    episodes. opening: an episode in which the policy in the zoo succeeds.
     """
 
     about: str
     world: str
-    sees: str  # the run's name; "state", "pose"
-    law: bool  # whether it is told
+    source: str  # of its features: the run's name, or "state", or "pose"
+    conditioned: bool  # on the law
     seed: int
     updates: int
     data: Digests
     success: Success
-    chosen: str
-    rounded: Digests
+    selection: str
+    full_precision: Digests
     commit: str | None  # of the code that measured it
-    pose: bool = False  # whether it is told the robot's own pose beside what it sees
-    opening: Opening | None = None  # an episode in which what lies here succeeds
-    blind: Success | None = None  # of a policy that sees only the robot's own pose, on the same episodes
+    pose: bool = False  # whether it observes the robot's own pose, too
+    opening: Opening | None = None
+    blind_success: Success | None = None
     files: Digests = field(default_factory=dict)
