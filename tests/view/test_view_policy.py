@@ -153,7 +153,7 @@ def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_trainin
         table = read_table(place / "episodes.parquet") | {"success": wins.astype(rows["success"].dtype)}
         write_table(place / "episodes.parquet", table)
         digests = about.files | {"episodes.parquet": artifact.file_digest(place / "episodes.parquet")}
-        artifact.write_record(place / "artifact.json", replace(about, files=digests))
+        artifact.write_record(place, replace(about, files=digests))
         found = opening_in([place], {"gravity": 4.0})
         if not wins.any():
             assert found is None
