@@ -305,7 +305,7 @@ def test_two_links_go_where_their_angles_say() -> None:
 @pytest.mark.parametrize("env", [Reacher, Cube])
 def test_without_the_extra_the_error_names_it(env: type[Env], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmarks, "find_spec", lambda name: None)
-    with pytest.raises(MachineError, match=r"needs (dm_control|ogbench): pip install 'sgjepa\[conventional\]'"):
+    with pytest.raises(MachineError, match=r"model files of (dm_control|ogbench): sgjepa doctor --fix conventional"):
         benchmarks.package_folder(env.env_spec.name)
     assert not benchmarks.installed(env.env_spec.name)
     assert benchmarks.installed("square")

@@ -102,7 +102,7 @@ def test_the_study_small_but_whole_and_once_more(tmp_path: Path) -> None:
     assert [row["predictor"] for row in rows] == names
     assert "SG-JEPA (GRU) minus SG-JEPA (Transformer)" in (page.parent / "answer.txt").read_text()
     assert (tmp_path / "out/report-reacher/index.html").is_file()
-    trials = sorted((tmp_path / "out").rglob("artifact.json"))
+    trials = sorted((tmp_path / "out").rglob("controls.parquet"))
     before = [path.stat().st_mtime_ns for path in trials]
     assert len(trials) == 4
     study.run(asked)

@@ -152,8 +152,8 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
     subject = replace(untrained("random", dataset, tmp_path), policy=Killed(WORLD))
     with pytest.raises(KeyboardInterrupt):
         trial(subject, dataset, 0)
-    assert not list(subject.folder.glob("[!.]*")), "a half made trial is not there to be read"
-    (spent,) = subject.folder.glob(".*/*-seconds.json")
+    assert not list(subject.folder.glob(f"*/{TRIAL}")), "a half made trial is not there to be read"
+    (spent,) = subject.folder.glob("*/.partial/.waves/*-seconds.json")
     artifact.write_json(spent, 1000.0)  # as if it had taken that long
     made = trial(subject, dataset, 0)
     assert begun == [2, 2, 2], "the first wave was kept"
@@ -177,7 +177,7 @@ def test_a_damaged_trial_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
 def test_a_film_shows_what_the_policy_saw(dataset: Dataset, policy: Path) -> None:
     made = trial(trained(policy, dataset), dataset, 0, beginnings(dataset, 2))
     about, rows = read_trial(made)
-    film = replay(about, rows, read_controls(made, about), [1], dataset.settings.image_size)
+    film = replay(about, rows, read_controls(made), [1], dataset.settings.image_size)
     driver, shown = load_policy(policy), []
     look = driver.act
     driver.act = lambda seen, laws: shown.append(seen["frame"][0].copy()) or look(seen, laws)  # type: ignore[method-assign]
@@ -473,7 +473,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
     said = capsys.readouterr().out
     assert "random controls" in said
     assert str(out / "index.html") in said
-    records = sorted(out.rglob(TRIAL))
+    records = sorted((out / "references").rglob(TRIAL))
     assert [path.parent.name for path in records] == ["caught-seed0-first1", "caught-seed1-first1"]
     before = [path.stat().st_mtime_ns for path in records]
     assert cli.main(command) == 0
@@ -490,7 +490,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
             ["exprt", "--dataset", "{data}"],
             "there is no policy 'exprt': give a folder that `sgjepa train-policy` made, a run, or expert",
         ),
-        (["{data}", "--dataset", "{data}"], "is not a policy"),
+        (["{data}", "--dataset", "{data}"], "was made by `sgjepa data`, not by `sgjepa train-policy`"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
         (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
         (["still", "--dataset", "{data}", "--episodes", "6"], "has 4 test episodes; 6 were asked for"),
@@ -498,7 +498,7 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         (["still", "still", "--dataset", "{data}"], "still is given twice"),
         (["still", "--dataset", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["still", "--dataset", "{data}", "--workers", "0"], "--workers must be at least 1, got 0"),
-        (["still", "--dataset", "{data}", "--out", "{data}"], "was not made by `sgjepa evaluate-policy`"),
+        (["still", "--dataset", "{data}", "--out", "{data}"], "was made by `sgjepa data`, not by `sgjepa evaluate-policy`"),
     ],
 )
 def test_bad_input_is_one_line(

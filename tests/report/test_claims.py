@@ -132,7 +132,7 @@ def test_a_page_shows_the_claims_that_its_study_measures() -> None:
     assert claims_table(()) is None
     table = claims_table([claim(LESS), claim(MORE, seeds=2)])
     assert table is not None
-    assert "not decided (2 trainings: does not hold)" in table.html
+    assert '<span class="chip undecided">not decided</span>(2 trainings: does not hold)' in table.html
     assert '<span class="chip better">holds</span>' in table.html
 
 

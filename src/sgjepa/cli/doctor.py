@@ -40,7 +40,8 @@ def examine_machine() -> dict[str, Any]:
         missing.append(f"nothing, but triton cannot be loaded after drawing ({triton}): pip uninstall triton")
     for extra, found in extras.items():
         if lacking := [name for name, number in found.items() if number is None]:
-            missing.append(f"{', '.join(lacking)} (extra `{extra}`): pip install 'sgjepa[{extra}]'")
+            cure = "sgjepa doctor --fix conventional" if extra == "conventional" else f"pip install 'sgjepa[{extra}]'"
+            missing.append(f"{', '.join(lacking)} (extra `{extra}`): {cure}")
     return {
         "sgjepa": __version__,
         "python": platform.python_version(),
@@ -146,6 +147,13 @@ def _requirements() -> list[str]:
         return []
 
 
+def requirements_of(names: Sequence[str]) -> list[str]:
+    """These packages with the versions that our own metadata ask for, as pip takes them, on whatever Python."""
+    lines = [line.partition(";")[0].strip() for line in _requirements()]
+    by_name = {re.split(r"[^\w.-]", line)[0]: line for line in lines}
+    return [by_name.get(name, name) for name in names]
+
+
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -165,7 +173,7 @@ def as_text(found: dict[str, Any]) -> str:
         f"{cores}, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
         "compute:  " + threads.as_text(found["compute"]),
         "packages: " + _with_versions(found["packages"]),
-        *(f"  {extra + ':':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
+        *(f"  {extra + ': ':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
         "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
         f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
     ]
@@ -197,6 +205,22 @@ def install_browser() -> None:
         _install("a browser for the test of the report", CHROMIUM, apt_line(CHROMIUM))
 
 
+def install_conventional() -> None:
+    """Install the packages whose model files `reacher` and `cube` are made from, without what only their code needs.
+
+    The extra brings that too; from Python 3.13 on it cannot, since dm_control's labmaze has no wheel there.
+    """
+    from sgjepa.envs.benchmarks import PACKAGES, installed
+
+    wanted = [name for world, name in PACKAGES.items() if not installed(world)]
+    if not wanted:
+        return
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", *requirements_of(wanted)]
+    print(f"installing model files: {', '.join(wanted)}", file=sys.stderr, flush=True)
+    if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False).returncode != 0:
+        print("that failed; the other worlds do without", file=sys.stderr)
+
+
 def _install(what: str, packages: Sequence[str], line: str) -> None:
     """Say what happens on standard error: standard output is for the report."""
     root = os.geteuid() == 0
@@ -221,7 +245,7 @@ def _runs(command: list[str]) -> bool:
 
 ABOUT = "what this machine has and what is missing"
 EXAMPLE = "sgjepa doctor --json doctor.json"
-FIXES = ("opengl", "browser")
+FIXES = ("opengl", "browser", "conventional")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -232,8 +256,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="*",
         choices=FIXES,
         metavar="WHAT",
-        help="install what is missing, where root or sudo allows: opengl (default), or "
-        "browser (chromium, with which the tests open a report)",
+        help="install what is missing, where root or sudo allows: opengl (default), "
+        "browser (chromium, with which the tests open a report), or conventional (model files of reacher and cube, by pip)",
     )
 
 
@@ -243,6 +267,6 @@ def run(options: Namespace) -> None:
 
     if options.fix is not None:
         for name in options.fix or ["opengl"]:
-            {"opengl": install_opengl, "browser": install_browser}[name]()
+            {"opengl": install_opengl, "browser": install_browser, "conventional": install_conventional}[name]()
     found = examine_machine()
     arguments.print_or_write(options.json, found, as_text(found))

@@ -270,34 +270,34 @@ def read_record(cls: type[R], folder: Path) -> R:
         begun = (folder / PARTIAL).is_dir()
         why = "is half made" if begun else "does not exist" if not folder.exists() else f"was not made by `{cls.made_by}`"
         raise InputError(f"{folder} {why}; run `{cls.made_by}`{' again' if begun else ', or say where it is'}")
-    found = read_json_record(folder)
-    _require_maker(folder, found, cls.made_by)
-    return build_record(cls, found, folder / RECORD)
+    record = read_json_record(folder)
+    _require_maker(folder, record, cls.made_by)
+    return build_record(cls, record, folder / RECORD)
 
 
-def build_record(cls: type[T], found: Mapping[str, Any], path: Path) -> T:
+def build_record(cls: type[T], record: Mapping[str, Any], path: Path) -> T:
     """A record that was read as JSON, as a dataclass."""
     free = {"made_by", _OWN, "files", "provenance"} - {one.name for one in fields(cls)}  # type: ignore[arg-type]
     try:
-        return config.from_dict(cls, {name: value for name, value in found.items() if name not in free})
+        return config.from_dict(cls, {name: value for name, value in record.items() if name not in free})
     except InputError as error:
-        raise InputError(f"{path} was edited, or written by other code: {error}; {_cure(path, found)}") from error
+        raise InputError(f"{path} was edited, or written by other code: {error}; {_cure(path, record)}") from error
 
 
 def read_json_record(folder: Path) -> dict[str, Any]:
     """The record of an artefact as JSON values, after a comparison with its own digest."""
     path = folder / RECORD
-    found = read_json(path)
-    if not isinstance(found, dict):
+    record = read_json(path)
+    if not isinstance(record, dict):
         raise InputError(f"{path} was edited: it should be an object; {_cure(path, {})}")
-    if found.get(_OWN) != _digest_of(found):
-        raise InputError(f"{path} was edited: its digest does not fit its content; {_cure(path, found)}")
-    files: Any = found.get("files", {})
+    if record.get(_OWN) != _digest_of(record):
+        raise InputError(f"{path} was edited: its digest does not fit its content; {_cure(path, record)}")
+    files: Any = record.get("files", {})
     listed = files.items() if isinstance(files, dict) else [("/", None)]
     right = all(_is_inside(name) and (digest is None or isinstance(digest, str)) for name, digest in listed)
-    if not right or not isinstance(found.get("made_by"), str):
-        raise InputError(f"{path} was edited: it is not the record of an artefact; {_cure(path, found)}")
-    return found
+    if not right or not isinstance(record.get("made_by"), str):
+        raise InputError(f"{path} was edited: it is not the record of an artefact; {_cure(path, record)}")
+    return record
 
 
 def made_by(folder: Path) -> str | None:
@@ -374,8 +374,8 @@ def _digest_of(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
-def _cure(path: Path, found: Mapping[str, Any]) -> str:
-    maker = found.get("made_by")
+def _cure(path: Path, record: Mapping[str, Any]) -> str:
+    maker = record.get("made_by")
     return f"delete {path.parent} and {f'run `{maker}` again' if isinstance(maker, str) else 'make it again'}"
 
 
@@ -411,8 +411,8 @@ def _require_no_link(folder: Path, inside: Path) -> None:
 def _require_name(folder: Path) -> None:
     """Refuse what libraries, or a terminal, cannot write as a name."""
     if not all(char.isprintable() for char in str(folder)):  # also bytes that are no UTF-8
-        shown = str(folder).encode("unicode_escape").decode("ascii")
-        raise InputError(f"'{shown}' cannot be a folder's name: it holds a character that cannot be printed")
+        name = str(folder).encode("unicode_escape").decode("ascii")
+        raise InputError(f"'{name}' cannot be a folder's name: it holds a character that cannot be printed")
 
 
 def _require_writable(place: Path, path: Path) -> None:
@@ -629,14 +629,14 @@ def provenance() -> dict[str, Any]:
 
 
 def _versions(*names: str) -> dict[str, str]:
-    """Of those that are installed."""
-    found = {}
+    """The versions of packages, of those that are installed."""
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _commit() -> str | None:
@@ -655,8 +655,8 @@ def _commit() -> str | None:
         return None
 
 
-def check_provenance(found: Mapping[str, Any]) -> None:
-    """What a page quotes must be there; what else is said is free."""
-    missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(found)
-    if missing or not isinstance(found["libraries"], Mapping):
+def check_provenance(origin: Mapping[str, Any]) -> None:
+    """Refuse a provenance without what a page quotes; further entries are free."""
+    missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(origin)
+    if missing or not isinstance(origin["libraries"], Mapping):
         raise InputError(f"provenance lacks {', '.join(sorted(missing)) or 'the versions of libraries'}")

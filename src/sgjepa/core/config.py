@@ -40,35 +40,35 @@ def from_dict(cls: type[T], data: Any) -> T:
     return _build(cls, data, cls.__name__)
 
 
-def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
+def difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:
     """The first place where two JSON values differ, with both values there; None if they are equal."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in [*one, *(k for k in other if k not in one)]:
-            found = difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
-            if found:
-                return found
+            result = difference(one.get(key), other.get(key), f"{where}.{key}" if where else key)
+            if result:
+                return result
         return None
-    return None if one == other else (place, one, other)
+    return None if one == other else (where, one, other)
 
 
-def require_same(old: Any, new: Any, place: str, advice: str = "choose another --out or delete it") -> None:
+def require_same(old: Any, new: Any, where: str, advice: str = "choose another --out or delete it") -> None:
     """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
     if differs := difference(old, new):
         key, before, after = differs
-        raise InputError(f"{place} with {key} = {one_line(before, 60)}, not {one_line(after, 60)}; {advice}")
+        raise InputError(f"{where} with {key} = {one_line(before, 60)}, not {one_line(after, 60)}; {advice}")
 
 
 def override(config: T, settings: Mapping[str, Any]) -> T:
     """The config with other values at dotted places, such as {"optim.lr": "1e-3"}. Text is read as the field's type."""
     tree: dict[str, Any] = {}
-    for place, value in settings.items():
-        node, (*way, last) = tree, place.split(".")
+    for where, value in settings.items():
+        node, (*way, last) = tree, where.split(".")
         for name in way:
             node = node.setdefault(name, {})
             if not isinstance(node, dict):
-                raise InputError(f"{place}: a value is set above it, too; leave one out")
+                raise InputError(f"{where}: a value is set above it, too; leave one out")
         if last in node:
-            raise InputError(f"{place}: a value is set below it, too; leave one out")
+            raise InputError(f"{where}: a value is set below it, too; leave one out")
         node[last] = _Value(value)
     changed: T = _changed(config, tree, "", config)
     return changed
@@ -76,82 +76,82 @@ def override(config: T, settings: Mapping[str, Any]) -> T:
 
 def places(config: Any, above: str = "") -> dict[str, Any]:
     """Every value of a config by its dotted place, those that are configs themselves taken apart."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for field in fields(config):
-        place, value = f"{above}{field.name}", getattr(config, field.name)
-        found |= places(value, f"{place}.") if is_dataclass(value) else {place: value}
-    return found
+        where, value = f"{above}{field.name}", getattr(config, field.name)
+        result |= places(value, f"{where}.") if is_dataclass(value) else {where: value}
+    return result
 
 
 def changes(config: Any, usual: Any) -> str:
     """What two configs of one type differ in, for a file's name: "lr0.001-batch20"; empty where they are equal.
 
-    A place is told by its last word, or by as many of its last words as no other place ends with.
+    A place is named by its last word, or by as many of its last words as no other place ends with.
     """
     values, before = places(config), places(usual)
-    said = []
-    for place in sorted(name for name in values if values[name] != before.get(name, MISSING)):
-        words = place.split(".")
+    parts = []
+    for where in sorted(name for name in values if values[name] != before.get(name, MISSING)):
+        words = where.split(".")
         ends = (".".join(words[-count:]) for count in range(1, len(words) + 1))
         short = next(end for end in ends if sum(f".{one}".endswith(f".{end}") for one in values) == 1)
-        said.append(f"{short}{_as_name(values[place])}")
-    return "-".join(said)
+        parts.append(f"{short}{_as_name(values[where])}")
+    return "-".join(parts)
 
 
 class _Value:
-    """What a place is given, to tell a mapping that is a value from the places below one."""
+    """A value for a setting, to tell a mapping that is a value from the settings below one."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def _changed(config: Any, tree: Mapping[str, Any], above: str, whole: Any) -> Any:
-    names, hints, found = [f.name for f in fields(config)], get_type_hints(type(config)), {}
+    names, hints, result = [f.name for f in fields(config)], get_type_hints(type(config)), {}
     for name, below in tree.items():
-        place, value = f"{above}{name}", getattr(config, name, None)
+        where, value = f"{above}{name}", getattr(config, name, None)
         if name not in names:
             inside = difflib.get_close_matches(name, names, n=1)
             near = [place_ for place_ in places(whole) if place_.split(".")[-1] == name] or [above + one for one in inside]
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-            raise InputError(f"there is no setting {place}{hint}; {above.rstrip('.') or 'it'} has {', '.join(names)}")
+            raise InputError(f"there is no setting {where}{hint}; {above.rstrip('.') or 'it'} has {', '.join(names)}")
         if isinstance(below, _Value) and is_dataclass(value):
-            inner = ", ".join(f"{place}.{f.name}" for f in fields(value))
-            raise InputError(f"{place} is not one value; set one of {inner}")
+            inner = ", ".join(f"{where}.{f.name}" for f in fields(value))
+            raise InputError(f"{where} is not one value; set one of {inner}")
         if isinstance(below, _Value):
-            found[name] = _build(hints[name], _read(hints[name], below.value, place), place)
+            result[name] = _build(hints[name], _read(hints[name], below.value, where), where)
         elif is_dataclass(value):
-            found[name] = _changed(value, below, f"{place}.", whole)
+            result[name] = _changed(value, below, f"{where}.", whole)
         else:
-            raise InputError(f"{place} is one value, {one_line(value, 60)}, and has nothing below it")
-    return replace(config, **found)
+            raise InputError(f"{where} is one value, {one_line(value, 60)}, and has nothing below it")
+    return replace(config, **result)
 
 
-def _read(hint: Any, value: Any, place: str) -> Any:
+def _read(hint: Any, value: Any, where: str) -> Any:
     """Text as a value of that type; what is no text, or none of that type's, stays as it is and is refused later."""
     if not isinstance(value, str):
-        _check_literal(hint, value, place)
+        _check_literal(hint, value, where)
         return value
     if get_origin(hint) in (Union, types.UnionType):
         if type(None) in get_args(hint) and value.lower() in ("none", "null"):
             return None
         for choice in get_args(hint):
-            if not isinstance(found := _read(choice, value, place), str):
-                return found
+            if not isinstance(result := _read(choice, value, where), str):
+                return result
         return value
     if get_origin(hint) is tuple:
-        return tuple(_read(get_args(hint)[0], one, place) for one in value.split(",")) if value else ()
+        return tuple(_read(get_args(hint)[0], one, where) for one in value.split(",")) if value else ()
     if hint is bool:
         return {"true": True, "false": False}.get(value.lower(), value)
     if hint in (int, float):
         with contextlib.suppress(ValueError):
             return hint(value)
-    _check_literal(hint, value, place)
+    _check_literal(hint, value, where)
     return value
 
 
-def _check_literal(hint: Any, value: Any, place: str) -> None:
+def _check_literal(hint: Any, value: Any, where: str) -> None:
     if get_origin(hint) is Literal and value not in get_args(hint):
-        raise InputError(f"{place} should be one of {', '.join(map(str, get_args(hint)))}, got {one_line(repr(value), 60)}")
+        raise InputError(f"{where} should be one of {', '.join(map(str, get_args(hint)))}, got {one_line(repr(value), 60)}")
 
 
 def _as_name(value: Any) -> str:
@@ -170,92 +170,92 @@ def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
     for name, (low, high) in limits.items():
         value = getattr(config, name)
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
-            place = f"{type(config).__name__}.{name}"
+            where = f"{type(config).__name__}.{name}"
             if not isinstance(number, (int, float)) or (isinstance(number, float) and not math.isfinite(number)):
-                raise InputError(f"{place} must be a finite number, got {one_line(number, 60)}")
+                raise InputError(f"{where} must be a finite number, got {one_line(number, 60)}")
             if number < low:
-                raise InputError(f"{place} must be at least {low:g}, got {one_line(number, 60)}")
+                raise InputError(f"{where} must be at least {low:g}, got {one_line(number, 60)}")
             if number > high:
-                raise InputError(f"{place} must be at most {high:g}, got {one_line(number, 60)}")
+                raise InputError(f"{where} must be at most {high:g}, got {one_line(number, 60)}")
 
 
-def _build(hint: Any, data: Any, place: str) -> Any:
+def _build(hint: Any, data: Any, where: str) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _build_registered(args[1], data, place)
+        return _build_registered(args[1], data, where)
     if origin in (Union, types.UnionType):
-        return _build_union(args, data, place)
+        return _build_union(args, data, where)
     if is_dataclass(hint):
-        return _build_dataclass(hint, data, place)
+        return _build_dataclass(hint, data, where)
     if origin in (dict, Mapping):
-        _expect(isinstance(data, Mapping), "an object", data, place)
-        return {key: _build(args[1], value, f"{place}.{key}") for key, value in data.items()}
+        _expect(isinstance(data, Mapping), "an object", data, where)
+        return {key: _build(args[1], value, f"{where}.{key}") for key, value in data.items()}
     if origin is tuple:
-        _expect(isinstance(data, (list, tuple)), "a list", data, place)
-        return tuple(_build(args[0], value, f"{place}[{i}]") for i, value in enumerate(data))
+        _expect(isinstance(data, (list, tuple)), "a list", data, where)
+        return tuple(_build(args[0], value, f"{where}[{i}]") for i, value in enumerate(data))
     if hint is float:
-        _expect(isinstance(data, (int, float)) and not isinstance(data, bool), "a number", data, place)
-        return _float(data, place)
+        _expect(isinstance(data, (int, float)) and not isinstance(data, bool), "a number", data, where)
+        return _float(data, where)
     if hint in (int, str, bool):
         right = isinstance(data, hint) and not (hint is int and isinstance(data, bool))
-        _expect(right, f"a value of type {hint.__name__}", data, place)
+        _expect(right, f"a value of type {hint.__name__}", data, where)
     return data
 
 
-def _build_dataclass(cls: Any, data: Any, place: str) -> Any:
-    _expect(isinstance(data, Mapping), "an object", data, place)
+def _build_dataclass(cls: Any, data: Any, where: str) -> Any:
+    _expect(isinstance(data, Mapping), "an object", data, where)
     hints, names = get_type_hints(cls, include_extras=True), [f.name for f in fields(cls)]
     unknown = set(data) - set(names) - {"type"}
     if unknown:
-        raise InputError(f"{place} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
+        raise InputError(f"{where} has no field {', '.join(sorted(unknown))}; it has {', '.join(names)}")
     required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
     missing = required - set(data)
     if missing:
-        raise InputError(f"{place} lacks the field {', '.join(sorted(missing))}")
-    return cls(**{name: _build(hints[name], data[name], f"{place}.{name}") for name in names if name in data})
+        raise InputError(f"{where} lacks the field {', '.join(sorted(missing))}")
+    return cls(**{name: _build(hints[name], data[name], f"{where}.{name}") for name in names if name in data})
 
 
-def _build_registered(classes: Registry[Any], data: Any, place: str) -> Any:
+def _build_registered(classes: Registry[Any], data: Any, where: str) -> Any:
     kind = str(data.get("type")) if isinstance(data, Mapping) else one_line(repr(data), 60)
     if kind not in classes:
         known = ", ".join(classes)
         raise InputError(
-            f'{place} should be a {classes.kind} of "type" {known}, got {kind}; if it is one of your own, '
+            f'{where} should be a {classes.kind} of "type" {known}, got {kind}; if it is one of your own, '
             "give the module that registers it: --import MODULE"
         )
-    return _build_dataclass(classes[kind], data, place)
+    return _build_dataclass(classes[kind], data, where)
 
 
-def _build_union(choices: tuple[Any, ...], data: Any, place: str) -> Any:
+def _build_union(choices: tuple[Any, ...], data: Any, where: str) -> Any:
     if data is None and type(None) in choices:
         return None
     classes = {c.__name__: c for c in choices if isinstance(c, type) and is_dataclass(c)}
     if isinstance(data, Mapping) and classes:
         kind = str(data.get("type"))
-        _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, place)
-        return _build_dataclass(classes[kind], data, place)
+        _expect(kind in classes, f'"type" to be one of {", ".join(classes)}', kind, where)
+        return _build_dataclass(classes[kind], data, where)
     if float in choices and type(data) is int:
-        return _float(data, place)
+        return _float(data, where)
     for choice in choices:
         if choice in (int, float, str, bool) and type(data) is choice:
             return data
     for choice in choices:
         if get_origin(choice) in (tuple, dict, Mapping) and isinstance(data, (list, Mapping)):
-            return _build(choice, data, place)
-    raise InputError(f"{place} got {one_line(repr(data), 60)}, which fits none of {', '.join(map(_name, choices))}")
+            return _build(choice, data, where)
+    raise InputError(f"{where} got {one_line(repr(data), 60)}, which fits none of {', '.join(map(_name, choices))}")
 
 
 def _name(hint: Any) -> str:
     return "null" if hint is type(None) else getattr(hint, "__name__", str(hint))
 
 
-def _float(data: float, place: str) -> float:
+def _float(data: float, where: str) -> float:
     try:
         return float(data)
     except OverflowError as error:  # JSON's integers have no end
-        raise InputError(f"{place} should be a number, got one that is too large") from error
+        raise InputError(f"{where} should be a number, got one that is too large") from error
 
 
-def _expect(right: bool, wanted: str, data: Any, place: str) -> None:
+def _expect(right: bool, wanted: str, data: Any, where: str) -> None:
     if not right:
-        raise InputError(f"{place} should be {wanted}, got {one_line(repr(data), 60)}")
+        raise InputError(f"{where} should be {wanted}, got {one_line(repr(data), 60)}")

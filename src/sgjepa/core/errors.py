@@ -77,12 +77,12 @@ def expected(error: BaseException) -> InputError | None:
 
 
 def _of_the_disk(error: OSError) -> InputError:
-    said = one_line(error.strerror or error)
+    reason = one_line(error.strerror or error)
     # the file that was meant, not the hidden one beside it that is written first
-    place = f": {_HIDDEN.sub('', str(error.filename))}" if error.filename else ""
+    file = f": {_HIDDEN.sub('', str(error.filename))}" if error.filename else ""
     no_picture = type(error).__name__ == "UnidentifiedImageError"
     wrong = isinstance(error, _A_WRONG_PATH) or error.errno in _A_WRONG_NAME or no_picture
-    return (InputError if wrong else MachineError)(f"{said}{place}; {AGAIN}")
+    return (InputError if wrong else MachineError)(f"{reason}{file}; {AGAIN}")
 
 
 def _of_a_package(error: ImportError) -> InputError | None:

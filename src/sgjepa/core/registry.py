@@ -138,5 +138,5 @@ def load_plugins() -> None:
             entry.load()
         except Exception as error:
             source = entry.dist.name if entry.dist is not None else entry.value
-            said = f"the plug-in {entry.value} of {source} failed: {one_line(error)}; mend or uninstall it"
-            raise InputError(said) from error
+            message = f"the plug-in {entry.value} of {source} failed: {one_line(error)}; mend or uninstall it"
+            raise InputError(message) from error

@@ -95,16 +95,16 @@ def about(folder: Path) -> RunRecord:
     return artifact.read_record(RunRecord, folder)
 
 
-def check_data(folder: Path, there: RunRecord, dataset: Path, digest: str, world: str, transfer: bool | None) -> None:
+def check_data(folder: Path, record: RunRecord, dataset: Path, digest: str, world: str, transfer: bool | None) -> None:
     """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
 
     A dataset is known by its digest, whatever it is called now; one that is called as the run's own, by whichever path, and
     has another digest was swapped.
-    there: its record. dataset: its folder. transfer: another world is what one wants; None: nobody can.
+    record: its record. dataset: its folder. transfer: another world is what one wants; None: nobody can.
     """
-    name, worlds = dataset.resolve().name, there.worlds or (world,)
-    if digest not in there.data.values():
-        for known, used in there.data.items():
+    name, worlds = dataset.resolve().name, record.worlds or (world,)
+    if digest not in record.data.values():
+        for known, used in record.data.items():
             if name == Path(known).name:
                 raise swapped(str(folder), name, used, digest)
     if world not in worlds and not transfer:

@@ -55,9 +55,9 @@ def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    return (last - (count - 1) / 2)[place]
+    return (last - (count - 1) / 2)[index]
 
 
 UNVARIED = 1.0  # the spread that `fit_zscore` gives a channel that never varies; no real one is exactly that
@@ -212,8 +212,8 @@ def simultaneous(values: np.ndarray, resamples: int = 2000, seed: int = 0, level
     error = np.sqrt(variance)
     strays = np.abs(means - center) / np.where(error > 0, error, np.inf)
     half = np.quantile(strays.max(axis=1), level) * error
-    found = zip(center.tolist(), (center - half).tolist(), (center + half).tolist(), strict=True)
-    return [Interval(mean, low, high, values.shape[1]) for mean, low, high in found]
+    result = zip(center.tolist(), (center - half).tolist(), (center + half).tolist(), strict=True)
+    return [Interval(mean, low, high, values.shape[1]) for mean, low, high in result]
 
 
 def _with_seeds(values: np.ndarray) -> np.ndarray:
@@ -246,9 +246,9 @@ def student(freedom: int, count: int) -> np.ndarray:
     angle = np.linspace(-np.pi / 2, np.pi / 2, 200_001)
     density = np.cos(angle) ** (freedom - 1)
     below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    found: np.ndarray = np.sqrt(freedom) * np.tan(np.interp((np.arange(count) + 0.5) / count, below / below[-1], angle))
-    found.flags.writeable = False
-    return found
+    result: np.ndarray = np.sqrt(freedom) * np.tan(np.interp((np.arange(count) + 0.5) / count, below / below[-1], angle))
+    result.flags.writeable = False
+    return result
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
@@ -274,5 +274,5 @@ def newcombe(one: float, other: float, n: int, correlation: float = 0.0) -> tupl
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    found = zip(center.tolist(), low.tolist(), high.tolist(), strict=True)
-    return [Interval(mean, bottom, top, episodes) for mean, bottom, top in found]
+    result = zip(center.tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Interval(mean, bottom, top, episodes) for mean, bottom, top in result]

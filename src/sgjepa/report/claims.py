@@ -142,9 +142,9 @@ def claims_table(measured: Sequence[Measured]) -> Table | None:
             f"{one.where}: {one.measured}",
             number(one),
             one.seeds,
-            Verdict(so_far(one)),
+            Verdict(one.verdict, so_far(one).removeprefix(one.verdict).strip()),
         )
         for one in measured
     ]
     head = ("claim", *HEAD[1:-1])
-    return Table(head, rows, f"Claims of the paper. {CAPTION}", text=(0, 1, 2)) if rows else None
+    return Table(head, rows, f"Claims of the paper. {CAPTION}", text=(0, 1, 2, 5)) if rows else None

@@ -18,7 +18,7 @@ from sgjepa.core.run_folder import EPISODES, EVALUATIONS, STATES
 from sgjepa.core.tables import Table
 from sgjepa.data.probe_targets import Targets
 from sgjepa.evaluation.records import EvaluationRecord, read_checked, read_evaluation
-from sgjepa.laws import Sampler, in_distribution
+from sgjepa.laws import Sampler
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,12 @@ class Evaluation:
     folder: Path
     about: EvaluationRecord
     table: Table
-    called: str = ""  # by a study, which may share the run with others; else as the run itself
+    alias: str = ""  # the run's name in an experiment, which may share it with others
 
     @property
     def name(self) -> str:
-        return self.called or self.about.name
+        """What the run is called: in the experiment that asks, or by itself."""
+        return self.alias or self.about.name
 
     @property
     def label(self) -> str:
@@ -51,16 +52,17 @@ class Evaluation:
 
     @property
     def split(self) -> str:
+        """The split that was evaluated: "test" or "validation"."""
         return self.about.settings.split
 
     @property
     def dataset(self) -> str:
-        """Its name."""
-        return self.about.dataset or self.folder.name.removesuffix(f"-{self.split}")
+        """The name of the dataset."""
+        return self.about.dataset
 
     @property
     def laws(self) -> tuple[str, ...]:
-        """Names, in the order of the columns of `law`; none in a world without laws."""
+        """Names of the laws, in the order of the columns of `law`; none in a world without laws."""
         return tuple(self.about.laws)
 
     @cached_property
@@ -71,7 +73,7 @@ class Evaluation:
 
     @cached_property
     def samplers(self) -> dict[str, Sampler]:
-        """What the training laws were drawn from."""
+        """What each law of the training episodes was drawn from."""
         return {name: law.training for name, law in self.about.laws.items()}
 
     @property
@@ -81,6 +83,7 @@ class Evaluation:
 
     @cached_property
     def horizons(self) -> int:
+        """The last horizon."""
         return int(self.table["horizon"].max())
 
     @cached_property
@@ -103,11 +106,11 @@ class Evaluation:
         """(E, H) one metric of one source."""
         if metric not in self.table:
             raise InputError(f"{self.folder} has no metric '{metric}'")
-        found: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
-        return found
+        values: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
+        return values
 
     def checked(self, name: str) -> Path:
-        """One of its files, after a look at its digest."""
+        """The path of one of its files, after a look at the digest."""
         return artifact.checked(self.folder, name)
 
     def beside(self, stage: str, name: str) -> Path | None:
@@ -135,31 +138,15 @@ class Evaluation:
             raise unknown(f"source of {self.folder}", source, known)
         return np.stack([self._states[name].reshape(-1, self.horizons) for name in columns], axis=-1)
 
-    def region(self, name: str) -> np.ndarray:
-        """(E,) which episodes lie in a region: "in" where every law is in the training distribution, as its sampler says."""
-        inside = in_distribution(self.samplers, self.law)
-        return {"all": np.ones(len(inside), bool), "in": inside, "out": ~inside}[name]
-
-    @cached_property
-    def deviations(self) -> np.ndarray:
-        """(E,) how many standard deviations the law that strays most lies from the mean of the training laws."""
-        spread = [np.abs(self.law[:, i] - s.mean) / s.std for i, s in enumerate(self.samplers.values()) if s.std]
-        return np.max(spread, axis=0) if spread else np.zeros(len(self.law))
-
-
-def needed(about: EvaluationRecord) -> tuple[str, ...]:
-    """The columns of the errors that everybody asks for."""
-    return ("source", "episode", "horizon", "nmse", *(f"law.{name}" for name in about.laws))
-
 
 def evaluated(folder: Path) -> list[str]:
-    """What was evaluated of a run: a name for each dataset, and for each probe and context that are not the usual ones."""
+    """Names of a run's evaluations: one for each dataset, and for each probe and context that are not the usual ones."""
     if not run_folder.is_run(folder):
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
-    found = [place.name for place in artifact.artifacts_in(folder / EVALUATIONS)]
-    if not found:
+    names = [path.name for path in artifact.artifacts_in(folder / EVALUATIONS)]
+    if not names:
         raise InputError(f"{folder} has not been evaluated; run: sgjepa evaluate {folder}")
-    return found
+    return names
 
 
 def load_evaluations(folder: Path, name: str | None = None) -> list[Evaluation]:
@@ -167,10 +154,11 @@ def load_evaluations(folder: Path, name: str | None = None) -> list[Evaluation]:
     return [load_evaluation(folder / EVALUATIONS / one) for one in evaluated(folder) if name in (None, one)]
 
 
-def load_evaluation(place: Path) -> Evaluation:
-    """The one in that folder."""
-    about = read_evaluation(place)
-    return Evaluation(place, about, read_checked(place / EPISODES, needed(about)))
+def load_evaluation(folder: Path) -> Evaluation:
+    """The evaluation in a folder, after a look at its digests and columns."""
+    about = read_evaluation(folder)
+    columns = ("source", "episode", "horizon", "nmse", *(f"law.{name}" for name in about.laws))
+    return Evaluation(folder, about, read_checked(folder / EPISODES, columns))
 
 
 def read_runs(
@@ -191,7 +179,7 @@ def read_runs(
             raise InputError(f"{run} is given twice")
     name = _same_data(runs, data)
     chosen = [one for run in runs for one in load_evaluations(run, name)]  # what lies beside it may be damaged
-    return arms_of([replace(one, called=(names or {}).get(one.run, "")) for one in chosen], labels)
+    return arms_of([replace(one, alias=(names or {}).get(one.run, "")) for one in chosen], labels)
 
 
 def arms_of(evaluations: Sequence[Evaluation], labels: Mapping[str, str] | None = None) -> dict[str, tuple[Evaluation, ...]]:

@@ -11,10 +11,11 @@ import hashlib
 import json
 from pathlib import Path
 
-from sgjepa.report import page as report_page
+from sgjepa import report
 
 _FOLDER = Path(__file__).with_name("page")
 MODULES = ("clock", "error_curve", "film", "law_fit", "main", "policy_scene", "sliders", "success")
+_REPORT_STYLE = Path(report.__path__[0]) / "page.css"  # importing report.page would need matplotlib
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
@@ -25,7 +26,7 @@ def read(name: str) -> str:
 
 def style() -> str:
     """The style of reports, then the viewer's own."""
-    return report_page.STYLE.read_text(encoding="utf-8") + read("view.css")
+    return _REPORT_STYLE.read_text(encoding="utf-8") + read("view.css")
 
 
 def served_page() -> tuple[str, str]:
