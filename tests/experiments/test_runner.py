@@ -46,7 +46,7 @@ def test_a_task_begins_when_all_that_it_comes_after_are_over() -> None:
     executor = Here()
     assert run(tasks, "tasks", executor=executor) == {name: name.upper() for name in after}
     assert order.index("model") < order.index("decoder") < order.index("policy")
-    assert executor.closed
+    assert not executor.closed, "its owner may have more work for it"
     assert not executor.stopped
     with pytest.raises(ValueError, match="a waits for a task that is not there, or for itself"):
         run([Task("a", work, ("a",), ("b",)), Task("b", work, ("b",), ("a",))], "tasks", executor=Here())

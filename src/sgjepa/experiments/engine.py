@@ -16,6 +16,7 @@ from typing import Any
 
 from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.processes import Executor
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
@@ -128,9 +129,9 @@ class Experiment:
         """What makes its report's folder."""
         return f"sgjepa study {self.name}"
 
-    def run(self, request: Request) -> Path:
-        """Answer the question; returns the page."""
-        return run(self, request)
+    def run(self, request: Request, executor: Executor | None = None) -> Path:
+        """Answer the question; returns the page. executor: where the work is done, processes of this machine if None."""
+        return run(self, request, executor)
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ class Record:
     settings: dict[str, str] = field(default_factory=dict)
 
 
-def run(experiment: Experiment, request: Request) -> Path:
-    """Answer the question; returns the page."""
+def run(experiment: Experiment, request: Request, executor: Executor | None = None) -> Path:
+    """Answer the question; returns the page. executor: where the work is done, processes of this machine if None."""
     seeds = experiment.seeds.get(request.size, 1) if request.seeds is None else request.seeds
     arms = selected(experiment, request)
     missing = missing_arms(experiment, arms, request.size)
@@ -170,10 +171,10 @@ def run(experiment: Experiment, request: Request) -> Path:
     actors = actors_of(arms, jobs, request, seeds)
     _announce(experiment, jobs, actors, request, page)
 
-    train_all(jobs, request.datasets, request.workers)
+    train_all(jobs, request.datasets, request.workers, executor)
     first = {actor.model: actor for actor in reversed(actors)}
     tasks = [actor.task(request.datasets, first[actor.model] if actor.model else actor) for actor in actors]
-    tried = runner.run(tasks, "trials", request.workers)
+    tried = runner.run(tasks, "trials", request.workers, executor)
 
     evidence = _gathered(arms, jobs, actors, tried, request)
     answer, written = _report(replace(experiment, analyse=None) if missing else experiment, evidence, page, request)
@@ -305,10 +306,10 @@ def _leaders_first(trainings: Sequence[Training]) -> list[Training]:
     return list(ordered.values())
 
 
-def train_all(jobs: Sequence[Job], datasets: Path, workers: int | None = None) -> None:
+def train_all(jobs: Sequence[Job], datasets: Path, workers: int | None = None, executor: Executor | None = None) -> None:
     """Train and evaluate world models side by side; what each process prints goes to a log beside its run."""
     names = {str(job.folder): job.folder.name for job in jobs}
-    runner.run([job.task(datasets, names) for job in jobs], "runs", workers)
+    runner.run([job.task(datasets, names) for job in jobs], "runs", workers, executor)
 
 
 def _with_seed(run: Run, seed: int, request: Request) -> Run:

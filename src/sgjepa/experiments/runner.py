@@ -51,19 +51,22 @@ def run(tasks: Sequence[Task], label: str, workers: int | None = None, executor:
     """Do all tasks; returns what each call returned, by its name.
 
     How long they will take is said once updates were measured, and again whenever a task is over.
-    executor: where they are done, worker processes on this machine if None.
+    executor: where they are done, and its owner closes it; worker processes on this machine if None.
     """
     if not tasks:
         return {}
     workers = min(len(tasks), workers or machine.cores())
-    executor = executor or Processes(workers, threads=max(1, machine.cores() // workers))
+    own = None if executor else Processes(workers, threads=max(1, machine.cores() // workers))
+    doing = executor or own
+    assert doing is not None
     try:
-        return _run(tasks, label, workers, executor)
+        return _run(tasks, label, workers, doing)
     except BaseException:
-        executor.stop()
+        doing.stop()
         raise
     finally:
-        executor.close()
+        if own is not None:
+            own.close()
 
 
 def _run(tasks: Sequence[Task], label: str, workers: int, executor: Executor) -> dict[str, Any]:
