@@ -166,7 +166,7 @@ def test_the_log_of_a_run_lies_in_the_run(
     run.mkdir()
     for there in (False, True):  # a folder that is not a run yet would be refused as somebody's own if a log lay in it
         if there:
-            (run / "artifact.json").write_text("{}")
+            (run / "artifact.json").write_text('{"made_by": "sgjepa train"}')
         monkeypatch.setattr(shared, "dataset_of", broken(MemoryError()))
         assert cli.main(["evaluate", str(run), "--probe-only"]) == errors.MACHINE
         assert (run / "sgjepa-error.log").exists() == there
@@ -404,7 +404,7 @@ def test_in_a_folder_that_cannot_be_written_the_log_is_a_temporary_file(read_onl
     assert done.returncode == errors.MACHINE
     (line,) = done.stderr.splitlines()
     (log,) = (tmp_path / "temporary").iterdir()
-    assert line.endswith(f"datasets; mend it and run the same command again; the whole story: {log}")
+    assert line.endswith(f"datasets/square-mini; mend it and run the same command again; the whole story: {log}")
     assert "Traceback" in log.read_text()
 
 

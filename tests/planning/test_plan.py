@@ -174,8 +174,8 @@ def test_a_run_plans_its_cases_the_same_alone_and_beside_others_and_says_how_lon
     )
     about, rows = read_trial(both)
     assert about.settings.cases == CASES
-    first = read_controls(alone, read_trial(alone)[0])
-    controls = read_controls(both, about)
+    first = read_controls(alone)
+    controls = read_controls(both)
     for name in (name for name in first if name.startswith("control.")):
         np.testing.assert_array_equal(first[name], controls[name][: len(first[name])])
     assert (np.isfinite(controls[SECONDS]) == (controls["step"] % 2 == 0)).all(), "a plan for every second control"

@@ -90,7 +90,7 @@ def run(options: Namespace) -> None:
         _say_trained(folder)
         place = options.datasets / chosen.data[0]
         usual_place = arguments.dataset_beside(folder, chosen.data[0]).resolve() == place.resolve()
-        arguments.print_next("predict", folder, *([] if usual_place else ["--dataset", place]))
+        arguments.print_next("evaluate", folder, *([] if usual_place else ["--dataset", place]))
 
 
 def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:

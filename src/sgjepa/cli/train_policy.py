@@ -75,7 +75,7 @@ def run(options: Namespace) -> None:
     features = open_features(seen, spec, pose, options.blur)
     folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
     _say_trained(folder)
-    arguments.print_next("control", folder, *(["--dataset", options.dataset] if options.dataset else []))
+    arguments.print_next("evaluate-policy", folder, *(["--dataset", options.dataset] if options.dataset else []))
 
 
 def _looks_at(options: Namespace) -> tuple[Path | None, bool]:

@@ -124,11 +124,13 @@ def _model_case(scenes: ModelScenes, sheets: _Sheets, request: Request, laws: li
     return {
         "simulation": sheets.add(scenes.simulation_message(request)),
         "rollouts": {
-            _key(law): {one.name: sheets.add(scenes.rollout_message(replace(request, model_law=law), one)) for one in models}
+            _key(law): {
+                loaded.name: sheets.add(scenes.rollout_message(replace(request, model_law=law), loaded)) for loaded in models
+            }
             for law in laws
         },
         "explanations": [
-            message.header for one in models for message in scenes.explanations(request, one) if message is not None
+            message.header for loaded in models for message in scenes.explanations(request, loaded) if message is not None
         ],
     }
 

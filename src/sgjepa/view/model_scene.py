@@ -220,11 +220,11 @@ class ModelScenes(Scenes[LoadedModel]):
         header = {"number": request.number}
         models = [self.loaded[name] for name in request.models]
         yield self.simulation_message(request).with_header(header)
-        for one in models:
-            yield self.rollout_message(request, one).with_header(header)
+        for loaded in models:
+            yield self.rollout_message(request, loaded).with_header(header)
         yield Message(header | {"kind": "answered", "ms": round(1000 * (time.perf_counter() - began))})
-        for one in models if request.explain else ():
-            for message in self.explanations(request, one):
+        for loaded in models if request.explain else ():
+            for message in self.explanations(request, loaded):
                 yield None if message is None else message.with_header(header)
         yield Message(header | {"kind": "finished"})
 
@@ -235,50 +235,50 @@ class ModelScenes(Scenes[LoadedModel]):
         found = self.simulation(request, first)
         return Message({"kind": "simulation", "outline": outline_points(found.outline)}, found.episode.frames)
 
-    def rollout_message(self, request: Request, one: LoadedModel) -> Message:
+    def rollout_message(self, request: Request, loaded: LoadedModel) -> Message:
         """A model's rollout with its errors and the coverage of its law."""
-        predicted, covered = self.rollout(request, one)
+        predicted, covered = self.rollout(request, loaded)
         header = {
             "kind": "rollout",
-            "model": one.name,
+            "model": loaded.name,
             "errors": rounded(predicted.errors),
-            "outline": outline_points(self._outline(one, predicted.y)),
+            "outline": outline_points(self._outline(loaded, predicted.y)),
             "coverage": covered.to_json(),
         }
         return Message(header, predicted.frames)
 
-    def explanations(self, request: Request, one: LoadedModel) -> Iterator[Message | None]:
+    def explanations(self, request: Request, loaded: LoadedModel) -> Iterator[Message | None]:
         """A message for each law that the model is conditioned on; None while one is being computed."""
         for slider in self.sliders[request.scene]:
-            if slider.name not in one.laws or one.model.blind:
+            if slider.name not in loaded.laws or loaded.model.blind:
                 continue
-            for found in self.law_errors(request, one, slider):
+            for found in self.law_errors(request, loaded, slider):
                 if found is None:
                     yield None
                     continue
                 values, errors = found
                 best = float(values[errors.argmin()])
                 curve = {"values": rounded(values), "errors": rounded(errors), "best": rounded(best)}
-                yield Message({"kind": "explanation", "model": one.name, "law": slider.name, **curve})
+                yield Message({"kind": "explanation", "model": loaded.name, "law": slider.name, **curve})
 
-    def simulation(self, request: Request, one: LoadedModel) -> Simulation:
+    def simulation(self, request: Request, loaded: LoadedModel) -> Simulation:
         """The requested episode as a model would see it."""
-        key = (*_env_key(one), request.seed, *request.law.values())
-        return _cached(self._simulations, key, lambda: simulate(self._env(one), request.seed, request.law))
+        key = (*_env_key(loaded), request.seed, *request.law.values())
+        return _cached(self._simulations, key, lambda: simulate(self._env(loaded), request.seed, request.law))
 
-    def rollout(self, request: Request, one: LoadedModel) -> tuple[Rollout, Coverage]:
+    def rollout(self, request: Request, loaded: LoadedModel) -> tuple[Rollout, Coverage]:
         """A model's rollout, and the coverage of the law that it is conditioned on."""
-        law = one.mean if one.model.blind else {name: request.model_law[name] for name in one.laws}
-        predicted = roll_out(one, self._latent(request, one), self.simulation(request, one).episode, law)
-        return predicted, coverage(law, one.mean, one.std)
+        law = loaded.mean if loaded.model.blind else {name: request.model_law[name] for name in loaded.laws}
+        predicted = roll_out(loaded, self._latent(request, loaded), self.simulation(request, loaded).episode, law)
+        return predicted, coverage(law, loaded.mean, loaded.std)
 
     def law_errors(
-        self, request: Request, one: LoadedModel, slider: Slider
+        self, request: Request, loaded: LoadedModel, slider: Slider
     ) -> Iterator[tuple[np.ndarray, np.ndarray] | None]:
         """Values of a law and the latents' errors under each, (V,) both; None until all are known."""
         values, errors = candidate_laws(slider), []
-        z, episode = self._latent(request, one), self.simulation(request, one).episode
-        for chunk in errors_under_laws(one, z, episode, request.law, slider.name, values):
+        z, episode = self._latent(request, loaded), self.simulation(request, loaded).episode
+        for chunk in errors_under_laws(loaded, z, episode, request.law, slider.name, values):
             errors.append(chunk)
             yield None
         yield values, np.concatenate(errors)
@@ -291,28 +291,28 @@ class ModelScenes(Scenes[LoadedModel]):
     def _describe(self, name: str) -> dict[str, Any]:
         models = self.members(name)
         colours = colours_of(models)
-        return {"models": [one.describe(colours[one.name]) for one in models]}
+        return {"models": [loaded.describe(colours[loaded.name]) for loaded in models]}
 
-    def _outline(self, one: LoadedModel, y: np.ndarray | None) -> np.ndarray | None:
+    def _outline(self, loaded: LoadedModel, y: np.ndarray | None) -> np.ndarray | None:
         """Where a probed object would be seen, (n, K, 2)."""
-        if one.probe is None or y is None:
+        if loaded.probe is None or y is None:
             return None
-        return self._env(one).outline(one.probe.targets.to_state(y))
+        return self._env(loaded).outline(loaded.probe.targets.to_state(y))
 
-    def _env(self, one: LoadedModel) -> Env:
-        key, options = _env_key(one), cast(dict[str, Any], one.env)
+    def _env(self, loaded: LoadedModel) -> Env:
+        key, options = _env_key(loaded), cast(dict[str, Any], loaded.env)
         if key not in self._envs:
-            self._envs[key] = find(one.env_spec.name)(image_size=one.pixels, **options)
+            self._envs[key] = find(loaded.env_spec.name)(image_size=loaded.pixels, **options)
         return self._envs[key]
 
-    def _latent(self, request: Request, one: LoadedModel) -> Tensor:
-        key = (one.name, request.seed, *request.law.values())
-        return _cached(self._latents, key, lambda: encode(one, self.simulation(request, one).episode))
+    def _latent(self, request: Request, loaded: LoadedModel) -> Tensor:
+        key = (loaded.name, request.seed, *request.law.values())
+        return _cached(self._latents, key, lambda: encode(loaded, self.simulation(request, loaded).episode))
 
 
-def _env_key(one: LoadedModel) -> tuple[Any, ...]:
+def _env_key(loaded: LoadedModel) -> tuple[Any, ...]:
     """What a simulator is made for."""
-    return (one.env_spec.name, one.pixels, *sorted(one.env.items()))
+    return (loaded.env_spec.name, loaded.pixels, *sorted(loaded.env.items()))
 
 
 def _cached(cache: OrderedDict[Any, T], key: Any, compute: Callable[[], T]) -> T:

@@ -138,7 +138,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
     def start_message(self, request: Request) -> Message:
         """The coverage of the requested law by each policy's training."""
         requested = [self.loaded[name] for name in request.models if name != EXPERT]
-        covered = {one.name: coverage(request.law, one.mean, one.std).to_json() for one in requested}
+        covered = {loaded.name: coverage(request.law, loaded.mean, loaded.std).to_json() for loaded in requested}
         return Message({"kind": "started", "coverage": covered})
 
     def episode(self, request: Request, name: str) -> Iterator[np.ndarray | Outcome]:
@@ -180,9 +180,9 @@ class PolicyScenes(Scenes[LoadedPolicy]):
     def _describe(self, name: str) -> dict[str, Any]:
         policies = self.members(name)
         colours = colours_of(policies)
-        models = [one.describe(colours[one.name]) for one in policies]
+        models = [loaded.describe(colours[loaded.name]) for loaded in policies]
         expert = {"name": EXPERT, "label": BASELINE_POLICIES[EXPERT], "colour": GREY, "training": {}, "reference": True}
-        blind = next((one.blind_success for one in policies if one.blind_success is not None), None)
+        blind = next((loaded.blind_success for loaded in policies if loaded.blind_success is not None), None)
         return {
             "models": [*models, dict.fromkeys(models[0]) | expert],
             "task": policies[0].env_spec.measures[0].about,
@@ -193,12 +193,12 @@ class PolicyScenes(Scenes[LoadedPolicy]):
     def _opening(self, name: str) -> dict[str, Any] | None:
         """The launch, law and sampling seed that a page begins with: a known success that the sliders can reach."""
         range_of = {slider.name: (slider.low, slider.high) for slider in self.sliders[name]}
-        for one in self.members(name):
-            opening = one.opening
+        for loaded in self.members(name):
+            opening = loaded.opening
             if opening is None or set(opening.law) != set(range_of):
                 continue
             if all(low <= opening.law[law] <= high for law, (low, high) in range_of.items()):
-                return {"label": one.label, "seed": opening.launch, "law": opening.law, "sampling": opening.sampling}
+                return {"label": loaded.label, "seed": opening.launch, "law": opening.law, "sampling": opening.sampling}
         return None
 
 

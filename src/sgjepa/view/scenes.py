@@ -108,12 +108,12 @@ def coverage(law: Mapping[str, float], mean: Mapping[str, float], std: Mapping[s
 def sliders_for(loaded: Sequence[Loaded]) -> list[Slider]:
     """Sliders for the laws of one world: over the range of the usual test, and over what each of these was trained on."""
     spec, sliders = loaded[0].env_spec, []
-    for name in dict.fromkeys(law for one in loaded for law in one.laws):
-        trained = [one for one in loaded if name in one.laws]
+    for name in dict.fromkeys(law for each in loaded for law in each.laws):
+        trained = [each for each in loaded if name in each.laws]
         tested = spec.defaults.test[name].bounds if spec.defaults and name in spec.defaults.test else None
         width = 2 if tested else 3  # standard deviations
-        low = min(one.mean[name] - width * one.std[name] for one in trained)
-        high = max(one.mean[name] + width * one.std[name] for one in trained)
+        low = min(each.mean[name] - width * each.std[name] for each in trained)
+        high = max(each.mean[name] + width * each.std[name] for each in trained)
         if tested:
             low, high = min(low, tested[0]), max(high, tested[1])
         elif low == high:  # it never varied, and nobody says how far to go
@@ -137,20 +137,20 @@ class Scenes(ABC, Generic[L]):
     references: ClassVar[tuple[str, ...]] = ()  # what can be requested of every scene, besides what was loaded
 
     def __init__(self, loaded: Sequence[L]):
-        self.loaded = {one.name: one for one in loaded}
-        self.names = list(dict.fromkeys(self._scene_of(one) for one in loaded))
+        self.loaded = {each.name: each for each in loaded}
+        self.names = list(dict.fromkeys(self._scene_of(each) for each in loaded))
         self.sliders = {name: sliders_for(self.members(name)) for name in self.names}
 
     def members(self, scene: str) -> list[L]:
         """What was loaded for a scene: SG-JEPA first, otherwise in the order of the command."""
-        several = [one for one in self.loaded.values() if self._scene_of(one) == scene]
-        return sorted(several, key=lambda one: not one.label.startswith(OURS))
+        several = [each for each in self.loaded.values() if self._scene_of(each) == scene]
+        return sorted(several, key=lambda each: not each.label.startswith(OURS))
 
     @property
     def choices(self) -> dict[str, Choices]:
         """What can be requested, by scene."""
         return {
-            name: Choices(self.sliders[name], [*(one.name for one in self.members(name)), *self.references])
+            name: Choices(self.sliders[name], [*(each.name for each in self.members(name)), *self.references])
             for name in self.names
         }
 
@@ -181,10 +181,11 @@ class Scenes(ABC, Generic[L]):
 
 def colours_of(loaded: Sequence[Loaded]) -> dict[str, str]:
     """By name, the colour of the method, or one of its own where a method is there twice."""
-    labels = [one.label for one in loaded]
+    labels = [each.label for each in loaded]
     if len(set(labels)) < len(labels):
-        labels = [one.name for one in loaded]
+        labels = [each.name for each in loaded]
     colours = {label: colour for label, (colour, _) in styles(labels).items()}
     return {
-        one.name: _GREY if colours[label] == "#000000" else colours[label] for one, label in zip(loaded, labels, strict=True)
+        each.name: _GREY if colours[label] == "#000000" else colours[label]
+        for each, label in zip(loaded, labels, strict=True)
     }
