@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sgjepa.core.stats import bootstrap, bootstrap_ratio
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import WORLDS
@@ -25,7 +26,6 @@ from sgjepa.report.figures import by_horizon
 from sgjepa.report.words import compare, fixed
 from sgjepa.report.words import measured as named
 from sgjepa.results.claims import WORSE, Claims, verdict
-from sgjepa.results.table import MAIN
 from sgjepa.training.profile import outline, parameters
 
 WAYS = {

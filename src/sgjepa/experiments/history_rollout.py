@@ -27,7 +27,7 @@ from sgjepa.report.blocks import Block
 from sgjepa.report.figures import against_setting
 from sgjepa.report.words import compare, fixed
 from sgjepa.results.claims import Claims, measure
-from sgjepa.results.table import MEAN
+from sgjepa.results.selection import MEAN
 from sgjepa.results.training import cost, peak_memory
 
 LENGTHS = {  # H and K; the recipe's own first

@@ -21,8 +21,9 @@ from sgjepa.report.page import Page, commit, this_page
 from sgjepa.report.words import DAGGER, capital, count, fixed, join
 from sgjepa.results.claims import LEAST, verdict
 from sgjepa.results.paper_numbers import published_plans
+from sgjepa.results.selection import REGIONS, Axis
 from sgjepa.results.statistics import WILSON, Estimate
-from sgjepa.results.table import REGIONS, Axis, Results
+from sgjepa.results.table import Results
 
 Record = dict[str, Any]
 Latents = Mapping[str, LatentErrors]  # by the digest of a run's weights

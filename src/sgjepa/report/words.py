@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
-from sgjepa.results.table import MAIN, Results
-from sgjepa.results.table import REGIONS as REGIONS
+from sgjepa.results.selection import REGIONS
+from sgjepa.results.table import Results
 
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
