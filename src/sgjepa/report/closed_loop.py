@@ -43,7 +43,7 @@ def closed_loop_page(
 ) -> Page:
     """The page of trials on the same episodes.
 
-    films: WebP and words, by arm (policies/films.py). latents: of runs that plan, their errors on held-out clips.
+    films: WebP and words, by arm (report/films.py). latents: of runs that plan, their errors on held-out clips.
     """
     law = join([axis.name for axis in results.axes]) if results.axes else ""
     sections = [
