@@ -96,7 +96,7 @@ def make(world: str, law: Mapping[str, float] | None = None, **options: Any) -> 
         env = sgjepa.make("approach_ball", law={"gravity": 3.7}, image_size=64)
         frame, info = env.reset(seed=0)  # (64, 64, 3) uint8
     """
-    kind = envs.find(world)
+    kind = envs.get_env(world)
     try:
         return kind(law=law, **options)
     except TypeError as error:
@@ -310,7 +310,7 @@ def evaluate(
     found = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
     drawn = training_samplers(dataset)
     about = About(
-        laws={law: LawRecord(laws.find(law).unit, sampler) for law, sampler in drawn.items()},
+        laws={law: LawRecord(laws.get_law(law).unit, sampler) for law, sampler in drawn.items()},
         units=_units(dataset.env_spec),
         notes={"context": given, "probe": f"{probe}, {window} frames"},
         world=dataset.settings.world,

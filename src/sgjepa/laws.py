@@ -64,7 +64,7 @@ LAWS: Registry[Law] = Registry(
 )
 
 
-def find(name: str) -> Law:
+def get_law(name: str) -> Law:
     """The law of that name. One that is not registered here still has its name, for text about a file that names it."""
     return LAWS.get(name) or Law(name, "", _apply_nothing)
 
@@ -79,7 +79,7 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
         raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {law!r}")
     checked = {}
     for name, value in law.items():
-        known, checked_value = LAWS.find(name), number(value)
+        known, checked_value = LAWS.lookup(name), number(value)
         if not math.isfinite(checked_value):
             raise InputError(f"law '{name}' must be a finite number in {known.unit}, got {one_line(repr(value), 60)}")
         if abs(checked_value) > known.limit:

@@ -68,7 +68,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
         """The entries as they stand; nothing is imported."""
         return dict(self._entries)
 
-    def find(self, name: str) -> T:
+    def lookup(self, name: str) -> T:
         """The thing of that name; an InputError with the nearest name if there is none."""
         if name not in self:
             raise unknown(self.kind, name, self)

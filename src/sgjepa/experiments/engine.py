@@ -20,7 +20,7 @@ from sgjepa.core.processes import Executor
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.evaluation.probes import Kind
 from sgjepa.experiments import runner
@@ -414,4 +414,4 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
 def _trials_page(results: Results, latents: Mapping[str, LatentErrors]) -> Page:
     firsts = {arm: results.driven(arm).first for arm in results.arms}
     films = {arm: film(trial.folder, trial.about, trial.table) for arm, trial in firsts.items()}
-    return closed_loop_page(results, find(results.world).env_spec, films, latents)
+    return closed_loop_page(results, get_env(results.world).env_spec, films, latents)

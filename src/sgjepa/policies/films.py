@@ -10,7 +10,7 @@ import numpy as np
 from sgjepa.core.tables import Table
 from sgjepa.data.config import make_env
 from sgjepa.data.preview import encode_webp, film_frames, law_text
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.policies.files import ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import from_columns, goal_pictures
 
@@ -23,7 +23,7 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
 
     folder, about, table: of the trial. Returns the film and what it shows, in words.
     """
-    spec = find(about.played.world).env_spec
+    spec = get_env(about.played.world).env_spec
     order = _worst_first(about, table)
     drawn = sorted(np.random.default_rng(0).permutation(len(order))[:_EACH].tolist())
     kinds = {"drawn": drawn, "best": order[::-1][:_EACH].tolist(), "worst": order[:_EACH].tolist()}

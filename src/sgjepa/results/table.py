@@ -27,8 +27,7 @@ from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.metrics import MAIN as MAIN
 from sgjepa.evaluation.metrics import METRICS
 from sgjepa.evaluation.records import Coverage, LawRecord
-from sgjepa.laws import Sampler, in_distribution
-from sgjepa.laws import find as find_law
+from sgjepa.laws import Sampler, get_law, in_distribution
 from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results import contents as forms
 from sgjepa.results.answer import Answer, need_pandas
@@ -88,12 +87,12 @@ class Axis:
     @property
     def symbol(self) -> str:
         """How text calls a value of the law: "g"."""
-        return find_law(self.name).label
+        return get_law(self.name).label
 
     @property
     def several(self) -> str:
         """The law's name for several of them: "gravities"."""
-        return find_law(self.name).plural_label
+        return get_law(self.name).plural_label
 
     @property
     def trained(self) -> str:
