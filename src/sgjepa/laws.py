@@ -41,7 +41,7 @@ class Law:
 
     @property
     def plural_label(self) -> str:
-        """Several values of the law, in words."""
+        """A noun for several values of the law."""
         return self.plural or f"values of {self.name}"
 
 
@@ -65,7 +65,7 @@ LAWS: Registry[Law] = Registry(
 
 
 def get_law(name: str) -> Law:
-    """The law of that name. One that is not registered here still has its name, for text about a file that names it."""
+    """The law of that name; for an unregistered name a `Law` that cannot be applied, for text about a file that names it."""
     return LAWS.get(name) or Law(name, "", _apply_nothing)
 
 
@@ -170,7 +170,7 @@ class Grid:
         return ((values >= low) & (values <= high)).astype(float)
 
     def moments(self, order: int) -> np.ndarray | None:
-        return None  # those of the episodes themselves are exact
+        return None  # the values of the episodes themselves are exact
 
     @property
     def description(self) -> str:
@@ -212,14 +212,14 @@ class Observed:
 
 
 class AnySampler(Protocol):
-    """The interface of samplers.
+    """The interface of samplers of a law's values.
 
-    choices      number of values that take turns with the episode number; 1 for random draws
+    choices      number of values that alternate with the episode number; 1 for random draws
     sample       the value of an episode; `index` counts through the choices
     parameters   numbers that define it, checked like values of the law
     bounds       lowest and highest value that count as in distribution
     density      density of its values, 1 at the highest
-    description  what it draws, to follow the law's symbol: "= 4 ± 0.5", "from 3 to 5"
+    description  text that follows the law's symbol: "= 4 ± 0.5", "from 3 to 5"
     moments      E[((value - mean) / std)^k] for k = 0 .. order, in closed form; None if there is none
     """
 
@@ -240,7 +240,7 @@ class AnySampler(Protocol):
     def moments(self, order: int) -> np.ndarray | None: ...
 
 
-Sampler = ClippedNormal | Grid | Observed  # those that a config can name
+Sampler = ClippedNormal | Grid | Observed  # the samplers that a config can name
 
 
 def evenly(start: float, stop: float, step: float) -> Grid:
@@ -259,7 +259,7 @@ def draw(samplers: Mapping[str, AnySampler], rng: np.random.Generator, number: i
 
 
 def in_distribution(samplers: Mapping[str, AnySampler], law: np.ndarray) -> np.ndarray:
-    """Which episodes lie within the bounds of every sampler: law (N, L) in their order -> (N,) bool."""
+    """Whether each episode lies within the bounds of every sampler: law (N, L) in their order -> (N,) bool."""
     within = np.ones(len(law), bool)
     for column, sampler in zip(law.T, samplers.values(), strict=True):
         low, high = sampler.bounds
