@@ -13,7 +13,7 @@ from typing import Any
 import sgjepa
 from sgjepa.data.store import Split
 from sgjepa.evaluation.model import Forecast, Model
-from sgjepa.results.table import Answer
+from sgjepa.results.answer import Answer
 
 PAGE = Path(__file__).parent / "api.md"
 HEAD = """# The Python interface
@@ -66,11 +66,12 @@ def _class(kind: type) -> Iterator[str]:
 
 
 def public(kind: type) -> list[tuple[str, Any]]:
-    """What a class offers, in the order of its source: its own methods and properties, without an underscore."""
+    """The public methods and properties of a class in the order of its source, and then those of its bases."""
     kinds = (property, cached_property, classmethod, staticmethod)
     return [
         (name, member)
-        for name, member in vars(kind).items()
+        for base in kind.__mro__
+        for name, member in vars(base).items()
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, kinds))
     ]
 

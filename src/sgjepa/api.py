@@ -21,7 +21,8 @@ from sgjepa.envs.base import Env
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation.records import LawRecord
 from sgjepa.laws import Law
-from sgjepa.results.table import About, Results
+from sgjepa.results.selection import About
+from sgjepa.results.table import Results
 
 if TYPE_CHECKING:
     from sgjepa.evaluation.model import Model

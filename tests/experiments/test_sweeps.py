@@ -233,9 +233,14 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     few = dict(list(lengths.items())[2:])
     assert history_rollout.enough(of, few, HORIZONS) == (), "K = 10 against 20 is not the claim"
     assert {claim.note for claim in found.claims} == {"weights 0.09 and 0.09, chosen of 3 on validation frames"}
-    words = found.words[1]
-    assert words.startswith("H = 10, K = 10, weight 0.09 is significantly worse than H = 10, K = 5, weight 0.09")
-    assert words.endswith("in 2.00 times the training time.")
+    often = evidence(tmp_path / "often", points, made, seeds=3)
+    judged, unjudged = (said(history_rollout, one).words[1] for one in (often, of))
+    assert judged.startswith("H = 10, K = 10, weight 0.09 is significantly worse than H = 10, K = 5, weight 0.09")
+    # one training decides nothing
+    assert unjudged.startswith("H = 10, K = 10, weight 0.09 minus H = 10, K = 5, weight 0.09"), (
+        "one training decides nothing"
+    )
+    assert judged.endswith("in 2.00 times the training time.")
     assert {row["peak memory (GiB)"] for row in ours(found)} == {"2.50", "3.75"}
     assert drawn(found) == [f"history_rollout_{x}" for x in ("probe", "errors20", "errors32", "memory", "seconds")]
 
@@ -251,6 +256,9 @@ def test_the_share_of_the_gap_that_conditioning_closes(tmp_path: Path) -> None:
     assert "Transformer, AdaLN, gate 0.1, the best on these very episodes, closes 50 % of the gap" in words
     by_law = [row for row in records(found, "conditioning_by_law") if row["predictor"] == "Transformer, AdaLN, gate 0.1"]
     assert [row["verdict"] for row in by_law] == ["worse"] * len(LAWS)
+    once = said(conditioning, evidence(tmp_path / "once", points, made))
+    assert "Transformer, AdaLN, gate 0 minus GRU" in once.words[1]
+    assert {row["verdict"] for row in records(once, "conditioning_by_law")} == {""}
     millions = [float(row["parameters (M)"].split(" ")[0]) for row in ours(found)]
     assert max(millions[1:]) / min(millions[1:]) < 1.05, "the Transformers are of one size"
 

@@ -26,15 +26,15 @@ from sgjepa.envs.spec import Measure
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
-from sgjepa.policies import films
 from sgjepa.policies.closed_loop import drive_in_waves
 from sgjepa.policies.evaluate import Subject, beginnings, family, trained, trial, untrained
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial
-from sgjepa.policies.films import replay
 from sgjepa.policies.learned import load_policy, train_policy
 from sgjepa.policies.scripted import HoldStill, Random
+from sgjepa.report import films
 from sgjepa.report.closed_loop import closed_loop_page, difference_records, differences
+from sgjepa.report.films import films_of, replay
 from sgjepa.report.page import write_page
 from sgjepa.results.statistics import BOOTSTRAP, WILSON
 from sgjepa.results.table import Results
@@ -432,9 +432,7 @@ def test_trials_of_other_episodes_are_compared_apart(dataset: Dataset, still: Pa
 
 def test_the_page_has_its_tables_figures_and_films(still: Path, chance: Path, tmp_path: Path) -> None:
     results = Results.of_trials([still, chance])
-    firsts = {arm: results.driven(arm).first for arm in results.arms}
-    shown = {arm: films.film(one.folder, one.about, one.table) for arm, one in firsts.items()}
-    page = write_page(closed_loop_page(results, WORLD, shown), tmp_path / "page", "sgjepa evaluate-policy")
+    page = write_page(closed_loop_page(results, WORLD, films_of(results)), tmp_path / "page", "sgjepa evaluate-policy")
     text = page.read_text()
     assert text.count("data:image/webp") == 2
     assert "<script" not in text

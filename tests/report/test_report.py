@@ -21,6 +21,7 @@ from sgjepa.cli.doctor import find_browser
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import read_table, write_table
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.report import forecast, words
 from sgjepa.report.blocks import Section, Table, Text
 from sgjepa.report.forecast import answers, forecast_page, report
@@ -28,7 +29,7 @@ from sgjepa.report.page import POLICY, write_page
 from sgjepa.results.claims import verdict
 from sgjepa.results.evaluations import load_evaluations
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import MAIN, Results
+from sgjepa.results.table import Results
 from sgjepa.results.training import cost
 
 BROWSER = find_browser()

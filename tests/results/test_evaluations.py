@@ -15,7 +15,8 @@ from sgjepa.core.stats import bootstrap, bootstrap_difference
 from sgjepa.report.forecast import report
 from sgjepa.results.claims import verdict
 from sgjepa.results.counterfactual import area, counterfactuals
-from sgjepa.results.table import About, Results
+from sgjepa.results.selection import About
+from sgjepa.results.table import Results
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.stats import bootstrap
 from sgjepa.evaluation.metrics import METRICS, Guess, Metric, errors
 from sgjepa.results.claims import significant, verdict
-from sgjepa.results.table import MEAN, Results
+from sgjepa.results.selection import MEAN
+from sgjepa.results.table import Results
 
 OURS, OTHER = "SG-JEPA (GRU)", "LeWM"
 

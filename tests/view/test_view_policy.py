@@ -22,8 +22,8 @@ from sgjepa import cli, zoo
 from sgjepa.core import artifact, run_folder
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.policies.files import read_controls, read_trial
-from sgjepa.policies.films import replay
 from sgjepa.policies.vector_env import Outcome
+from sgjepa.report.films import replay
 from sgjepa.results.success import Opening, opening_in
 from sgjepa.training import checkpoint
 from sgjepa.view.policy_scene import EXPERT, PolicyScenes, open_policy

@@ -222,8 +222,8 @@ def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts:
     """Run every trial, those of stochastic policies with every seed; write the page and print its numbers."""
     from sgjepa.core import threads
     from sgjepa.policies.evaluate import MADE_BY, trial
-    from sgjepa.policies.films import film
     from sgjepa.report.closed_loop import closed_loop_page, success_sentence
+    from sgjepa.report.films import films_of
     from sgjepa.report.page import write_page
     from sgjepa.results.table import Results
 
@@ -233,9 +233,7 @@ def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts:
         for seed in range(options.seeds if subject.policy.by_chance else 1)
     ]
     results = Results.of_trials(folders)
-    firsts = {arm: results.driven(arm).first for arm in results.arms}
-    films = {arm: film(one.folder, one.about, one.table) for arm, one in firsts.items()}
-    page = write_page(closed_loop_page(results, dataset.env_spec, films, latents), options.out, MADE_BY)
+    page = write_page(closed_loop_page(results, dataset.env_spec, films_of(results), latents), options.out, MADE_BY)
     for arm in results.arms:
         print(success_sentence(results, arm))
     for folder in folders:

@@ -56,7 +56,7 @@ def _measured(card: ModelCard | PolicyCard) -> list[str]:
     if isinstance(card, ModelCard):
         return [f"   {metric:<22} {value:.3f}" for metric, value in card.errors.items()]
     from sgjepa.report.words import fixed
-    from sgjepa.results.table import REGIONS
+    from sgjepa.results.selection import REGIONS
 
     lines = []
     for region, one in card.success.regions.items():

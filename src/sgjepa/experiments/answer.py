@@ -15,7 +15,8 @@ from sgjepa.report.blocks import Block, Cell, Number, Row, Section, Table
 from sgjepa.report.claims import claims_table
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.claims import Claims
-from sgjepa.results.table import REGIONS, Episodes, Results
+from sgjepa.results.selection import REGIONS, Episodes
+from sgjepa.results.table import Results
 
 
 @dataclass(frozen=True)

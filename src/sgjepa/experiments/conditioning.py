@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sgjepa.core.stats import bootstrap, bootstrap_ratio
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import WORLDS
@@ -25,7 +26,6 @@ from sgjepa.report.figures import by_horizon
 from sgjepa.report.words import compare, fixed
 from sgjepa.report.words import measured as named
 from sgjepa.results.claims import WORSE, Claims, verdict
-from sgjepa.results.table import MAIN
 from sgjepa.training.profile import outline, parameters
 
 WAYS = {
@@ -76,9 +76,10 @@ def closed(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Seque
     others = [arm for arm in arms.values() if arm != gru]
     best = min(others, key=lambda arm: results.mean(arm, EXCESS, [last])[last].mean)
     gap = results.gap(usual, gru, EXCESS)
-    words = [f"{compare(usual, gru, gap, EXCESS)}."]
+    decides = results.decides(usual, gru)
+    words = [f"{compare(usual, gru, gap, EXCESS, decides)}."]
     if verdict(gap) != WORSE:
-        words.append("There is no significant gap between the usual Transformer and the GRU to close.")
+        words += ["There is no significant gap between the usual Transformer and the GRU to close."] if decides else []
     elif best != usual and len({len(results.seeds(arm)) for arm in (best, usual, gru)}) == 1:
         mine, theirs, ours = (results.values(arm, EXCESS)[:, :, [last - 1]] for arm in (best, usual, gru))
         share = bootstrap_ratio(theirs - mine, theirs - ours)[0].percent()
@@ -93,11 +94,12 @@ def by_law(evidence: Evidence, gru: str, others: Sequence[str]) -> list[dict[str
     records: list[dict[str, str | float]] = []
     for law in results.axes[:1]:
         for arm in (arm for arm in others if len(results.seeds(arm)) == len(results.seeds(gru))):
+            decides = results.decides(arm, gru)
             gaps = (results.values(arm, EXCESS) - results.values(gru, EXCESS))[:, :, -1:]
             for value in law.values:
                 one = bootstrap(gaps[:, results.where(**{law.name: value})])[0]
                 numbers = {"difference": one.mean, "low": one.low, "high": one.high, "episodes": one.count}
-                records.append({"predictor": arm, law.name: value, **numbers, "verdict": verdict(one)})
+                records.append({"predictor": arm, law.name: value, **numbers, "verdict": verdict(one) if decides else ""})
     return records
 
 

@@ -29,7 +29,8 @@ from sgjepa.report.figures import against_setting
 from sgjepa.report.words import fixed, join, with_sign
 from sgjepa.results.claims import LEAST, Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation
-from sgjepa.results.table import REGIONS, Results
+from sgjepa.results.selection import REGIONS
+from sgjepa.results.table import Results
 from sgjepa.results.trials import SUCCESS
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared

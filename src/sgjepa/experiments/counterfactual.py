@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from sgjepa.core.stats import Interval
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -21,7 +22,6 @@ from sgjepa.report.blocks import Block, Cell, Data, Text
 from sgjepa.report.words import count
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals, errors_by_given
-from sgjepa.results.table import MAIN
 
 METHODS = ("gru", "transformer", "lewm")
 SAID = {WORSE: "larger", BETTER: "smaller", UNDECIDED: "not significant"}  # than with the true law

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import product
 
 from sgjepa.core.stats import Interval
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.experiments.answer import Answer, Evidence, cell_text, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -20,7 +20,7 @@ from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Cell, Data, Number
 from sgjepa.report.figures import against_setting
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
-from sgjepa.results.table import MAIN, MEAN
+from sgjepa.results.selection import MEAN
 
 RECIPES = ("gru", "transformer", "lewm", "dino")
 SAID = {

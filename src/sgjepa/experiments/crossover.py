@@ -27,7 +27,7 @@ from sgjepa.report.words import fixed, signed, unit
 from sgjepa.report.words import measured as named
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
-from sgjepa.results.table import MEAN, Horizon, at
+from sgjepa.results.selection import MEAN, Horizon, at
 
 ENDPOINT = "excess_nmse"  # at the last horizon: the mean over all of them
 PAIRS = tuple(product(PREDICTORS, PREDICTORS))  # predictor, encoder

@@ -21,7 +21,6 @@ from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import get_env
-from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.evaluation.probes import Kind
 from sgjepa.experiments import runner
 from sgjepa.experiments.answer import Answer, Evidence
@@ -40,11 +39,11 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
-from sgjepa.policies.films import film
 from sgjepa.recipes.datasets import named
 from sgjepa.report.closed_loop import closed_loop_page
+from sgjepa.report.films import films_of
 from sgjepa.report.forecast import forecast_page
-from sgjepa.report.page import ANSWER, PAGE, Page, overview_page, write_page
+from sgjepa.report.page import ANSWER, PAGE, overview_page, write_page
 from sgjepa.results.claims import LEAST, write_claims
 from sgjepa.results.table import Results
 from sgjepa.training.config import Run
@@ -405,13 +404,10 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
     pages, forecasts = {}, all(isinstance(arm, Training) for arm in evidence.arms)
     for world, results in evidence.by_world.items():
         beside = page.with_name(f"{page.name}-{world}")
-        content = forecast_page(results, request.notes) if forecasts else _trials_page(results, evidence.latents)
+        if forecasts:
+            content = forecast_page(results, request.notes)
+        else:
+            content = closed_loop_page(results, get_env(world).env_spec, films_of(results), evidence.latents)
         pages[world] = write_page(content, beside, experiment.command)
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)
-
-
-def _trials_page(results: Results, latents: Mapping[str, LatentErrors]) -> Page:
-    firsts = {arm: results.driven(arm).first for arm in results.arms}
-    films = {arm: film(trial.folder, trial.about, trial.table) for arm, trial in firsts.items()}
-    return closed_loop_page(results, get_env(results.world).env_spec, films, latents)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sgjepa.core.stats import Interval, bootstrap
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -26,7 +26,6 @@ from sgjepa.report.figures import by_horizon
 from sgjepa.report.words import capital, fixed, join, signed, unit, where
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation
-from sgjepa.results.table import MAIN
 from sgjepa.training.config import Run
 from sgjepa.training.losses import OneStepLoss
 

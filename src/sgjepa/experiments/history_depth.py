@@ -14,11 +14,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import WORLDS
 from sgjepa.experiments.sweep import Column, Panel, Setting, error, sweep
 from sgjepa.recipes.training import recipe
-from sgjepa.results.table import MAIN
 
 HISTORIES = {"paper": (5, 10, 20, 30), "mini": (3, 5, 10, 15), "small": (3, 5, 10, 15)}
 DEPTHS = {"paper": (2, 3, 4), "mini": (1, 2, 3), "small": (1, 2, 3)}

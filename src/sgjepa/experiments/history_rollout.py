@@ -27,7 +27,7 @@ from sgjepa.report.blocks import Block
 from sgjepa.report.figures import against_setting
 from sgjepa.report.words import compare, fixed
 from sgjepa.results.claims import Claims, measure
-from sgjepa.results.table import MEAN
+from sgjepa.results.selection import MEAN
 from sgjepa.results.training import cost, peak_memory
 
 LENGTHS = {  # H and K; the recipe's own first
@@ -101,8 +101,9 @@ def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str
     words = []
     for arm in others:
         times = measured[arm][1][SECONDS].mean() / max(measured[usual][1][SECONDS].mean(), 1e-9)
+        gap = results.gap(arm, usual, "nmse", h)
         words.append(
-            f"{compare(arm, usual, results.gap(arm, usual, 'nmse', h), 'nmse')} at h = {h}, "
+            f"{compare(arm, usual, gap, 'nmse', results.decides(arm, usual))} at h = {h}, "
             f"in {fixed(times, 2)} times the training time."
         )
     return words, blocks, enough(evidence, measured, h)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -24,7 +25,7 @@ from sgjepa.experiments.sweep import rank as effective_rank
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Cell, Data
 from sgjepa.report.words import fixed
-from sgjepa.results.table import MAIN, MEAN
+from sgjepa.results.selection import MEAN
 from sgjepa.results.training import cost
 from sgjepa.training.config import Run
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import WORLDS
 from sgjepa.experiments.sweep import Column, Panel, Setting
 from sgjepa.recipes.training import recipe
-from sgjepa.results.table import MAIN
 
 MULTIPLES = (0.2, 0.6, 1.0, 2.0, 4.0, 10.0)  # of the recipe's own rate: the paper's grid around 5e-5
 PATIENCE = 3  # epochs, at paper size

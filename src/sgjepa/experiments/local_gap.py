@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_of, simultaneous
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -30,7 +31,7 @@ from sgjepa.report.figures import by_horizon, limits
 from sgjepa.report.words import fixed, join, with_interval
 from sgjepa.results.claims import WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
-from sgjepa.results.table import MAIN, MEAN
+from sgjepa.results.selection import MEAN
 
 OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
 LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation

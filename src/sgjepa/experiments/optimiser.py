@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.engine import WORLDS, Experiment
@@ -23,7 +24,6 @@ from sgjepa.report.figures import against_setting, alone
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.claims import Claims, measure
 from sgjepa.results.paper_numbers import of_the_square, published_study
-from sgjepa.results.table import MAIN
 from sgjepa.results.training import curve
 from sgjepa.training.optim import Kind
 

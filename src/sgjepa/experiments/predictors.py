@@ -12,6 +12,7 @@ from typing import Any
 
 from sgjepa.core.stats import Interval, bootstrap_ratio
 from sgjepa.envs import ENVS
+from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import Experiment
@@ -21,7 +22,8 @@ from sgjepa.report.figures import against_setting
 from sgjepa.report.words import count, fixed, join
 from sgjepa.results.claims import Claims, measure
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import MAIN, MEAN, Horizon, Results, at
+from sgjepa.results.selection import MEAN, Horizon, at
+from sgjepa.results.table import Results
 
 METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
 OURS, THEIRS = "SG-JEPA (GRU)", "LeWM"

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.arms import world_of
@@ -26,7 +26,6 @@ from sgjepa.report import figures
 from sgjepa.report.blocks import Block
 from sgjepa.report.words import measured as named
 from sgjepa.results.claims import Claims, measure
-from sgjepa.results.table import MAIN
 from sgjepa.results.training import curve
 
 WEIGHTS = {"paper": (0.09, 0.18, 0.36, 0.72, 1.44)}

@@ -26,7 +26,7 @@ from sgjepa.report.figures import against_setting, alone
 from sgjepa.report.words import capital, fixed, join
 from sgjepa.results.claims import LEAST, Claims
 from sgjepa.results.paper_numbers import published_study
-from sgjepa.results.table import Horizon, at
+from sgjepa.results.selection import Horizon, at
 from sgjepa.results.training import curve
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."

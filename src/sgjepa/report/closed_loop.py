@@ -21,8 +21,9 @@ from sgjepa.report.page import Page, commit, this_page
 from sgjepa.report.words import DAGGER, capital, count, fixed, join
 from sgjepa.results.claims import LEAST, verdict
 from sgjepa.results.paper_numbers import published_plans
+from sgjepa.results.selection import REGIONS, Axis
 from sgjepa.results.statistics import WILSON, Estimate
-from sgjepa.results.table import REGIONS, Axis, Results
+from sgjepa.results.table import Results
 
 Record = dict[str, Any]
 Latents = Mapping[str, LatentErrors]  # by the digest of a run's weights
@@ -42,7 +43,7 @@ def closed_loop_page(
 ) -> Page:
     """The page of trials on the same episodes.
 
-    films: WebP and words, by arm (policies/films.py). latents: of runs that plan, their errors on held-out clips.
+    films: WebP and words, by arm (report/films.py). latents: of runs that plan, their errors on held-out clips.
     """
     law = join([axis.name for axis in results.axes]) if results.axes else ""
     sections = [

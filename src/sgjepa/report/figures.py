@@ -25,7 +25,7 @@ from sgjepa.core.plotting import INK, TRAINING, line, look
 from sgjepa.core.stats import Interval
 from sgjepa.report.blocks import Figure
 from sgjepa.report.words import capital
-from sgjepa.results.table import Axis
+from sgjepa.results.selection import Axis
 
 Curve = Sequence[Interval]
 Points = Sequence[tuple[float, Interval]]  # a setting's value, and what was measured there

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.report import figures
 from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Row, Section, Table, Text, captioned, named
 from sgjepa.report.forecast_figures import (
@@ -52,7 +52,8 @@ from sgjepa.report.words import (
 )
 from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
-from sgjepa.results.table import MAIN, REGIONS, Results
+from sgjepa.results.selection import REGIONS
+from sgjepa.results.table import Results
 from sgjepa.results.training import LEAST, budget_words, cost, too_short
 
 MADE_BY = "sgjepa report"

@@ -13,13 +13,14 @@ from sgjepa.core.methods import GREY, styles
 from sgjepa.core.plotting import INK
 from sgjepa.core.run_folder import STRIPS
 from sgjepa.core.stats import Interval
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.report import figures
 from sgjepa.report.blocks import Figure
 from sgjepa.report.figures import DASH_DOT, DASHED, DOTTED, SOLID, Thin
 from sgjepa.report.words import decimals_of, fixed, measured, unit, where
 from sgjepa.results.evaluations import Evaluation
-from sgjepa.results.table import BASELINES, MAIN, Axis, Results
+from sgjepa.results.selection import BASELINES, Axis
+from sgjepa.results.table import Results
 from sgjepa.results.training import TERMS, curves
 
 _BARS = ("position_l2", "velocity_l2", "rotation_turns", "nmse")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.stats import Interval
-from sgjepa.evaluation.metrics import METRICS
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.report import figures
 from sgjepa.report.blocks import Block, Data, Group, Named, Number, Row, Table, Text, named
 from sgjepa.report.forecast_figures import judged_regions
@@ -17,7 +17,8 @@ from sgjepa.report.words import capital, count, decimals_of, few, measured, too_
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
 from sgjepa.results.counterfactual import Counterfactual
 from sgjepa.results.paper_numbers import published
-from sgjepa.results.table import BASELINES, MAIN, MEAN, REGIONS, Axis, Horizon, Results
+from sgjepa.results.selection import BASELINES, MEAN, REGIONS, Axis, Horizon
+from sgjepa.results.table import Results
 
 Record = dict[str, Any]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import METRICS
 from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
-from sgjepa.results.table import MAIN, Results
-from sgjepa.results.table import REGIONS as REGIONS
+from sgjepa.results.selection import REGIONS
+from sgjepa.results.table import Results
 
 _MINUS = "\N{MINUS SIGN}"
 FEW = 10  # episodes; an interval from fewer is marked
@@ -127,7 +127,7 @@ def too_few(results: Results, *arms: str) -> str:
     return f"Fewer than {LEAST} trainings of {join(seldom)}: no verdict there."
 
 
-def compare(one: str, other: str, difference: Interval, metric: str = MAIN, decides: bool = True) -> str:
+def compare(one: str, other: str, difference: Interval, metric: str, decides: bool) -> str:
     """One sentence about an error of `one` minus that of `other`. decides: whether there are trainings enough to judge."""
     if not decides:
         return f"{one} minus {other}: {signed(difference, metric)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgjepa.core import artifact
-from sgjepa.results.table import Horizon
+from sgjepa.results.selection import Horizon
 
 _FILE = Path(__file__).with_name("published.json")
 

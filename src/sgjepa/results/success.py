@@ -11,7 +11,6 @@ import numpy as np
 from sgjepa.core.config import check_bounds
 from sgjepa.policies.files import read_trial
 from sgjepa.results.statistics import Estimate
-from sgjepa.results.table import REGIONS as REGIONS
 from sgjepa.results.table import Results
 from sgjepa.results.trials import SUCCESS
 

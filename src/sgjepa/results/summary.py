@@ -11,7 +11,8 @@ from sgjepa.core import artifact
 from sgjepa.core.run_folder import EPISODES, SUMMARY
 from sgjepa.core.tables import to_csv
 from sgjepa.evaluation.metrics import METRICS
-from sgjepa.results.table import HORIZONS, REGIONS, Results
+from sgjepa.results.selection import HORIZONS, REGIONS
+from sgjepa.results.table import Results
 
 
 def write_summary(results: Results, folder: Path) -> list[str]:

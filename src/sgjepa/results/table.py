@@ -10,10 +10,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,98 +20,26 @@ import pyarrow.parquet as pq
 
 from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError, need_matplotlib, one_line, unknown
-from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, spearman
+from sgjepa.core.stats import Interval
 from sgjepa.core.tables import Table
-from sgjepa.envs.spec import Measure
-from sgjepa.evaluation.metrics import MAIN as MAIN
-from sgjepa.evaluation.metrics import METRICS
-from sgjepa.evaluation.records import Coverage, LawRecord
-from sgjepa.laws import Sampler, get_law, in_distribution
-from sgjepa.policies.goal_tasks import PLAN
+from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.results import contents as forms
 from sgjepa.results.answer import Answer, need_pandas
-from sgjepa.results.claims import LEAST, WORSE, significant, verdict
+from sgjepa.results.claims import significant
+from sgjepa.results.comparisons import Comparisons
 from sgjepa.results.contents import CLOSED_LOOP, PREDICTED, Contents
 from sgjepa.results.evaluations import Evaluation, read_runs
-from sgjepa.results.statistics import Estimate, amount, conditional_share, rank_correlation, share, share_difference
-from sgjepa.results.trials import COUNT, Driven, read_trials
+from sgjepa.results.selection import MEAN, OURS, About, Horizon
+from sgjepa.results.trials import Driven, read_trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
-HORIZONS = (1, 5, 16, 32, 44)  # of tables, as far as they go; the last one is always added
-REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}  # of the training laws
-OURS = "SG-JEPA"
-BASELINES = {  # sources beside a model's own rollout
-    "stay": "object stays put",
-    "constant_velocity": "constant velocity",
-    "simulator": "simulator from the probed state",
-    "one_step": "one step at a time",
-    "true": "probe on true frames",
-}
 _USUAL = ("LeWM", "DINO-WM")  # compared with, if nothing else is asked for
 _METADATA = b"sgjepa.results"
-Horizon: TypeAlias = int | str
-Episodes: TypeAlias = str | np.ndarray  # a region's name, or which episodes, (E,) bool
 
 
-@dataclass(frozen=True)
-class About:
-    """What the numbers of a table mean.
-
-    laws: unit and training distribution of each law, by name. units: of metrics that are not among the usual ones.
-    measures: of a task, for trials. coverage: L_law of the laws that occur. notes: anything else, for a reader.
-    """
-
-    laws: dict[str, LawRecord] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-    world: str = ""
-    dataset: str = ""
-    split: str = ""
-    measures: tuple[Measure, ...] = ()
-    coverage: Coverage | None = None
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A law that differs between episodes: what errors can be drawn against."""
-
-    name: str
-    unit: str
-    training: Sampler
-    values: tuple[float, ...]
-
-    @property
-    def symbol(self) -> str:
-        """How text calls a value of the law: "g"."""
-        return get_law(self.name).label
-
-    @property
-    def several(self) -> str:
-        """The law's name for several of them: "gravities"."""
-        return get_law(self.name).plural_label
-
-    @property
-    def trained(self) -> str:
-        """What training drew: "g = 4 ± 0.5 m/s²"."""
-        return f"{self.symbol} {self.training.description} {self.unit}".replace("-", "\N{MINUS SIGN}")
-
-    @property
-    def inside(self) -> str:
-        """Which values count as in distribution: "g from 3 to 5"."""
-        low, high = self.training.bounds
-        ends = f"from {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
-        return f"{self.symbol} {ends}"
-
-
-def at(values: np.ndarray, horizons: Sequence[Horizon]) -> np.ndarray:
-    """Values (..., H), horizon 1 first, at some horizons, or their mean over all: (..., columns)."""
-    return np.stack([values.mean(axis=-1) if h == MEAN else values[..., int(h) - 1] for h in horizons], axis=-1)
-
-
-class Results:
+class Results(Comparisons):
     """Everything that was measured on the same episodes: results of several models are added with `+`.
 
     An *arm* is what was measured, such as a method; trainings of one arm differ in their seed. A *horizon* is the step of
@@ -127,11 +54,9 @@ class Results:
         evaluations: Mapping[str, tuple[Evaluation, ...]] | None = None,
         driven: Mapping[str, Driven] | None = None,
     ):
-        self._contents = table if isinstance(table, Contents) else forms.from_arrow(table)
+        contents = table if isinstance(table, Contents) else forms.from_arrow(table)
+        super().__init__(contents, about or About(), baseline, evaluations or {}, driven or {})
         self._table = None if isinstance(table, Contents) else table
-        self._baseline, self._evaluations, self._driven = baseline, dict(evaluations or {}), dict(driven or {})
-        self._curves: dict[tuple[str, str, str, str], list[Interval]] = {}
-        self.about = about or About()
 
     # --- where they come from ------------------------------------------------------------------------------------------
 
@@ -260,389 +185,6 @@ class Results:
         contents = replace(contents, seeds={arm: self.seeds(old)}, read=lambda _, metric, source: read(old, metric, source))
         return Results(contents, self.about)
 
-    # --- what there is -------------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self.to_arrow())
-
-    def __repr__(self) -> str:
-        seeds = {arm: len(self.seeds(arm)) for arm in self.arms}
-        arms = ", ".join(f"{arm} ({count} training{'s' * (count != 1)})" for arm, count in seeds.items())
-        return f"Results of {arms}: {', '.join(self.metrics)} over {len(self.episodes)} episodes"
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """Names of what was measured, in the order in which they came."""
-        return tuple(self._contents.seeds)
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the errors, or of the measures of a task."""
-        return self._contents.metrics
-
-    @property
-    def comparable(self) -> tuple[str, ...]:
-        """Names of the errors that different models can be compared in: latents have no common unit."""
-        return tuple(name for name, metric in METRICS.items() if metric.compared and name in self.metrics)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Names of the forecasts: "predicted", and the baselines; "closed loop" for trials."""
-        return self._contents.sources
-
-    @property
-    def law_names(self) -> tuple[str, ...]:
-        """Names of the laws."""
-        return tuple(self._contents.laws)
-
-    @property
-    def episodes(self) -> np.ndarray:
-        """(E,) numbers of the episodes."""
-        return self._contents.episodes
-
-    @property
-    def horizons(self) -> int:
-        """The last horizon."""
-        return self._contents.horizons
-
-    @property
-    def laws(self) -> dict[str, np.ndarray]:
-        """The laws of each episode, (E,) by name."""
-        return dict(self._contents.laws)
-
-    @property
-    def world(self) -> str:
-        """The name of the world; empty if it is not known."""
-        return self.about.world
-
-    @property
-    def baseline(self) -> str:
-        """The arm that others are compared with: the one that was chosen, or the last."""
-        return self._baseline or self.arms[-1]
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """All arms but the baseline."""
-        return tuple(arm for arm in self.arms if arm != self.baseline)
-
-    @property
-    def subject(self) -> str:
-        """The arm that a page is about first: SG-JEPA, where it takes part."""
-        return self.arms[0] if self.arms[0].startswith(OURS) else (*self.others, self.baseline)[0]
-
-    def seeds(self, arm: str) -> tuple[int, ...]:
-        """Seeds of the trainings of an arm.
-
-        arm: one of `arms`.
-        """
-        return self._contents.seeds[self._known("arm", arm, self.arms)]
-
-    def evaluations(self, arm: str) -> tuple[Evaluation, ...]:
-        """The evaluated runs of an arm, by seed: folders, records, states, training curves; none if not read from runs.
-
-        arm: one of `arms`.
-        """
-        return self._evaluations.get(self._known("arm", arm, self.arms), ())
-
-    def driven(self, arm: str) -> Driven:
-        """The trials of an arm by training: records, plans, how long plans took, what episodes came to.
-
-        arm: one of `arms`.
-        """
-        return self._driven[self._known("arm", arm, tuple(self._driven))]
-
-    def name(self, arm: str) -> str:
-        """What the runs of an arm are called, such as "square_gru".
-
-        arm: one of `arms`.
-        """
-        runs = self.evaluations(arm)
-        return runs[0].name if runs else arm
-
-    def arm(self, name: str) -> str:
-        """The arm whose runs are called so.
-
-        name: such as "square_gru".
-        """
-        arms = {self.name(arm): arm for arm in self.arms}
-        return arms[self._known("run", name, tuple(arms))]
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """The laws that differ between episodes, with unit, symbol, what training drew, and the values that occur."""
-        axes = []
-        for name, record in self.about.laws.items():
-            values = tuple(np.unique(self._contents.laws[name]).tolist())
-            axes += [Axis(name, record.unit.replace("^2", "²"), record.training, values)] if len(values) > 1 else []
-        return tuple(axes)
-
-    @cached_property
-    def coverage(self) -> dict[tuple[float, ...], float]:
-        """L_law by the laws of an episode, all of them; empty if the training laws never vary."""
-        known = self.about.coverage
-        return dict(zip(known.laws, known.L_law, strict=True)) if known else {}
-
-    @cached_property
-    def deviations(self) -> np.ndarray:
-        """(E,) how many standard deviations the law that strays most lies from the mean of the training laws."""
-        laws = [(self._contents.laws[name], record.training) for name, record in self.about.laws.items()]
-        spread = [np.abs(values - drawn.mean) / drawn.std for values, drawn in laws if drawn.std]
-        return np.max(spread, axis=0) if spread else np.zeros(len(self.episodes))
-
-    @cached_property
-    def plans(self) -> dict[str, np.ndarray]:
-        """(E,) bool for each thing that episodes were made for: which cases come from them; empty where all are alike."""
-        made_for = next(iter(self._driven.values())).first.table.get(PLAN) if self._driven else None
-        words = [] if made_for is None else sorted(set(made_for.tolist()))
-        return {word: made_for == word for word in words} if len(words) > 1 else {}
-
-    def region(self, name: str) -> np.ndarray:
-        """(E,) bool: which episodes lie in a region.
-
-        name: "in" where every law is within what training drew, "out" for all others, or "all".
-        """
-        self._known("region", name, REGIONS)
-        known = {law: record.training for law, record in self.about.laws.items() if law in self._contents.laws}
-        laws = [self._contents.laws[law] for law in known]
-        everywhere = np.ones(len(self.episodes), bool)
-        inside = in_distribution(known, np.stack(laws, axis=1)) if laws else everywhere
-        return {"all": everywhere, "in": inside, "out": ~inside}[name]
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """The regions that have episodes; "all" alone where there is nothing to tell apart."""
-        inside = self.region("in")
-        return tuple(REGIONS) if inside.any() and not inside.all() else ("all",)
-
-    def count(self, region: str) -> int:
-        """How many episodes lie in a region.
-
-        region: one of `regions`.
-        """
-        return int(self.region(region).sum())
-
-    def where(self, **laws: float) -> np.ndarray:
-        """(E,) bool: which episodes have these values of laws.
-
-        laws: by name.
-        """
-        chosen = np.ones(len(self.episodes), bool)
-        for name, value in laws.items():
-            chosen &= self._contents.laws[self._known("law", name, self.law_names)] == value
-        return chosen
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The horizons of a table; the last one is always among them."""
-        return (*(h for h in HORIZONS if h < self.horizons), self.horizons)
-
-    @property
-    def columns(self) -> tuple[Horizon, ...]:
-        """The horizons of a table, and the mean over all of them."""
-        return self.steps if self.about.measures else (*self.steps, MEAN)
-
-    def values(self, arm: str, metric: str = MAIN, source: str | None = None, region: Episodes = "all") -> np.ndarray:
-        """The values of one metric, (seeds, E, H), horizon 1 first; not-a-number where there is none.
-
-        arm: one of `arms`.
-        metric: one of `metrics`.
-        source: one of `sources` (default: "predicted", or the only one).
-        region: "all", "in", "out", or (E,) bool.
-        """
-        self._known("metric", metric, self.metrics)
-        return self._block(arm, metric, self._source(source), region)
-
-    # --- questions -----------------------------------------------------------------------------------------------------
-
-    def mean(
-        self,
-        arm: str,
-        metric: str = MAIN,
-        horizons: Sequence[Horizon] | None = None,
-        source: str | None = None,
-        region: Episodes = "all",
-    ) -> dict[Horizon, Interval]:
-        """Means over episodes and trainings at some horizons, with 95 % intervals.
-
-        arm, metric, source, region: as `values` takes them.
-        horizons: steps ahead, or "mean" for the mean over all of them (default: those of `columns`).
-        """
-        wanted = self._horizons(horizons)
-        if (measure := self._measure(metric)) is not None:
-            return dict.fromkeys(wanted, self.estimate(arm, measure, region).interval)
-        return dict(zip(wanted, bootstrap(at(self.values(arm, metric, source, region), wanted)), strict=True))
-
-    def curve(self, arm: str, metric: str = MAIN, source: str | None = None, region: str = "all") -> list[Interval]:
-        """The mean at every horizon, 1 first, with 95 % intervals.
-
-        arm, metric, source, region: as `values` takes them.
-        """
-        key = (arm, metric, self._source(source), region)
-        if key not in self._curves:  # figures, tables and sentences ask for the same ones
-            self._curves[key] = bootstrap(self.values(*key))
-        return self._curves[key]
-
-    def by_law(
-        self,
-        arm: str,
-        metric: str = MAIN,
-        horizon: int | None = None,
-        names: Sequence[str] | None = None,
-        source: str | None = None,
-    ) -> dict[tuple[float, ...], Interval]:
-        """The mean for each combination of laws' values, over whatever the other laws are, with 95 % intervals.
-
-        arm, metric, source: as `values` takes them.
-        horizon: the step (default: the last).
-        names: of the laws (default: all).
-        """
-        columns = [self._contents.laws[name] for name in (self.law_names if names is None else names)]
-        law = np.stack(columns, axis=1)
-        values = self.values(arm, metric, source)[:, :, [(horizon or self.horizons) - 1]]
-        points: dict[tuple[float, ...], Interval] = {}
-        for point in np.unique(law, axis=0):
-            points[tuple(point.tolist())] = bootstrap(values[:, (law == point).all(axis=1)])[0]
-        return points
-
-    def difference(
-        self,
-        one: str,
-        other: str,
-        metric: str = MAIN,
-        horizons: Sequence[Horizon] | None = None,
-        region: Episodes = "all",
-    ) -> dict[Horizon, Interval]:
-        """One arm minus another on the same episodes, with 95 % intervals; equally many trainings are paired by seed.
-
-        one, other: of `arms`.
-        metric, region: as `values` takes them.
-        horizons: as `mean` takes them.
-        """
-        wanted = self._horizons(horizons)
-        mine, theirs = (at(self.values(arm, metric, None, region), wanted) for arm in (one, other))
-        paired = not self._driven or self.driven(one).pairs == self.driven(other).pairs
-        measure = self._measure(metric)
-        if measure is not None and measure.unit == "":
-            return {h: share_difference(mine[..., i], theirs[..., i], paired) for i, h in enumerate(wanted)}
-        return dict(zip(wanted, bootstrap_difference(mine, theirs, paired=paired), strict=True))
-
-    def gap(
-        self, one: str, other: str, metric: str = MAIN, horizon: Horizon | None = None, region: Episodes = "all"
-    ) -> Interval:
-        """One arm minus another at one horizon, as `difference` has it.
-
-        one, other, metric, region: as `difference` takes them.
-        horizon: the step, or "mean" (default: the last step).
-        """
-        wanted = self.horizons if horizon is None else horizon
-        return self.difference(one, other, metric, [wanted], region)[wanted]
-
-    def ratio(
-        self,
-        one: str,
-        other: str,
-        metric: str = MAIN,
-        horizons: Sequence[Horizon] | None = None,
-        region: Episodes = "all",
-    ) -> dict[Horizon, Interval]:
-        """One arm divided by another on the same episodes, with 95 % intervals.
-
-        one, other, metric, horizons, region: as `difference` takes them.
-        """
-        wanted = self._horizons(horizons)
-        mine, theirs = (at(self.values(arm, metric, None, region), wanted) for arm in (one, other))
-        return dict(zip(wanted, bootstrap_ratio(mine, theirs), strict=True))
-
-    def against(self, arm: str, source: str, metric: str = MAIN, region: Episodes = "all") -> list[Interval]:
-        """An arm's rollout minus one of its own baselines at every horizon, 1 first, with 95 % intervals.
-
-        arm, metric, region: as `values` takes them.
-        source: a baseline, such as "stay".
-        """
-        return bootstrap(self.values(arm, metric, None, region) - self.values(arm, metric, source, region))
-
-    def marks(
-        self, metric: str = MAIN, horizon: Horizon = MEAN, region: Episodes = "all", arms: Sequence[str] | None = None
-    ) -> dict[str, str]:
-        """Which arm is "best", the lowest error and all that do not differ from it significantly, "second", or "".
-
-        metric, region: as `values` takes them.
-        horizon: the step, or "mean".
-        arms: that are compared (default: all).
-        """
-        compared = list(self.arms if arms is None else arms)
-        marks = dict.fromkeys(compared, "")
-        if len(compared) < 2:
-            return marks
-        means = {arm: float(at(self.values(arm, metric, None, region), [horizon]).mean()) for arm in compared}
-        left = sorted(compared, key=means.__getitem__)
-        for mark in ("best", "second"):
-            if left:
-                leader = left[0]
-                gaps = {arm: self.gap(arm, leader, metric, horizon, region) for arm in left[1:]}
-                marks |= dict.fromkeys([leader, *(arm for arm, gap in gaps.items() if verdict(gap) != WORSE)], mark)
-                left = [arm for arm in left if not marks[arm]]
-        return marks
-
-    def trainings(self, *arms: str) -> int:
-        """How many trainings each of some arms has at least.
-
-        arms: of `arms` (default: all).
-        """
-        return min(len(self.seeds(arm)) for arm in arms or self.arms)
-
-    def decides(self, *arms: str) -> bool:
-        """Whether arms were trained often enough for a verdict on their difference.
-
-        arms: of `arms` (default: all).
-        """
-        return self.trainings(*arms) >= LEAST
-
-    def estimate(self, arm: str, measure: Measure, region: Episodes = "all", given: bool = False) -> Estimate:
-        """A measure of a task with its 95 % interval, Wilson's for a share where a bootstrap says too little.
-
-        arm: one of `arms`.
-        measure: one of `about.measures`.
-        region: "all", "in", "out", or (E,) bool.
-        given: of a share, only among the episodes in which `measure.given` happened.
-        """
-        values = self._block(arm, measure.name, CLOSED_LOOP, region)[..., 0]
-        if given:
-            return conditional_share(values, self._block(arm, measure.condition, CLOSED_LOOP, region)[..., 0])
-        return amount(values) if measure.unit else share(values)
-
-    @property
-    def compared(self) -> tuple[Measure, ...]:
-        """The measures that policies are compared in: success, and what is counted in every episode."""
-        success, *others = self.about.measures
-        return success, *(measure for measure in others if measure.unit == COUNT)
-
-    def coverage_rank(self, arm: str, metric: str = MAIN, horizon: Horizon | None = None) -> tuple[float, int]:
-        """The rank correlation over the test laws between L_law and the mean error, and the number of laws.
-
-        arm, metric: as `values` takes them.
-        horizon: the step, or "mean" (default: the last step).
-        """
-        far, values, groups = self._by_coverage(arm, metric, horizon)
-        return spearman(far, np.array([values[:, rows].mean() for rows in groups]))
-
-    def coverage_correlation(self, arm: str, metric: str = MAIN, horizon: Horizon | None = None) -> Interval:
-        """The rank correlation over the test laws between L_law and the mean error, with its 95 % interval.
-
-        arm, metric, horizon: as `coverage_rank` takes them.
-        """
-        return rank_correlation(*self._by_coverage(arm, metric, horizon))
-
-    def _by_coverage(
-        self, arm: str, metric: str, horizon: Horizon | None
-    ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """L_law of each law vector (n,), values (seeds, E), and the episodes of each law vector."""
-        law = np.stack(list(self._contents.laws.values()), axis=1)
-        points = [point for point in map(tuple, np.unique(law, axis=0).tolist()) if point in self.coverage]
-        groups = [np.flatnonzero((law == point).all(axis=1)) for point in points]
-        values = at(self.values(arm, metric), [self.horizons if horizon is None else horizon])[..., 0]
-        return np.array([self.coverage[point] for point in points]), values, groups
-
     # --- answers to print ----------------------------------------------------------------------------------------------
 
     def table(
@@ -748,34 +290,8 @@ class Results:
         need_pandas()
         return self.to_arrow().replace_schema_metadata(None).to_pandas()
 
-    def _block(self, arm: str, metric: str, source: str, region: Episodes) -> np.ndarray:
-        """(seeds, E, H) of a metric, or of a measure that is counted beside those of the task."""
-        block = self._contents.read(self._known("arm", arm, self.arms), metric, source)
-        if isinstance(region, str) and region == "all":
-            return block
-        # contiguous: sums in another order would differ in the last digit
-        return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
-
-    def _known(self, kind: str, name: str, names: Iterable[str]) -> str:
-        if name not in names:
-            raise unknown(f"{kind} of these results" if kind in ("arm", "metric", "source") else kind, name, names)
-        return name
-
-    def _source(self, name: str | None) -> str:
-        """The source of that name; by default the model's own rollout, or the only one."""
-        if name is None:
-            return PREDICTED if PREDICTED in self.sources else self.sources[0]
-        return self._known("source", name, self.sources)
-
-    def _measure(self, metric: str) -> Measure | None:
-        return next((measure for measure in self.about.measures if measure.name == metric), None)
-
-    def _horizons(self, wanted: Sequence[Horizon] | None) -> tuple[Horizon, ...]:
-        horizons = self.columns if wanted is None else tuple(wanted)
-        for horizon in horizons:
-            if horizon != MEAN and not (isinstance(horizon, int) and 1 <= horizon <= self.horizons):
-                raise InputError(f"a horizon is a number from 1 to {self.horizons}, or '{MEAN}', got {horizon!r}")
-        return horizons
+    def __len__(self) -> int:
+        return len(self.to_arrow())
 
     def _unit(self, metric: str) -> str:
         known = METRICS.get(metric)

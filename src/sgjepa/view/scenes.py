@@ -14,7 +14,7 @@ from sgjepa import laws
 from sgjepa.core.methods import styles
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.results.table import OURS
+from sgjepa.results.selection import OURS
 from sgjepa.theory.coverage import affine_L_law
 from sgjepa.view.messages import Message, rounded
 from sgjepa.view.request import Choices, Request, Slider

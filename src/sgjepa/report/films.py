@@ -1,9 +1,11 @@
-"""Films of trials: episodes played again from their recorded controls, side by side, as an animated WebP."""
+"""Films of trials: episodes played again from their recorded controls, side by side, as an animated WebP.
+
+The only module of this room that simulates: what draws tables and figures does not import it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -13,16 +15,21 @@ from sgjepa.data.preview import encode_webp, film_frames, law_text
 from sgjepa.envs import get_env
 from sgjepa.policies.files import ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import from_columns, goal_pictures
+from sgjepa.results.table import Results
+from sgjepa.results.trials import Trial
 
 SIDE = 128  # pixels of a tile
 _EACH = 2  # episodes of a kind
 
 
-def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
-    """Some episodes of a trial: drawn by chance, the same for all policies, then the best and the worst.
+def films_of(results: Results) -> dict[str, tuple[bytes, str]]:
+    """A film of the first trial of every arm, and what it shows, in words."""
+    return {arm: _film(results.driven(arm).first) for arm in results.arms}
 
-    folder, about, table: of the trial. Returns the film and what it shows, in words.
-    """
+
+def _film(trial: Trial) -> tuple[bytes, str]:
+    """Some episodes of a trial: drawn by chance, the same for all policies, then the best and the worst."""
+    about, table = trial.about, trial.table
     spec = get_env(about.played.world).env_spec
     order = _worst_first(about, table)
     drawn = sorted(np.random.default_rng(0).permutation(len(order))[:_EACH].tolist())
@@ -30,7 +37,7 @@ def film(folder: Path, about: ControlRecord, table: Table) -> tuple[bytes, str]:
     tiles = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(table["episode"][row]) for _, row in tiles]
     once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, table, read_controls(folder), once, SIDE)
+    frames = replay(about, table, read_controls(trial.folder), once, SIDE)
     frames = frames[[once.index(number) for number in numbers]]
     labels = []
     for kind, row in tiles:
