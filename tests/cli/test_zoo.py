@@ -20,7 +20,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import get_env
 from sgjepa.evaluation.decoded_strips import load_decoder
-from sgjepa.evaluation.evaluate import evaluate, usual_forecast
+from sgjepa.evaluation.evaluate import default_forecast, evaluate
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import open_probe
@@ -86,7 +86,7 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
 @pytest.mark.opengl
 def test_on_all_test_episodes_it_is_as_good_as_its_card(tmp_path: Path) -> None:
     data = open_dataset(collect(dataset("approach_ball", "mini"), tmp_path / "approach_ball-mini", workers=2))
-    place = evaluate(zoo.copy(NAME, tmp_path / "zoo"), data, usual_forecast(data.settings))
+    place = evaluate(zoo.copy(NAME, tmp_path / "zoo"), data, default_forecast(data.settings))
     rows = read_table(place / run_folder.EPISODES)
     kept = (rows["source"] == "predicted") & (rows["horizon"] == 44)
     assert rows["position_l2"][kept].mean() == pytest.approx(model_card(NAME).errors["position_l2, h = 44"], rel=1e-4)

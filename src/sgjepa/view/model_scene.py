@@ -27,7 +27,7 @@ from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.model import laws_of
-from sgjepa.evaluation.probes import Fitted, kept_probe
+from sgjepa.evaluation.probes import Fitted, probe_if_fitted
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
@@ -101,7 +101,7 @@ def open_model(folder: Path, name: str) -> LoadedModel:
         run=run,
         model=model,
         decoder=decoder,
-        probe=kept_probe(folder, model, spec),
+        probe=probe_if_fitted(folder, model, spec),
         env=record.env,
     )
 
