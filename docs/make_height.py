@@ -105,12 +105,12 @@ def curves(runs: Mapping[str, Path]) -> Iterable[Mapping[str, object]]:
     import torch
 
     from sgjepa.data import episode
-    from sgjepa.envs import find
+    from sgjepa.envs import get_env
     from sgjepa.evaluation.forecast import imagine
     from sgjepa.evaluation.probes import open_probe
     from sgjepa.training import checkpoint
 
-    env = find("approach_ball")(image_size=64)
+    env = get_env("approach_ball")(image_size=64)
     for gravity in GRAVITIES:
         made = episode.simulate(env, seed=SEED, law={"gravity": gravity})
         heights: dict[str, np.ndarray] = {}

@@ -1,20 +1,21 @@
-"""Artefacts: folders that are whole or not there, written by one process at a time, known by the settings that decide them.
+"""Artefacts: folders that are complete or absent, written by one process at a time, identified by their settings.
 
     with artifact(folder, {"settings": to_dict(settings)}, "sgjepa evaluate") as new:
         if not new.finished:
             write_table(new.path / "episodes.parquet", rows)
             new.about = {"episodes": 25}
 
-What the block writes to `new.path`, a hidden folder inside of the artefact's own, takes its place when the block ends. The
-one record of an artefact, `artifact.json`, comes last: who made it, the settings, what the stage has to say, where it came
-from, the digest of every file, and its own digest. Only what a record lists is ours:
+The block writes to `new.path`, a hidden folder inside the artefact's own; its files are moved into the artefact when the
+block ends. The record of an artefact, `artifact.json`, is written last. It holds the command that made it, the settings,
+the stage's own entries, the provenance, the digest of every file, and its own digest. The package owns only the files that
+a record lists:
 
 - a folder that holds anything else is refused before the work, and nothing in it is overwritten or deleted;
-- a file of somebody's inside of ours stays; one of ours that was edited is refused, by name, and not replaced;
-- a file that is not what was written is refused where it is read; one that is gone is made again by the same command;
-- links are never followed, and only names that we write are swept.
+- a foreign file inside an artefact stays; a listed file that was edited is refused, by name, and not replaced;
+- a listed file that differs from what was written is refused when it is read; a missing one is made again by its command;
+- links are never followed, and only names that this module writes are swept.
 
-A run or a policy grows in its place instead: it holds `locked(folder)` and calls `write_record` when it begins and ends.
+A run or a policy is written in place instead: it holds `locked(folder)` and calls `write_record` when it begins and ends.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ RECORD = "artifact.json"
 LOCK = ".lock"
 PARTIAL = ".partial"  # inside an artefact's folder: what is being made
 _OWN = "record_sha256"  # a record's own digest
-_DAY = 24 * 3600.0  # seconds without a write after which nobody writes a file any more, whoever it was
+_DAY = 24 * 3600.0  # seconds without a write after which a temporary file counts as abandoned
 _TEMPORARY = re.compile(r"\..+\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp")
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # a disk that knows no locks: work goes on without
 _checked: set[tuple[str, int, int, int]] = set()  # files whose content this process has compared with their digests
@@ -67,9 +68,9 @@ Digests = dict[str, str]  # SHA-256 by the name of a file, seen from the record
 
 @dataclass
 class New:
-    """An artefact that is being made, or, if `finished`, the very one that was asked for.
+    """An artefact that is being made, or, if `finished`, the existing one with the requested settings.
 
-    path: where its files are written, or where they are. about: what the stage has to say of it, JSON values.
+    path: the folder of its files. about: the stage's own entries for the record, JSON values.
     """
 
     path: Path
@@ -87,11 +88,12 @@ def artifact(
     resumable: bool = False,
     inside: Path | None = None,
 ) -> Iterator[New]:
-    """Make the artefact in `folder`, or find it finished. A second process is refused, and so are other settings.
+    """Make the artefact in `folder` unless it is finished. A second process is refused, and so are other settings.
 
-    key: what decides it, by fields of the record. made_by: the command. replace: what it made here before gives way.
-    resumable: what an interrupted block left in `path` is there again, if it was of the same key. Hidden files there, such
-    as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose lock holds for it.
+    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier
+    artefact of this command. resumable: an interrupted block finds in `path` what it had written under the same key. Hidden
+    files in it, such as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose
+    lock is held instead of its own.
     """
     if not replace and _is_finished(folder, key, made_by, inside):
         yield New(folder, finished=True)
@@ -100,7 +102,7 @@ def artifact(
         _require_no_link(folder, inside)
     require_free(folder, made_by)
     with locked(inside or folder):
-        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps since we looked
+        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps finished since the first check
             yield New(folder, finished=True)
             return
         staged = folder / PARTIAL
@@ -122,7 +124,7 @@ def require_free(folder: Path, made_by: str) -> None:
     """Refuse a folder that this command must not write into: before the work, which may take hours."""
     _require_name(folder)
     if not _exists(folder):
-        return _require_writable(next(place for place in folder.absolute().parents if place.exists()), folder)
+        return _require_writable(next(parent for parent in folder.absolute().parents if parent.exists()), folder)
     if folder.is_symlink() or not folder.is_dir():
         raise InputError(f"{folder} is not a folder; choose another one or move it away")
     _require_writable(folder, folder)
@@ -143,14 +145,14 @@ def add(folder: Path, name: str, content: bytes) -> None:
         if (folder / name).is_symlink() or (_exists(folder / name) and name not in listed):
             raise InputError(f"{folder / name} is in the way: it was not made by `{record['made_by']}`; move it away")
         _require_unedited(folder / name, listed.get(name), record["made_by"])
-        # ours from before the first byte: a kill between the two must not make it look like somebody else's
+        # registered before the first byte: after a kill between the two it must not look like a foreign file
         write_json(folder / RECORD, {**record, "files": {**listed, name: None}})
         write_bytes(folder / name, content)
         write_json(folder / RECORD, {**record, "files": {**listed, name: file_digest(folder / name)}})
 
 
 def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Path | None) -> bool:
-    """Whether the very artefact is there, whole. Other settings and damage are refused."""
+    """Whether the artefact with these settings exists and is complete. Other settings and damage are refused."""
     if not (folder / RECORD).is_file():
         return False
     record = read_json_record(folder)
@@ -164,7 +166,7 @@ def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Pat
 
 
 def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, inside: Path | None) -> None:
-    """Make the folder that is written to, or go on with the one that an interrupted command left."""
+    """Make the folder that is written to, or reuse the one that an interrupted command left."""
     sweep(staged.parent, mine=True)
     if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
         if not _is_folder(staged) or not all(_TEMPORARY.fullmatch(entry.name) for entry in staged.iterdir()):
@@ -181,25 +183,25 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, 
     write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, _OWN: ""})
 
 
-def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], place: str, inside: Path | None) -> None:
+def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], where: str, inside: Path | None) -> None:
     advice = "choose another --out or delete it" if inside is None else "move it away or delete it"
-    config.require_same({name: record.get(name) for name in key}, _as_json(key), place, advice)
+    config.require_same({name: record.get(name) for name in key}, _as_json(key), where, advice)
 
 
 def _remove(staged: Path) -> None:
-    """Under a name that is swept when it is found: killed on the way, what is left would be nobody's."""
+    """Delete a folder after renaming it to a temporary name, so that the next sweep removes it if this is interrupted."""
     with suppress(FileNotFoundError):
         shutil.rmtree(staged.rename(temporary(staged)), ignore_errors=True)
 
 
 def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str, Any]) -> None:
-    """Move the files by renames alone. Killed anywhere, no page stands beside files of another making."""
+    """Move the files by renames alone. A kill at any moment never leaves a page next to files of an earlier version."""
     require_free(folder, made_by)  # again: hours may have passed
     made = {name: digest for name, digest in digests(staged).items() if name != RECORD and not name.startswith(".")}
     before = _listed(folder) if (folder / RECORD).is_file() else {}
     for name in made:
         parents = (folder / parent for parent in PurePosixPath(name).parents if parent.name)
-        blocked = [place for place in parents if _exists(place) and not _is_folder(place)]
+        blocked = [target for target in parents if _exists(target) and not _is_folder(target)]
         blocked += [folder / name] if _exists(folder / name) and name not in before else []
         if blocked:
             raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
@@ -223,21 +225,21 @@ def _visible(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
 
 
-def _holds_artifacts(place: Path) -> bool:
-    """Whether it is an artefact, or a folder of nothing else."""
-    return _is_folder(place) and ((place / RECORD).is_file() or all(map(_holds_artifacts, _visible(place))))
+def _holds_artifacts(path: Path) -> bool:
+    """Whether a folder is an artefact, or holds artefacts only."""
+    return _is_folder(path) and ((path / RECORD).is_file() or all(map(_holds_artifacts, _visible(path))))
 
 
 def _depth(name: str) -> int:
     return name.count("/")
 
 
-def _exists(place: Path) -> bool:
-    return place.exists() or place.is_symlink()
+def _exists(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
-def _is_folder(place: Path) -> bool:
-    return place.is_dir() and not place.is_symlink()
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _as_json(value: Any) -> Any:
@@ -249,7 +251,7 @@ def _as_json(value: Any) -> Any:
 
 
 class Recorded(Protocol):
-    """A dataclass of what a record holds. made_by: the command that makes such artefacts."""
+    """The interface of a record's dataclass. made_by: the command that makes such artefacts."""
 
     made_by: ClassVar[str]
 
@@ -258,14 +260,14 @@ R = TypeVar("R", bound=Recorded)
 
 
 def write_record(folder: Path, record: Recorded) -> None:
-    """Write the record of an artefact that grows in its place; its field `files` is empty until it is finished."""
+    """Write the record of an artefact that is written in place; its field `files` is empty until it is finished."""
     values: dict[str, Any] = config.to_dict(record)
     values = {name: value for name, value in values.items() if name != "type"}
     write_json(folder / RECORD, {"made_by": record.made_by, **values, _OWN: ""})
 
 
 def read_record(cls: type[R], folder: Path) -> R:
-    """The record of an artefact as a dataclass, which may leave out its files and where it came from."""
+    """The record of an artefact as a dataclass, which may leave out its files and provenance."""
     if not (folder / RECORD).is_file():
         begun = (folder / PARTIAL).is_dir()
         why = "is half made" if begun else "does not exist" if not folder.exists() else f"was not made by `{cls.made_by}`"
@@ -277,7 +279,7 @@ def read_record(cls: type[R], folder: Path) -> R:
 
 def build_record(cls: type[T], record: Mapping[str, Any], path: Path) -> T:
     """A record that was read as JSON, as a dataclass."""
-    free = {"made_by", _OWN, "files", "provenance"} - {one.name for one in fields(cls)}  # type: ignore[arg-type]
+    free = {"made_by", _OWN, "files", "provenance"} - {field.name for field in fields(cls)}  # type: ignore[arg-type]
     try:
         return config.from_dict(cls, {name: value for name, value in record.items() if name not in free})
     except InputError as error:
@@ -301,7 +303,7 @@ def read_json_record(folder: Path) -> dict[str, Any]:
 
 
 def made_by(folder: Path) -> str | None:
-    """The command that made what lies in a folder; None if that is no artefact."""
+    """The command that made the artefact in a folder; None if the folder is not an artefact."""
     try:
         return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["made_by"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -309,13 +311,13 @@ def made_by(folder: Path) -> str | None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether an artefact is finished and none of its files is gone."""
+    """Whether an artefact is finished and none of its files is missing."""
     files = _listed(folder)
     return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
 
 
 def artifacts_in(folder: Path) -> list[Path]:
-    """The artefacts directly below a folder, by name; whether they are whole is seen when they are read."""
+    """The artefacts directly below a folder, by name; their files are checked only when they are read."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
 
 
@@ -341,7 +343,7 @@ def check(folder: Path) -> dict[str, Any]:
 
 
 class Seen:
-    """A file as it is now. It counts as checked until it is written again: reading gigabytes once per process is enough."""
+    """A file in its present state. It counts as checked until it is written again, so that a process reads it only once."""
 
     def __init__(self, path: Path):
         try:
@@ -355,12 +357,12 @@ class Seen:
         return self._key in _checked
 
     def remember(self) -> None:
-        """Note that it is right."""
+        """Remember that the file's digest was right."""
         _checked.add(self._key)
 
 
 def _listed(folder: Path) -> dict[str, str | None]:
-    """The files of an artefact and their digests; None: ours, whatever it holds."""
+    """The files of an artefact and their digests; None for a file whose content is not fixed."""
     return dict(read_json_record(folder).get("files", {}))
 
 
@@ -369,7 +371,7 @@ def _is_inside(name: str) -> bool:
 
 
 def _digest_of(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record without its own digest; spaces and the order of keys do not count."""
+    """SHA-256 of a record without its own digest, independent of spaces and of the order of keys."""
     rest = {key: item for key, item in record.items() if key != _OWN}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
@@ -401,25 +403,25 @@ def _is_right(path: Path, digest: str) -> bool:
 
 
 def _require_no_link(folder: Path, inside: Path) -> None:
-    for place in (folder, *folder.parents):
-        if place == inside:
+    for path in (folder, *folder.parents):
+        if path == inside:
             return
-        if place.is_symlink():
-            raise InputError(f"{place} is a link; nothing is written through it, move it away")
+        if path.is_symlink():
+            raise InputError(f"{path} is a link; nothing is written through it, move it away")
 
 
 def _require_name(folder: Path) -> None:
-    """Refuse what libraries, or a terminal, cannot write as a name."""
+    """Refuse a folder name that libraries, or a terminal, cannot write."""
     if not all(char.isprintable() for char in str(folder)):  # also bytes that are no UTF-8
         name = str(folder).encode("unicode_escape").decode("ascii")
         raise InputError(f"'{name}' cannot be a folder's name: it holds a character that cannot be printed")
 
 
-def _require_writable(place: Path, path: Path) -> None:
-    if not place.is_dir():
-        raise InputError(f"{path} cannot be made: {place} is not a folder; choose another one")
-    if not os.access(place, os.W_OK | os.X_OK):  # what writing would say, before the work
-        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+def _require_writable(parent: Path, path: Path) -> None:
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be made: {parent} is not a folder; choose another one")
+    if not os.access(parent, os.W_OK | os.X_OK):  # what writing would say, before the work
+        why = errno.EROFS if os.statvfs(parent).f_flag & os.ST_RDONLY else errno.EACCES
         raise OSError(why, os.strerror(why), str(path))
 
 
@@ -428,7 +430,7 @@ def _require_writable(place: Path, path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if need be: two writers would tread on each other. A folder still empty goes again."""
+    """Lock a folder for one writer; it is made if it is missing, and removed again if it stays empty."""
     key = folder.resolve()
     with _changing:
         again = key in _held
@@ -451,7 +453,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _briefly_locked(folder: Path) -> Iterator[None]:
-    """Hold a folder that is there while one file changes: whoever comes waits, and no file says so."""
+    """Lock an existing folder while one file changes: other writers wait, and no lock file is written."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a disk without locks
@@ -547,14 +549,14 @@ def read_json(path: Path) -> Any:
 
 
 def temporary(path: Path) -> Path:
-    """A hidden name beside the path that nobody else takes, also no process of another machine that shares the disk."""
+    """A hidden name next to the path, unique also among processes of other machines that share the disk."""
     return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 def sweep(folder: Path, mine: bool = False) -> None:
-    """Remove what killed processes left half written in a folder; not what a living one is writing.
+    """Remove the temporary files that killed processes left in a folder, but not those of a living process.
 
-    mine: this process holds the folder's lock, so whatever is half written there was left behind.
+    mine: this process holds the folder's lock, so every temporary file in it was left behind.
     """
     for path in folder.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name) and not path.is_symlink() and (mine or _is_abandoned(path)):
@@ -589,7 +591,7 @@ def _host() -> str:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether nobody writes any more to a temporary name."""
+    """Whether no living process writes to a temporary file."""
     owner = _TEMPORARY.fullmatch(path.name)
     if owner is not None and owner[1] == _host():
         return not _is_alive(int(owner[2]))
@@ -605,7 +607,7 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):  # somebody else's
+    except (PermissionError, OverflowError):  # another user's process
         return True
     return True
 
@@ -614,7 +616,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def provenance() -> dict[str, Any]:
-    """What made a result: code version and commit, library versions, machine, command, time."""
+    """Provenance of a result: code version and commit, library versions, machine, command, time."""
     return {
         "sgjepa": __version__,
         "commit": _commit(),
@@ -629,7 +631,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _versions(*names: str) -> dict[str, str]:
-    """The versions of packages, of those that are installed."""
+    """The versions of the installed packages among these."""
     versions = {}
     for name in names:
         try:
@@ -641,22 +643,22 @@ def _versions(*names: str) -> dict[str, str]:
 
 def _commit() -> str | None:
     """The git commit of the code that runs, with "+" if it was edited; None for an installed package."""
-    here = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", *arguments], cwd=package, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     try:
-        if Path(git("rev-parse", "--show-toplevel")) != here.parent.parent or not git("ls-files", "__init__.py"):
-            return None  # installed inside somebody else's repository
+        if Path(git("rev-parse", "--show-toplevel")) != package.parent.parent or not git("ls-files", "__init__.py"):
+            return None  # installed inside another repository
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def check_provenance(origin: Mapping[str, Any]) -> None:
-    """Refuse a provenance without what a page quotes; further entries are free."""
+    """Refuse a provenance that lacks an entry that pages quote; further entries are free."""
     missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(origin)
     if missing or not isinstance(origin["libraries"], Mapping):
         raise InputError(f"provenance lacks {', '.join(sorted(missing)) or 'the versions of libraries'}")

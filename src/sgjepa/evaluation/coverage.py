@@ -34,7 +34,7 @@ def coverage_curve(
     middle, spread = training.mean(axis=0), training.std(axis=0)
     still = ~(spread > 1e-9 * np.maximum(1.0, np.abs(middle)))
     for i in np.flatnonzero(still & (points != training[0]).any(axis=0)).tolist():
-        law = laws.find(names[i])
+        law = laws.get_law(names[i])
         raise InputError(
             f"the training {law.plural_label} do not vary (all {training[0, i]:g} {law.unit}): "
             f"coverage of any other {law.name} is not defined"
@@ -44,7 +44,7 @@ def coverage_curve(
     # laws enter as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < psi.m:
-        count, name = len(np.unique(training, axis=0)), laws.find(names[0]).plural_label if len(names) == 1 else "laws"
+        count, name = len(np.unique(training, axis=0)), laws.get_law(names[0]).plural_label if len(names) == 1 else "laws"
         formula = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
         raise InputError(f"{count} different training {name} cannot cover the {basis} basis {formula}; take --basis affine")
     return len(training) * theory.leverage(psi((points - middle) / spread), design)
@@ -142,7 +142,7 @@ def in_words(entry: dict[str, Any]) -> str:
     for name, away in entry["deviations"].items():
         side = f"{abs(away):.1f} standard deviations {'above' if away > 0 else 'below'} the mean"
         words = side if abs(away) >= 0.05 else "at the mean"
-        law, beyond = laws.find(name), entry["beyond"][name]
+        law, beyond = laws.get_law(name), entry["beyond"][name]
         if beyond > 0:
             words += f", {beyond:.2f} {law.unit} beyond the last training {law.name}"
         else:
@@ -157,11 +157,11 @@ def as_text(report: dict[str, Any]) -> str:
     names = [name for name in training if name != "episodes"]
     lines = []
     for name in names:
-        law, stats = laws.find(name), training[name]
+        law, stats = laws.get_law(name), training[name]
         spread = f"mean {stats['mean']:.3f}, std {stats['std']:.3f}, {stats['min']:.2f} to {stats['max']:.2f} {law.unit}"
         lines.append(f"{report['dataset']}: {training['episodes']} training {law.plural_label}, {spread}")
     formula = f" {theory.BASES[basis]}" if len(names) == 1 else ""
-    several = laws.find(names[0]).plural_label if len(names) == 1 else "laws"
+    several = laws.get_law(names[0]).plural_label if len(names) == 1 else "laws"
     lines += [
         f"L_law in the {basis} basis{formula}; its mean over the training {several} is {home}",
         "  ".join([*(f"{name:>9s}" for name in names), f"{'L_law':>9s}", f"{'(exact)':>9s}", f"{'error':>8s}"]),

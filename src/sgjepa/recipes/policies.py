@@ -50,4 +50,4 @@ POLICIES: Registry[PolicyRecipe] = Registry("kind of policy", {"diffusion": diff
 
 def policy(size: str, world: str, kind: str = "diffusion") -> PolicyConfig:
     """The settings of a kind of policy of a size, in a world; they do not depend on what it observes."""
-    return POLICIES.find(kind)(size, world)
+    return POLICIES.lookup(kind)(size, world)
