@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
@@ -228,7 +228,7 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
 
 def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The first of the MLP probes in a run's folder that were fitted to its model, or None; needs no dataset."""
-    targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
+    targets, weights = spec_targets(spec), files.file_digest(folder / run_folder.MODEL)
     for path in artifact.artifacts_in(folder / run_folder.PROBES):
         settings = artifact.read_record(ProbeRecord, path).settings
         usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
@@ -299,7 +299,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, target
     """What decides a probe: its config, the model's weights, the data and its split, and what it reads if not the usual."""
     return {
         "probe": config.to_dict(cfg),
-        "model": artifact.file_digest(folder / run_folder.MODEL),
+        "model": files.file_digest(folder / run_folder.MODEL),
         "data": dataset.train.digest,
         "split_seed": run.split_seed,
         **({} if targets is None else {"targets": list(targets.names)}),
