@@ -426,7 +426,7 @@ def test_json_that_cannot_be_written_is_refused_before_the_work(
     def worked(*_: object, **__: object) -> None:
         pytest.fail("the work was done first")
 
-    monkeypatch.setattr("sgjepa.cli.doctor.examine", worked)
+    monkeypatch.setattr("sgjepa.cli.doctor.examine_machine", worked)
     monkeypatch.setattr("sgjepa.training.profile.describe", worked)
     monkeypatch.setattr("sgjepa.evaluation.coverage.examine", worked)
     command = [str(finished) if word == "DATASET" else word for word in stage]

@@ -14,7 +14,7 @@ import pytest
 from sgjepa.core import threads
 
 OURS = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT", "ONEDNN_MAX_CPU_ISA")
-SHOW = "import json; from sgjepa.core import machine; found = machine.prepare(); "
+SHOW = "import json; from sgjepa.core import threads; found = threads.prepare(); "
 
 
 def run(code: str, **environment: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_preparing_does_not_start_torch() -> None:
 def test_freed_memory_stays_in_the_process() -> None:
     """256 MB, used and freed: resident afterwards with the settings, gone without them."""
     code = (
-        "import json, sys, psutil\nfrom sgjepa.core import machine\nif {prepared}: machine.prepare()\n"
+        "import json, sys, psutil\nfrom sgjepa.core import threads\nif {prepared}: threads.prepare()\n"
         "process = psutil.Process(); before = process.memory_info().rss\n"
         "block = bytearray(b'x') * 2**28; del block\n"
         "print(json.dumps({{'kept': process.memory_info().rss - before}}))"

@@ -27,10 +27,10 @@ from sgjepa.planning.interception import Meeting, meeting_targets
 from sgjepa.planning.load import planned, simulated, usual
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.planning.stable_worldmodel_adapter import as_cost
-from sgjepa.policies import films
 from sgjepa.policies.evaluate import beginnings, trial, untrained
 from sgjepa.policies.files import SECONDS, read_controls, read_trial
 from sgjepa.policies.goal_tasks import Cases, cases_of, from_columns, goal_pictures, to_columns
+from sgjepa.report import films
 from sgjepa.report.closed_loop import by_plan
 from sgjepa.results.paper_numbers import PublishedPlans, published_plans
 from sgjepa.results.table import Results

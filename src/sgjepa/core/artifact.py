@@ -14,7 +14,8 @@ from, the digest of every file, and its own digest. Only what a record lists is 
 - a file that is not what was written is refused where it is read; one that is gone is made again by the same command;
 - links are never followed, and only names that we write are swept.
 
-A run or a policy grows in its place instead: it holds its folder (`files.locked`) and calls `write_record` when it begins and ends.
+A run or a policy grows in its place instead: it holds the lock of its folder (`files.locked`) and calls `write_record` when
+it begins and when it ends.
 """
 
 from __future__ import annotations
