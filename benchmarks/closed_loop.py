@@ -31,7 +31,7 @@ from sgjepa.core.run_folder import RunRecord  # noqa: E402
 from sgjepa.data.collect import collect  # noqa: E402
 from sgjepa.data.config import DatasetConfig  # noqa: E402
 from sgjepa.data.store import open_dataset  # noqa: E402
-from sgjepa.envs import ENVS, find  # noqa: E402
+from sgjepa.envs import ENVS, get_env  # noqa: E402
 from sgjepa.policies import features  # noqa: E402
 from sgjepa.policies.closed_loop import WAVE, drive  # noqa: E402
 from sgjepa.policies.goal_tasks import starts  # noqa: E402
@@ -57,7 +57,7 @@ def untrained(world: str, place: Path) -> tuple[LearnedPolicy, DatasetConfig]:
     about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, provenance(), (world,))
     checkpoint.finish(folder, about, {run_folder.MODEL: run.model.build()})
     cfg = replace(policy("mini", world), updates=1, validation=1)
-    seen = features.open_features(folder, find(world).env_spec)
+    seen = features.open_features(folder, get_env(world).env_spec)
     return load_policy(train_policy(cfg, seen, made, place / "policy")), settings
 
 

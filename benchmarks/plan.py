@@ -35,7 +35,7 @@ import gymnasium  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from sgjepa.envs import find  # noqa: E402
+from sgjepa.envs import get_env  # noqa: E402
 from sgjepa.models.base import WorldModel  # noqa: E402
 from sgjepa.models.candidate_rollouts import CandidateRollout, rollout_candidates_plain  # noqa: E402
 from sgjepa.models.rollout import rollout  # noqa: E402
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--elites", type=int, default=30)
     parser.add_argument("--horizon", type=int, default=5)
     options = parser.parse_args()
-    spec, there = find(options.world).env_spec, importlib.util.find_spec(PEER) is not None
+    spec, there = get_env(options.world).env_spec, importlib.util.find_spec(PEER) is not None
     search = Search(candidates=options.candidates, iterations=options.iterations, elites=options.elites)
     cfg = PlannerConfig(horizon=options.horizon, execute=options.horizon, search=search)
     result: dict[str, Any] = {}

@@ -105,12 +105,12 @@ def curves(runs: Mapping[str, Path]) -> Iterable[Mapping[str, object]]:
     import torch
 
     from sgjepa.data import episode
-    from sgjepa.envs import find
+    from sgjepa.envs import get_env
     from sgjepa.evaluation.forecast import imagine
     from sgjepa.evaluation.probes import open_probe
     from sgjepa.training import checkpoint
 
-    env = find("approach_ball")(image_size=64)
+    env = get_env("approach_ball")(image_size=64)
     for gravity in GRAVITIES:
         made = episode.simulate(env, seed=SEED, law={"gravity": gravity})
         heights: dict[str, np.ndarray] = {}
@@ -132,13 +132,13 @@ def episodes(runs: Mapping[str, Path], datasets: Path) -> Iterable[Mapping[str, 
     """All test episodes: the errors of the models and of two references, and the spread of the truth."""
     from sgjepa.core.tables import read_table
     from sgjepa.data.store import open_dataset
-    from sgjepa.evaluation.evaluate import evaluate, usual_forecast
+    from sgjepa.evaluation.evaluate import default_forecast, evaluate
 
     dataset = open_dataset(datasets / "approach_ball-mini")
     errors: dict[str, np.ndarray] = {}
     truth = np.empty(0)
     for name, folder in runs.items():
-        states = read_table(evaluate(folder, dataset, usual_forecast(dataset.settings)) / "states.parquet")
+        states = read_table(evaluate(folder, dataset, default_forecast(dataset.settings)) / "states.parquet")
         late = states["horizon"] >= LATE
         truth = states["recorded.z"][late].astype(float).reshape(dataset.test.episodes, -1)
         sources = {name: "predicted", CONSTANT: "stay"} | ({SIMULATOR: "simulator"} if name == SG_JEPA else {})

@@ -28,7 +28,7 @@ import zoo_policy  # noqa: E402
 
 from sgjepa.core.tables import Table, read_table  # noqa: E402
 from sgjepa.data.store import Dataset, open_dataset  # noqa: E402
-from sgjepa.evaluation.evaluate import evaluate, usual_forecast  # noqa: E402
+from sgjepa.evaluation.evaluate import default_forecast, evaluate  # noqa: E402
 from sgjepa.evaluation.probes import fit_probe, probe_folder  # noqa: E402
 from sgjepa.training.checkpoint import read_config  # noqa: E402
 
@@ -90,13 +90,13 @@ def add(runs: list[Path], target: Path, datasets: Path, about: str) -> None:
 
 def validation_error(folder: Path, dataset: Dataset) -> float:
     """The mean error of the rollouts' positions over all horizons, in m."""
-    rows = read_table(evaluate(folder, dataset, usual_forecast(dataset.settings), "validation") / run_folder.EPISODES)
+    rows = read_table(evaluate(folder, dataset, default_forecast(dataset.settings), "validation") / run_folder.EPISODES)
     return float(rows["position_l2"][rows["source"] == "predicted"].mean())
 
 
 def fit_rounded_probe(folder: Path, dataset: Dataset) -> Path:
     """Fit the usual probe of a run and round its weights; returns its folder."""
-    cfg = usual_forecast(dataset.settings).probe
+    cfg = default_forecast(dataset.settings).probe
     fit_probe(folder, dataset, cfg)
     probe = probe_folder(folder, dataset, cfg)
     record = artifact.read_json_record(probe)
@@ -107,7 +107,7 @@ def fit_rounded_probe(folder: Path, dataset: Dataset) -> Path:
 
 def card_of(folder: Path, dataset: Dataset, about: str, selection: str) -> zoo.ModelCard:
     """Evaluate a run with its probe on all test episodes."""
-    rows = read_table(evaluate(folder, dataset, usual_forecast(dataset.settings)) / run_folder.EPISODES)
+    rows = read_table(evaluate(folder, dataset, default_forecast(dataset.settings)) / run_folder.EPISODES)
     run = read_config(folder)
     return zoo.ModelCard(
         about=about,

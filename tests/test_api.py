@@ -125,10 +125,13 @@ REFUSED: dict[str, tuple[Callable[[Model, sgjepa.Episode], object], str]] = {
     "no run": (lambda m, e: sgjepa.load("nowhere"), "nowhere is not a run"),
     "no such world": (lambda m, e: sgjepa.make("sqare"), "unknown world 'sqare' .did you mean square"),
     "no such option": (lambda m, e: sgjepa.make("square", size=3), "square takes image_size, render_mode"),
-    "a foreign law": (lambda m, e: m.imagine(e, law={"gravity_x": 1.0}), "is not told the law 'gravity_x', only gravity"),
+    "a foreign law": (
+        lambda m, e: m.imagine(e, law={"gravity_x": 1.0}),
+        "is not conditioned on the law 'gravity_x', only on gravity",
+    ),
     "no law": (lambda m, e: m.imagine(e.frames, e.control), "give law=.'gravity'"),
     "no number": (lambda m, e: m.imagine(e, law={"gravity": float("nan")}), "law 'gravity' must be a finite number"),
-    "other pictures": (lambda m, e: m.encode(e.frames[:, :16, :16]), r"sees pictures \(T, 64, 64, 3\) uint8, got"),
+    "other pictures": (lambda m, e: m.encode(e.frames[:, :16, :16]), r"takes pictures \(T, 64, 64, 3\) uint8, got"),
     "no context": (lambda m, e: m.imagine(e, context=2), "context must be from 10 to 64 frames, got 2"),
     "nothing left": (lambda m, e: m.imagine(e, context=64), "nothing is left to imagine"),
     "no controls": (lambda m, e: sgjepa.simulate("reacher", policy=np.zeros((3, 2))), r"controls for reacher must be \(63"),
@@ -142,9 +145,9 @@ REFUSED: dict[str, tuple[Callable[[Model, sgjepa.Episode], object], str]] = {
     "a bare number": (lambda m, e: m.imagine(e, law=4.0), "law must be a dict such as .*, got 4.0"),  # type: ignore[arg-type]
     "another world": (
         lambda m, e: m.imagine(sgjepa.simulate("reacher", image_size=64)),
-        "square_sg_jepa knows square, and the episode is of another world",
+        "square_sg_jepa was trained in square, and the episode is of another world",
     ),
-    "too few to read": (lambda m, e: m.read(m.encode(e.frames[:3])), "looks at 10 frames at once, got 3"),
+    "too few to read": (lambda m, e: m.read(m.encode(e.frames[:3])), "needs 10 consecutive frames, got 3"),
     "no dataset of ours": (lambda m, e: sgjepa.Dataset.open("square-small"), "make it: sgjepa data square --size small"),
     "no controls given": (lambda m, e: m.imagine(e.frames, law={"gravity": 4.0}), "give the controls"),
 }
@@ -333,13 +336,13 @@ def test_a_strangers_module_is_evaluated_as_it_is(recorded: sgjepa.Dataset) -> N
 
 def test_in_memory_errors_are_those_of_the_command(tmp_path: Path) -> None:
     """`sgjepa.evaluate` and `sgjepa evaluate` measure the same numbers."""
-    from sgjepa.evaluation.evaluate import evaluate, usual_forecast
+    from sgjepa.evaluation.evaluate import default_forecast, evaluate
     from sgjepa.results.evaluations import load_evaluation
 
     dataset = open_dataset(collect(small(seed=3), tmp_path / "square-mini", workers=1))
     model = sgjepa.train("gru", dataset, out=tmp_path / "run", updates=2, settings={"train.batch": 2})
     memory = sgjepa.evaluate(model, dataset)
-    kept = load_evaluation(evaluate(model.folder, dataset, usual_forecast(dataset.settings)))
+    kept = load_evaluation(evaluate(model.folder, dataset, default_forecast(dataset.settings)))
     for metric in ("position_l2", "rotation_turns", "excess_nmse"):
         np.testing.assert_allclose(memory.values(memory.arms[0], metric)[0], kept.values(metric), rtol=1e-4, atol=1e-5)
     simulated = memory.values(memory.arms[0], "position_l2", "simulator")[0]

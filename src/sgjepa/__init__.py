@@ -65,9 +65,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'sgjepa' has no attribute '{name}'; it has {', '.join(__all__)}")
-    found = getattr(importlib.import_module("sgjepa.api"), name)
-    globals()[name] = found
-    return found
+    attribute = getattr(importlib.import_module("sgjepa.api"), name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:
@@ -75,7 +75,7 @@ def __dir__() -> list[str]:
 
 
 class _Later(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Tells Gymnasium our ids when somebody imports it, so that `import sgjepa` need not."""
+    """An import hook that registers the package's Gymnasium ids when Gymnasium is imported."""
 
     def __init__(self) -> None:
         self._loader: importlib.abc.Loader | None = None

@@ -1,4 +1,4 @@
-"""`python -m sgjepa` is the command `sgjepa`. Ready for Ctrl-C before anything else is imported."""
+"""`python -m sgjepa`, the command `sgjepa`; Ctrl-C is handled before anything else is imported."""
 
 import sys
 
@@ -6,7 +6,7 @@ from sgjepa.core import interrupts
 
 
 def main() -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     interrupts.catch()
     from sgjepa import cli
 

@@ -1,4 +1,4 @@
-"""The library's front door. Everything here is reached as `sgjepa.NAME`, and imported when it is first asked for."""
+"""The library's public interface. Every function is available as `sgjepa.NAME`, and imported at its first use."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ __all__ = [
 ]
 
 
-# --- use what is there -------------------------------------------------------------------------------------------------
+# --- use what exists ---------------------------------------------------------------------------------------------------
 
 
 def load(source: str | Path, device: str = "cpu") -> Model | LearnedPolicy:
     """Open a trained world model, or a trained policy.
 
-    source: `zoo:NAME` for one that comes with the package (`sgjepa zoo` lists them), or the folder of a run or policy.
-    device: where a model computes, such as "cpu" or "cuda".
+    source: `zoo:NAME` for a model of the package (`sgjepa zoo` lists them), or the folder of a run or policy.
+    device: the torch device of a model, such as "cpu" or "cuda".
 
-    A world model comes back as a `Model`; a policy as what `simulate` takes as its `policy`. Nothing is written.
+    A world model is returned as a `Model`; a policy as an object that `simulate` takes as its `policy`. Nothing is written.
 
         import sgjepa
 
@@ -91,13 +91,13 @@ def make(world: str, law: Mapping[str, float] | None = None, **options: Any) -> 
     """The Gymnasium environment of a world.
 
     world: its name, such as "square" or "approach_ball".
-    law: values by name that hold where `reset` is given none, such as {"gravity": 3.7} in m/s²; positive pulls down.
-    options: of the environment, such as `image_size` in pixels, `render_mode` and what the world itself offers.
+    law: default values by name for `reset`, such as {"gravity": 3.7} in m/s²; positive pulls down.
+    options: options of the environment, such as `image_size` in pixels, `render_mode` and the world's own.
 
         env = sgjepa.make("approach_ball", law={"gravity": 3.7}, image_size=64)
         frame, info = env.reset(seed=0)  # (64, 64, 3) uint8
     """
-    kind = envs.find(world)
+    kind = envs.get_env(world)
     try:
         return kind(law=law, **options)
     except TypeError as error:
@@ -105,14 +105,14 @@ def make(world: str, law: Mapping[str, float] | None = None, **options: Any) -> 
 
 
 def _parameters(kind: type[Env]) -> list[str]:
-    """What the constructor of a world can be given."""
-    names = {name: None for base in reversed(kind.__mro__) if issubclass(base, Env) for name in _named(base)}
-    return [name for name in names if name not in ("self", "args", "kwargs", "named", "given")]
+    """The names of the options of a world's constructor."""
+    names = {name: None for base in reversed(kind.__mro__) if issubclass(base, Env) for name in _arguments(base)}
+    return [name for name in names if name not in ("self", "args", "kwargs")]
 
 
-def _named(kind: type) -> list[str]:
-    found = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
-    return [one.name for one in found if one.kind is not inspect.Parameter.VAR_KEYWORD]
+def _arguments(kind: type) -> list[str]:
+    parameters = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
+    return [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
 def simulate(
@@ -125,12 +125,12 @@ def simulate(
     """Run one episode in the simulator.
 
     world: the name of a world, or an environment that `make` made.
-    law: values by name; what it does not name is as the environment has it.
+    law: values by name; laws that it does not name are as in the environment.
     seed: fixes how the episode begins.
-    policy: who drives. None: the world's scripted expert. A name: "random", "still" or one that you registered. What
-        `load` returned for a policy. A function from a picture (H, W, 3) to a control (A,). Or the controls themselves,
-        (T, A) or (T - 1, A), T being the episode's frames.
-    options: of the environment, as `make` takes them, where `world` is a name.
+    policy: None for the world's scripted expert; a name: "random", "still" or one that you registered; a policy that
+        `load` returned; a function from a picture (H, W, 3) to a control (A,); or the controls themselves, (T, A) or
+        (T - 1, A), T being the episode's frames.
+    options: options of the environment, as `make` takes them, if `world` is a name.
 
         episode = sgjepa.simulate("approach_ball", law={"gravity": 16.0}, seed=3, image_size=64)
         print(episode.frames.shape, episode.states["z"][:3])
@@ -145,7 +145,7 @@ def simulate(
 
 
 def _driver(policy: Any, env: Env, seed: int) -> Act:
-    """What drives an environment, as a function of a picture and its number."""
+    """A policy, or controls, as a function from a picture and its number to the control."""
     from sgjepa.policies.scripted import simple
     from sgjepa.policies.vector_env import observe, stack
 
@@ -153,30 +153,30 @@ def _driver(policy: Any, env: Env, seed: int) -> Act:
     if hasattr(drives, "act") and hasattr(drives, "reset"):
 
         def act(frame: np.ndarray, t: int) -> np.ndarray:
-            told = np.array([list(env.law.values())], np.float32)
+            law = np.array([list(env.law.values())], np.float32)
             if t == 0:
-                drives.reset(told, [seed])
+                drives.reset(law, [seed])
             observation = stack([observe(env, drives.observes, frame)])
-            return _control(drives.act(observation, told)[0], env)
+            return _control(drives.act(observation, law)[0], env)
 
         return act
     if callable(drives):
         return lambda frame, t: _control(drives(frame), env)
-    given = np.asarray(drives, np.float32)
+    controls = np.asarray(drives, np.float32)
     steps = env.env_spec.frames
-    if given.ndim != 2 or len(given) not in (steps - 1, steps):
+    if controls.ndim != 2 or len(controls) not in (steps - 1, steps):
         raise InputError(
-            f"controls for {env.env_spec.name} must be ({steps - 1}, {len(env.env_spec.control)}), got {given.shape}"
+            f"controls for {env.env_spec.name} must be ({steps - 1}, {len(env.env_spec.control)}), got {controls.shape}"
         )
-    last = np.zeros_like(given[:1])
-    rows = given if len(given) == steps else np.concatenate([given, last])
+    last = np.zeros_like(controls[:1])
+    rows = controls if len(controls) == steps else np.concatenate([controls, last])
     return lambda frame, t: _control(rows[t], env)
 
 
-def _control(given: Any, env: Env) -> np.ndarray:
+def _control(values: Any, env: Env) -> np.ndarray:
     """One control, within the world's limits."""
     limit = env.action_space.high  # type: ignore[attr-defined]
-    control = np.asarray(given, np.float32).reshape(-1)
+    control = np.asarray(values, np.float32).reshape(-1)
     return np.clip(control, -limit, limit) if control.shape == limit.shape else control
 
 
@@ -195,20 +195,20 @@ def train(
     decoder: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Train a world model, and return it. Interrupted, the same call goes on where it was.
+    """Train a world model, and return it. After an interruption the same call resumes it.
 
     recipe: a method, such as "sg_jepa", "lewm" or one you registered; a recipe of the command line, such as "square_gru";
         or a `sgjepa.training.config.Run`.
-    data: a dataset or its folder, or several that are trained on together.
+    data: a dataset or its folder, or several to train on together.
     out: the run's folder (default: runs/NAME-SIZE-seedSEED). It keeps weights, measurements and settings.
     size: "mini" takes minutes on two CPU cores, "small" half an hour; "paper" is for GPUs.
-    seed: of the first weights and of the order of the data.
-    updates: of the weights, instead of the recipe's own number.
+    seed: the seed of the initial weights and of the order of the data.
+    updates: the number of updates of the weights (default: the recipe's).
     init: a model, a run's folder or `zoo:NAME` to start from, instead of random weights.
-    decoder: also train a picture decoder, to look at what is imagined; the model is the same with and without.
+    decoder: also train a picture decoder, to look at predictions; the model is the same with and without.
     settings: fields of the run's config by their path, such as {"optim.lr": 1e-3, "train.batch": 20}.
 
-        mine = sgjepa.train("sg_jepa", "datasets/square-mini", updates=2, out="runs/mine")  # two, only to try it
+        mine = sgjepa.train("sg_jepa", "datasets/square-mini", updates=2, out="runs/mine")  # two updates, as a trial
     """
     need_torch()
     threads.prepare()
@@ -220,8 +220,8 @@ def train(
     from sgjepa.training.config import Run
     from sgjepa.training.data import with_laws, with_updates
 
-    given = [data] if isinstance(data, (Dataset, str, Path)) else list(data)
-    opened = [one if isinstance(one, Dataset) else Dataset.open(one, verify=False) for one in given]
+    sources = [data] if isinstance(data, (Dataset, str, Path)) else list(data)
+    opened = [item if isinstance(item, Dataset) else Dataset.open(item, verify=False) for item in sources]
     if not opened:
         raise InputError("a training needs at least one dataset")
     first = opened[0]
@@ -231,9 +231,9 @@ def train(
         run = recipe_for(first.env_spec, first.settings.image_size, recipe, size)
     else:
         run = usual_recipe(recipe, size)
-    parents = {one.path.absolute().parent for one in opened}
+    parents = {dataset.path.absolute().parent for dataset in opened}
     datasets = parents.pop() if len(parents) == 1 else Path("/")
-    names = tuple(str(one.path.absolute().relative_to(datasets)) for one in opened)
+    names = tuple(str(dataset.path.absolute().relative_to(datasets)) for dataset in opened)
     start = (
         init.folder
         if init is not None and hasattr(init, "folder")
@@ -265,19 +265,19 @@ def evaluate(
 ) -> Results:
     """Forecast every held-out episode of a dataset, and return the errors of every step, beside those of baselines.
 
-    The model sees the first true frames of each episode and goes on alone, with the true controls and law. A probe, fitted
-    on the training episodes, reads physical states from what it imagines; they are compared with the true ones.
+    The model sees the first true frames of each episode and predicts the rest, given the true controls and law. A probe,
+    fitted on the training episodes, reads physical states from the predictions; they are compared with the true ones.
 
-    model: what `load` or `train` returned, the folder of a run, `zoo:NAME`, or any torch module with the four functions
+    model: a model of `load` or `train`, the folder of a run, `zoo:NAME`, or any torch module with the four functions
         `encode`, `condition`, `predict` and `features`, whose shapes are in [Add a model](add_a_model.md).
     data: a dataset or its folder.
-    split: "test", or "validation" for the training episodes that no training sees.
-    context: true frames that are given (default: 20, or half of an episode that is shorter than 40 frames).
-    steps: how many steps are forecast (default: to the end of the episode).
+    split: "test", or "validation" for the held-out episodes of the training split.
+    context: the number of true frames (default: 20, or half of an episode that is shorter than 40 frames).
+    steps: the number of forecast steps (default: to the end of the episode).
     probe: "mlp", the paper's small network, or "linear".
-    history: H, the latents that a prediction sees, for a module of your own.
-    name: what the results call it (default: its method).
-    seed: of its training, for a module of your own; a `Model` knows it.
+    history: H, the number of latents that a prediction sees, for a module of your own.
+    name: its name in the results (default: its method).
+    seed: the seed of its training, for a module of your own; a `Model` knows it.
 
         results = sgjepa.evaluate(mine, "datasets/square-mini", probe="linear", name="mine")
     """
@@ -303,30 +303,30 @@ def evaluate(
         _check_methods(model)
         called, module = type(model).__name__, model
         history = history or int(getattr(model, "history", 0)) or 1
-    least = max(history, window)
-    given = max(least, min(CONTEXT, dataset.test.frames // 2)) if context is None else context
-    cfg = evaluation.ForecastConfig(context=given, steps=steps, probe=ProbeConfig(kind=kind, window=window))
-    kept = model.probe if isinstance(model, Model) else None  # it is the same that would be fitted
-    fitted = kept if kept and kept.config == cfg.probe and kept.data == dataset.train.digest else None
-    found = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
+    shortest = max(history, window)
+    frames = max(shortest, min(CONTEXT, dataset.test.frames // 2)) if context is None else context
+    cfg = evaluation.ForecastConfig(context=frames, steps=steps, probe=ProbeConfig(kind=kind, window=window))
+    previous = model.probe if isinstance(model, Model) else None  # identical to the one that would be fitted
+    fitted = previous if previous and previous.config == cfg.probe and previous.data == dataset.train.digest else None
+    measured = evaluation.measure_module(module, history, dataset, cfg, split, name or called, fitted)
     drawn = training_samplers(dataset)
     about = About(
-        laws={law: LawRecord(laws.find(law).unit, sampler) for law, sampler in drawn.items()},
+        laws={law: LawRecord(laws.get_law(law).unit, sampler) for law, sampler in drawn.items()},
         units=_units(dataset.env_spec),
-        notes={"context": given, "probe": f"{probe}, {window} frames"},
+        notes={"context": frames, "probe": f"{probe}, {window} frames"},
         world=dataset.settings.world,
         dataset=dataset.path.name,
         split=split,
     )
-    return Results.of(name or called, seed, found.errors, about)
+    return Results.of(name or called, seed, measured.errors, about)
 
 
 def _units(world: EnvSpec) -> dict[str, str]:
-    """Of the errors of places and speeds; "" where nobody said one, or several are mixed."""
+    """The units of the position and velocity errors; "" if none is declared, or several are mixed."""
     units = {quantity.name: quantity.unit for quantity in world.state}
     read = {} if world.probed is None else {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
-    found = {metric: {units[name] for name in names} for metric, names in read.items()}
-    return {metric: several.pop() if len(several) == 1 else "" for metric, several in found.items()}
+    names_units = {metric: {units[name] for name in names} for metric, names in read.items()}
+    return {metric: several.pop() if len(several) == 1 else "" for metric, several in names_units.items()}
 
 
 def _check_methods(model: Any) -> None:
@@ -341,17 +341,17 @@ def _check_methods(model: Any) -> None:
 
 
 def _caller() -> str:
-    """The module that calls the function that asks."""
+    """The name of the module that calls a `register_*` function."""
     return str(sys._getframe(2).f_globals.get("__name__", "__main__"))
 
 
 def register_world(env: type[Env]) -> type[Env]:
-    """Add a world, also as a decorator: then data, training, evaluation and Gymnasium know it.
+    """Add a world, also as a decorator, for datasets, training, evaluation and Gymnasium.
 
     env: a class derived from `sgjepa.envs.base.Env`; its `env_spec` has the name and the Gymnasium id
         ([Add an environment](add_an_environment.md)).
 
-    The class comes back as it is.
+    Returns the class unchanged.
     """
     envs.register(env, _caller())
     return env
@@ -368,12 +368,12 @@ def register_law(
 ) -> Law:
     """Add a law: a physical parameter that holds for an episode and differs between episodes ([Add a law](add_a_law.md)).
 
-    name: what it is called wherever a law is given or read, such as "viscosity".
+    name: its name in dictionaries of laws and in datasets, such as "viscosity".
     apply: a function that sets a value in a `mujoco.MjModel`, in place; None for a law that only recordings have.
-    unit: of its values, such as "Pa s"; "1" for a pure number.
-    symbol: how text calls a value of it.
-    several: how text calls several values of it, such as "gravities".
-    limit: a value whose absolute value is greater is refused.
+    unit: the unit of its values, such as "Pa s"; "1" for a pure number.
+    symbol: the symbol of a value in text.
+    several: the plural noun for its values in text, such as "gravities".
+    limit: values with a greater absolute value are refused.
     """
     law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several)
     laws.LAWS.register(name, law, _caller())
@@ -387,7 +387,7 @@ def _only_recorded(model: Any, value: float) -> None:
 def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe | None = None) -> type[PredictorConfig]:
     """Add a predictor of latents, and a method that trains SG-JEPA with it ([Add a model](add_a_model.md)).
 
-    name: of the method, as `train` and the commands take it.
+    name: the name of the method for `train` and the commands.
     config: a frozen dataclass with the predictor's settings, whose `build(latent, history)` returns a torch module from
         latents z and conditions c, (B, t, D) each, to the next latents (B, t, D).
     recipe: a function of world and size that returns a `Run` (default: the GRU's recipe with this predictor).
@@ -406,7 +406,7 @@ def register_predictor(name: str, config: type[PredictorConfig], recipe: Recipe 
 def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Config]:
     """Add a world model, and a method that trains it ([Add a model](add_a_model.md)).
 
-    name: of the method, as `train` and the commands take it.
+    name: the name of the method for `train` and the commands.
     config: a frozen dataclass with its settings that follows `sgjepa.models.base.Config`: `build()` returns the model.
     recipe: a function of world and size that returns a `Run` with that config.
     """
@@ -422,11 +422,11 @@ def register_model(name: str, config: type[Config], recipe: Recipe) -> type[Conf
 
 
 def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[[EnvSpec], Policy]:
-    """Add a policy that needs no training; `simulate` and `sgjepa evaluate-policy` then know it by name.
+    """Add a policy that needs no training, for `simulate` and `sgjepa evaluate-policy`.
 
-    name: what it is called.
-    policy: a function of the world's description that returns an object with `reset` and `act`, as
-        `sgjepa.policies.base.Policy` says.
+    name: the name of the policy.
+    policy: a function from the world's description to an object with the methods `reset` and `act` of
+        `sgjepa.policies.base.Policy`.
     """
     from sgjepa.policies.scripted import SIMPLE
 
@@ -437,9 +437,9 @@ def register_policy(name: str, policy: Callable[[EnvSpec], Policy]) -> Callable[
 def register_learned_policy(name: str, config: type[PolicyConfig], recipe: PolicyRecipe) -> type[PolicyConfig]:
     """Add a kind of policy that learns from demonstrations; `sgjepa train-policy RUN --kind NAME` then trains it.
 
-    name: of the kind.
-    config: a frozen dataclass with its settings that follows `sgjepa.policies.learned.PolicyConfig`: how its network is
-        built and trained, and how it plans controls.
+    name: the name of the kind.
+    config: a frozen dataclass with its settings that follows `sgjepa.policies.learned.PolicyConfig`: it builds and trains
+        the network and plans controls.
     recipe: a function of size and world that returns such settings.
     """
     need_torch()
@@ -456,10 +456,10 @@ def register_learned_policy(name: str, config: type[PolicyConfig], recipe: Polic
 def register_planner(name: str, search: Searches) -> Searches:
     """Add a search for plans; `sgjepa evaluate-policy RUN --search NAME` then plans with it.
 
-    name: what it is called.
-    search: a function of a `Search` with its settings, of a cost of plans (E, N, P, A) -> (E, N), of where to begin
-        (E, P, A), of the controls' limits (A,), of E random generators and of the number of actions in a control. It returns
-        the best plans (E, P, A) and their costs (E,), as `sgjepa.planning.cem.search` does.
+    name: the name of the search.
+    search: a function of a `Search` with its settings, a cost of plans (E, N, P, A) -> (E, N), initial plans (E, P, A),
+        the controls' limits (A,), E random generators and the number of actions in a control. It returns the best plans
+        (E, P, A) and their costs (E,), as `sgjepa.planning.cem.search` does.
     """
     need_torch()
     threads.prepare()

@@ -41,7 +41,7 @@ class Law:
 
     @property
     def plural_label(self) -> str:
-        """Several values of the law, in words."""
+        """A noun for several values of the law."""
         return self.plural or f"values of {self.name}"
 
 
@@ -64,8 +64,8 @@ LAWS: Registry[Law] = Registry(
 )
 
 
-def find(name: str) -> Law:
-    """The law of that name. One that is not registered here still has its name, for text about a file that names it."""
+def get_law(name: str) -> Law:
+    """The law of that name; for an unregistered name a `Law` that cannot be applied, for text about a file that names it."""
     return LAWS.get(name) or Law(name, "", _apply_nothing)
 
 
@@ -79,7 +79,7 @@ def check(law: Mapping[str, Any]) -> dict[str, float]:
         raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {law!r}")
     checked = {}
     for name, value in law.items():
-        known, checked_value = LAWS.find(name), number(value)
+        known, checked_value = LAWS.lookup(name), number(value)
         if not math.isfinite(checked_value):
             raise InputError(f"law '{name}' must be a finite number in {known.unit}, got {one_line(repr(value), 60)}")
         if abs(checked_value) > known.limit:
@@ -170,7 +170,7 @@ class Grid:
         return ((values >= low) & (values <= high)).astype(float)
 
     def moments(self, order: int) -> np.ndarray | None:
-        return None  # those of the episodes themselves are exact
+        return None  # the values of the episodes themselves are exact
 
     @property
     def description(self) -> str:
@@ -212,14 +212,14 @@ class Observed:
 
 
 class AnySampler(Protocol):
-    """The interface of samplers.
+    """The interface of samplers of a law's values.
 
-    choices      number of values that take turns with the episode number; 1 for random draws
+    choices      number of values that alternate with the episode number; 1 for random draws
     sample       the value of an episode; `index` counts through the choices
     parameters   numbers that define it, checked like values of the law
     bounds       lowest and highest value that count as in distribution
     density      density of its values, 1 at the highest
-    description  what it draws, to follow the law's symbol: "= 4 ± 0.5", "from 3 to 5"
+    description  text that follows the law's symbol: "= 4 ± 0.5", "from 3 to 5"
     moments      E[((value - mean) / std)^k] for k = 0 .. order, in closed form; None if there is none
     """
 
@@ -240,7 +240,7 @@ class AnySampler(Protocol):
     def moments(self, order: int) -> np.ndarray | None: ...
 
 
-Sampler = ClippedNormal | Grid | Observed  # those that a config can name
+Sampler = ClippedNormal | Grid | Observed  # the samplers that a config can name
 
 
 def evenly(start: float, stop: float, step: float) -> Grid:
@@ -259,7 +259,7 @@ def draw(samplers: Mapping[str, AnySampler], rng: np.random.Generator, number: i
 
 
 def in_distribution(samplers: Mapping[str, AnySampler], law: np.ndarray) -> np.ndarray:
-    """Which episodes lie within the bounds of every sampler: law (N, L) in their order -> (N,) bool."""
+    """Whether each episode lies within the bounds of every sampler: law (N, L) in their order -> (N,) bool."""
     within = np.ones(len(law), bool)
     for column, sampler in zip(law.T, samplers.values(), strict=True):
         low, high = sampler.bounds

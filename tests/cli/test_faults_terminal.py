@@ -83,7 +83,7 @@ def broken(error: BaseException) -> Any:
 FAULTS: list[tuple[BaseException, int, str]] = [
     (InputError("the law is wrong"), errors.INPUT, "the law is wrong"),
     (MachineError("no package"), errors.MACHINE, "no package"),
-    (OSError(errno.ENOSPC, "No space left on device", "x"), errors.MACHINE, "No space left on device: x; mend it"),
+    (OSError(errno.ENOSPC, "No space left on device", "x"), errors.MACHINE, "No space left on device: x; fix it"),
     (OSError("No space left on device: y.lance"), errors.MACHINE, "No space left on device: y.lance"),
     (
         PermissionError(errno.EACCES, "Permission denied", "/a/.x.json.0123456789ab.tmp"),
@@ -404,7 +404,7 @@ def test_in_a_folder_that_cannot_be_written_the_log_is_a_temporary_file(read_onl
     assert done.returncode == errors.MACHINE
     (line,) = done.stderr.splitlines()
     (log,) = (tmp_path / "temporary").iterdir()
-    assert line.endswith(f"datasets/square-mini; mend it and run the same command again; the whole story: {log}")
+    assert line.endswith(f"datasets/square-mini; fix it and run the same command again; the whole story: {log}")
     assert "Traceback" in log.read_text()
 
 
@@ -433,7 +433,7 @@ def test_json_that_cannot_be_written_is_refused_before_the_work(
     for place, code, words in (
         (Path.cwd(), errors.INPUT, f"--json {Path.cwd()} is a folder; name a file in it"),
         (Path("no/x.json"), errors.INPUT, "--json no/x.json: the folder no does not exist"),
-        (read_only / "x.json", errors.MACHINE, f"{read_only / 'x.json'}; mend it"),
+        (read_only / "x.json", errors.MACHINE, f"{read_only / 'x.json'}; fix it"),
     ):
         assert cli.main([*command, "--json", str(place)]) == code
         (line,) = capsys.readouterr().err.splitlines()

@@ -125,7 +125,7 @@ def test_an_entry_is_imported_when_it_is_asked_for() -> None:
     with pytest.raises(ModuleNotFoundError):
         toys["nowhere"]
     with pytest.raises(InputError, match=r"unknown toy 'pat' \(did you mean path\?\); choose from path, nowhere"):
-        toys.find("pat")
+        toys.lookup("pat")
 
 
 def test_a_name_is_given_once_and_again_only_by_the_same_module() -> None:
@@ -173,7 +173,7 @@ def test_a_law_of_recordings_alone_cannot_be_simulated(monkeypatch: pytest.Monke
     monkeypatch.setattr(laws.LAWS, "_entries", laws.LAWS.copy())
     monkeypatch.setattr(registry, "_imported", [])
     sgjepa.register_law("viscosity", unit="Pa s", limit=10.0)
-    assert laws.find("viscosity").unit == "Pa s"
+    assert laws.get_law("viscosity").unit == "Pa s"
     with pytest.raises(InputError, match="for recordings alone"):
         sgjepa.simulate("square", law={"viscosity": 1.0}, image_size=16)
     with pytest.raises(InputError, match="law 'viscosity' must lie within ±10 Pa s"):

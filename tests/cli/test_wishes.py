@@ -86,7 +86,7 @@ def test_what_is_said_to_type_is_taken(stage: str, flag: str, wish: suggestions.
     options = parser.parse_args([stage, *FIRST_WORDS.get(stage, "").split(), *typed])
     for setting in getattr(options, "set", None) or []:
         place, _, _ = setting.partition("=")
-        assert place in config.places(recipe("square_gru", "mini"))
+        assert place in config.flatten(recipe("square_gru", "mini"))
     assert wish.words("3")
     with pytest.raises(SystemExit):  # a flag that the stage has, or that argparse takes for one, needs no answer
         parser.parse_args([stage, *FIRST_WORDS.get(stage, "").split(), flag, "3"])

@@ -18,9 +18,9 @@ from sgjepa.core.errors import InputError
 from sgjepa.core.tables import read_table
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.evaluation.decoded_strips import load_decoder
-from sgjepa.evaluation.evaluate import evaluate, usual_forecast
+from sgjepa.evaluation.evaluate import default_forecast, evaluate
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import open_probe
@@ -59,7 +59,7 @@ def test_a_model_is_a_finished_run_that_says_what_it_is(name: str) -> None:
     assert (run.name, run.seed, run.train.epochs * (run.train.updates or 0)) == (card.recipe, card.seed, card.updates)
     assert run_folder.about(place).data == card.data
     assert load_decoder(place, run, model) is not None
-    assert open_probe(place, model, find(run_folder.about(place).worlds[0]).env_spec).scores["validation_nmse"] < 0.5
+    assert open_probe(place, model, get_env(run_folder.about(place).worlds[0]).env_spec).scores["validation_nmse"] < 0.5
 
 
 @pytest.mark.opengl
@@ -71,7 +71,7 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
     few = replace(base, train=replace(base.train, episodes=1), test=replace(base.test, episodes=card.subset))
     data = open_dataset(collect(few, tmp_path / "few", workers=1))
     run, model = load_run(place)
-    fitted = open_probe(place, model, find(world).env_spec)
+    fitted = open_probe(place, model, get_env(world).env_spec)
     rows = range(card.subset)
     with torch.no_grad():
         z = torch.cat([model.encode(torch.from_numpy(data.test.pixels(np.array([i])))) for i in rows])
@@ -86,7 +86,7 @@ def test_on_its_first_test_episodes_drawn_anew_it_is_as_good_as_its_card(name: s
 @pytest.mark.opengl
 def test_on_all_test_episodes_it_is_as_good_as_its_card(tmp_path: Path) -> None:
     data = open_dataset(collect(dataset("approach_ball", "mini"), tmp_path / "approach_ball-mini", workers=2))
-    place = evaluate(zoo.copy(NAME, tmp_path / "zoo"), data, usual_forecast(data.settings))
+    place = evaluate(zoo.copy(NAME, tmp_path / "zoo"), data, default_forecast(data.settings))
     rows = read_table(place / run_folder.EPISODES)
     kept = (rows["source"] == "predicted") & (rows["horizon"] == 44)
     assert rows["position_l2"][kept].mean() == pytest.approx(model_card(NAME).errors["position_l2, h = 44"], rel=1e-4)

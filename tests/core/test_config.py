@@ -90,10 +90,10 @@ def test_a_union_is_read_by_the_name_of_the_class() -> None:
 def test_a_setting_is_changed_at_its_place_and_read_by_its_type(place: str, text: object, value: object) -> None:
     run = recipe("square_gru", "mini")
     changed = config.override(run, {place: text})
-    found = config.places(changed)[place]
+    found = config.flatten(changed)[place]
     assert (found, type(found)) == (value, type(value))
-    others = {name: one for name, one in config.places(run).items() if name != place}
-    assert others.items() <= config.places(changed).items(), "something else was changed"
+    others = {name: one for name, one in config.flatten(run).items() if name != place}
+    assert others.items() <= config.flatten(changed).items(), "something else was changed"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_changes_are_told_by_the_fewest_words_that_say_which() -> None:
     assert config.changes(other, run) == "predictor.width64-lr0.002-batch20"
     same = config.override(run, {"optim.lr": str(run.optim.lr)})
     assert config.changes(same, run) == "", "what is as it was is no change"
-    names = [config.changes(config.override(run, {place: 3}), run) for place, was in config.places(run).items() if was == 2]
+    names = [config.changes(config.override(run, {place: 3}), run) for place, was in config.flatten(run).items() if was == 2]
     assert len(names) == len(set(names)) > 2, "two places are told by one name"
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from sgjepa import zoo
 from sgjepa.data import episode
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_the_first_pages_python_runs_as_it_stands(tmp_path: Path, monkeypatch: p
 
 def own_arrays() -> dict[str, np.ndarray]:
     """What a reader might have: 24 episodes of something. F (N, T, H, W, 3), U (N, T, A), S (N, T, C), g (N,)."""
-    env = find("square")(image_size=64)
+    env = get_env("square")(image_size=64)
     g = np.linspace(3, 5, 24)
     made = [episode.simulate(env, seed=seed, law={"gravity": float(law)}) for seed, law in enumerate(g)]
     columns = {"F": "frames", "U": "control", "S": "state"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 
 TURNING = ("square", "house", "right_triangle", "pentagon")
 
@@ -24,7 +24,7 @@ def _seen(frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("world", [*TURNING, "approach_ball"])
 def test_the_outline_of_the_true_state_lies_around_the_object(world: str) -> None:
-    env = find(world)(image_size=128)
+    env = get_env(world)(image_size=128)
     for seed in range(3):
         frame, info = env.reset(seed=seed)
         for _ in range(12):
@@ -38,7 +38,7 @@ def test_the_outline_of_the_true_state_lies_around_the_object(world: str) -> Non
 
 @pytest.mark.parametrize("world", [*TURNING, "approach_ball"])
 def test_outlines_of_many_states_are_those_of_each(world: str) -> None:
-    env = find(world)(image_size=32)
+    env = get_env(world)(image_size=32)
     env.reset(seed=0)
     rng = np.random.default_rng(0)
     names = [quantity.name for quantity in env.env_spec.state]
@@ -53,7 +53,7 @@ def test_outlines_of_many_states_are_those_of_each(world: str) -> None:
 
 @pytest.mark.parametrize("world", ["approach_ball"])
 def test_a_ball_behind_the_camera_has_no_outline(world: str) -> None:
-    env = find(world)(image_size=32)
+    env = get_env(world)(image_size=32)
     env.reset(seed=0)
     curve = env.outline({"x": np.zeros(()), "y": np.array(-5.0), "z": np.array(0.2)})
     assert curve is not None
@@ -64,7 +64,7 @@ def test_a_ball_behind_the_camera_has_no_outline(world: str) -> None:
 @pytest.mark.parametrize("world", ["reacher", "cube"])
 def test_a_ring_lies_around_what_a_benchmark_moves(world: str) -> None:
     """Pictures differ inside of it when the finger or the cube is out of sight; the cube's is wider than the cube."""
-    env = find(world)(image_size=128)
+    env = get_env(world)(image_size=128)
     thing = {"reacher": "finger", "cube": "cube/object_0"}[world]
     for seed in range(3):
         env.reset(seed=seed)
@@ -92,7 +92,7 @@ def _geoms(env: object, body: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.probed])
 def test_every_world_that_can_be_probed_can_be_outlined(world: str) -> None:
-    env = find(world)(image_size=32)
+    env = get_env(world)(image_size=32)
     _, info = env.reset(seed=1)
     curve = env.outline({name: np.array(value) for name, value in info["state"].items()})
     assert curve is not None

@@ -235,5 +235,5 @@ def test_a_world_without_laws_goes_all_the_way(lawless: Dataset, tmp_path: Path)
     assert preview(lawless, tmp_path / "preview")[0].is_file()
     with pytest.raises(InputError, match="has no law that varies"):
         counterfactual(folder, lawless, CounterfactualConfig(forecast=SHORT))
-    with pytest.raises(InputError, match="has no laws: there is nothing to cover"):
+    with pytest.raises(InputError, match="has no laws: coverage is not defined"):
         examine(lawless)

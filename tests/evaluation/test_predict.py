@@ -28,7 +28,7 @@ from sgjepa.data.probe_targets import Targets, require_targets
 from sgjepa.data.store import Dataset, open_dataset
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
-from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, not_usual
+from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, non_default_settings
 from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
@@ -386,10 +386,12 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
     assert files.digests(folder / "predict" / "square-test") == before
     assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
-    assert not_usual(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
+    assert non_default_settings(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
-    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), paper) == ""
-    assert not_usual(ForecastConfig(probe=ProbeConfig(window=2)), mini) == "mlp2", "small pictures take more frames"
+    assert non_default_settings(ForecastConfig(probe=ProbeConfig(window=2)), paper) == ""
+    assert non_default_settings(ForecastConfig(probe=ProbeConfig(window=2)), mini) == "mlp2", (
+        "small pictures take more frames"
+    )
     with pytest.raises(InputError, match=r"holds one with settings.config.true = \[4.0\], not None; move it away"):
         counterfactual(folder, data, CounterfactualConfig(forecast=other))
 

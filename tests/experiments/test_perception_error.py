@@ -15,7 +15,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.experiments.control import worlds
 from sgjepa.experiments.engine import Request, actors_of
 from sgjepa.experiments.perception_error import ERRORS, EXPERIMENT
@@ -24,7 +24,7 @@ from sgjepa.policies.files import read_policy
 from sgjepa.policies.noisy_position import errors_of
 
 CATCHER = "arm_catcher_ball"
-WORLD = find(CATCHER).env_spec
+WORLD = get_env(CATCHER).env_spec
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_speeds_and_spin_are_not_seen(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("name", worlds("mini"))
 def test_every_world_with_a_task_shows_a_place(name: str) -> None:
-    spec = find(name).env_spec
+    spec = get_env(name).env_spec
     assert open_features(None, spec, blur=0.01).width == 3 + len(spec.state_observation) - len(spec.state)
 
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="square has no robot"):
-        open_features(None, find("square").env_spec, blur=0.01)
+        open_features(None, get_env("square").env_spec, blur=0.01)
     for given in ("-0.01", "nan"):
         assert cli.main(["train-policy", "state", "--dataset", str(dataset.path), "--blur", given]) == 3
         assert "0 m or more" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_settings_of_a_study_are_every_trainings_and_decide_its_folder(finished:
 def test_a_study_without_world_models_has_no_settings_of_them(finished: Path, tmp_path: Path) -> None:
     asked = Request("mini", tmp_path, finished.parent, settings={"optim.lr": "1"})
     with pytest.raises(InputError, match="study perception_error trains no world models"):
-        EXPERIMENTS.find("perception_error").run(asked)
+        EXPERIMENTS.lookup("perception_error").run(asked)
 
 
 def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path, tmp_path: Path) -> None:

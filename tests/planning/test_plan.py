@@ -19,7 +19,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.probe_targets import Targets
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig
 from sgjepa.models.candidate_rollouts import rollout_candidates_plain
 from sgjepa.planning.cem import Search
@@ -280,7 +280,7 @@ def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_fra
 
 
 def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset) -> None:
-    found = meeting_targets(find(CATCHER).env_spec)
+    found = meeting_targets(get_env(CATCHER).env_spec)
     assert found.position == ("x", "y", "z", "catcher_x", "catcher_y", "catcher_z")
     seen = np.concatenate([balls.test.state, balls.test.record("catcher")], axis=-1)
     assert np.array_equal(found.of(seen)[..., :3], balls.test.state[..., :3])

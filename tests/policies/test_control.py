@@ -22,7 +22,7 @@ from sgjepa.core.run_folder import Continued, RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.envs.spec import Measure
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.control import summary
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.opengl
 torch.set_num_threads(1)
 
 CATCHER = "arm_catcher_ball"
-WORLD = find(CATCHER).env_spec
+WORLD = get_env(CATCHER).env_spec
 SUCCESS = WORLD.measures[0]
 
 
@@ -313,8 +313,8 @@ def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy
 
 
 def test_a_dataset_of_a_world_that_has_changed_since_is_refused(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = find(CATCHER).state
-    monkeypatch.setattr(find(CATCHER), "state", lambda env: real(env) + 0.01)
+    real = get_env(CATCHER).state
+    monkeypatch.setattr(get_env(CATCHER), "state", lambda env: real(env) + 0.01)
     with pytest.raises(InputError, match=r"was made with another simulator.*make it again with `sgjepa data"):
         beginnings(dataset)
 

@@ -21,7 +21,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Dataset, open_dataset, split_episodes
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import DINOv2
 from sgjepa.models.weights import load_tensors
@@ -69,7 +69,7 @@ def caught(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def state(caught: Dataset) -> StateFeatures:
-    return StateFeatures(find(CATCHER).env_spec)
+    return StateFeatures(get_env(CATCHER).env_spec)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_batches_are_a_function_of_seed_and_step_and_every_window_comes_once_in_
 
 def test_the_strike_is_learned_from_what_comes_before_it(tmp_path: Path) -> None:
     dataset = made(FRANKA, 3, 0, tmp_path)
-    _, windows, _ = demonstrations(TINY, StateFeatures(find(FRANKA).env_spec), 42, dataset)
+    _, windows, _ = demonstrations(TINY, StateFeatures(get_env(FRANKA).env_spec), 42, dataset)
     fitting, _ = split_episodes(3)
     good = [number for number in fitting if dataset.train.success[number]]
     struck = dataset.train.record("event")[good][..., 1] > 0
@@ -160,7 +160,7 @@ def test_the_strike_is_learned_from_what_comes_before_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("world", [name for name, env in ENVS.items() if env.env_spec.has_task])
 def test_controls_survive_being_learned_and_stay_within_the_worlds_limits(world: str) -> None:
-    declared, rng = find(world).env_spec, np.random.default_rng(0)
+    declared, rng = get_env(world).env_spec, np.random.default_rng(0)
     limit = np.broadcast_to(np.asarray(declared.control_limit), len(declared.control))
     control = rng.uniform(-limit, limit, (500, len(limit))).astype(np.float32)
     if len(limit) == 5:
@@ -172,7 +172,7 @@ def test_controls_survive_being_learned_and_stay_within_the_worlds_limits(world:
 
 
 def test_a_face_that_leans_a_little_to_either_side_is_learned_as_nearly_the_same() -> None:
-    declared = find("arm_paddle_ball").env_spec
+    declared = get_env("arm_paddle_ball").env_spec
     left, right = np.array([0, 0, 0, 0.0, 0.01]), np.array([0, 0, 0, np.pi, 0.01])
     assert np.abs(learned(declared, left) - learned(declared, right)).max() < 0.021
 
@@ -347,7 +347,7 @@ def test_a_policy_drives_its_world(caught: Dataset, trained: Path) -> None:
 
 
 def test_frames_are_seen_through_the_run_as_in_training(caught: Dataset, run: Path, tmp_path: Path) -> None:
-    features = open_features(run, find(CATCHER).env_spec)
+    features = open_features(run, get_env(CATCHER).env_spec)
     found = load_policy(train_policy(TINY, features, caught, tmp_path / "seeing"))
     assert found.observes == ("frame",)
     frames = caught.train.pixels(np.arange(3))
@@ -359,7 +359,7 @@ def test_frames_are_seen_through_the_run_as_in_training(caught: Dataset, run: Pa
 
 def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: Path, tmp_path: Path) -> None:
     """What the loop shows is what was stored; a pose that moves changes what is done, the ball's state is not seen."""
-    spec, three = find(CATCHER).env_spec, np.arange(3)
+    spec, three = get_env(CATCHER).env_spec, np.arange(3)
     features, alone = (open_features(one, spec, pose=True) for one in (run, None))
     frames, states, laws = caught.train.pixels(three), state_observations(caught.train)[three], caught.train.law[:3]
     own = states[:, :, len(spec.state) :]
@@ -376,7 +376,7 @@ def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: P
     moved: Observation = {"frame": frames, "pose": own + 0.1}
     assert not np.array_equal(drive(found, shown, laws, [0, 1, 2], 1), drive(found, moved, laws, [0, 1, 2], 1))
     with pytest.raises(InputError, match="square has no robot that could know its own pose"):
-        open_features(None, find("square").env_spec, pose=True)
+        open_features(None, get_env("square").env_spec, pose=True)
 
 
 def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Dataset, run: Path, tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_patches_of_a_foreign_encoder_are_seen_as_they_were_stored(caught: Datas
 
 def test_a_run_that_changed_or_is_gone_is_noticed(caught: Dataset, run: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(run, tmp_path / "run"))
-    folder = train_policy(replace(TINY, updates=1), open_features(moved, find(CATCHER).env_spec), caught, tmp_path / "p")
+    folder = train_policy(replace(TINY, updates=1), open_features(moved, get_env(CATCHER).env_spec), caught, tmp_path / "p")
     settings, model = checkpoint.load_run(moved)
     with torch.no_grad():
         next(model.parameters()).add_(1.0)
@@ -433,7 +433,7 @@ def test_a_policy_that_cannot_act_so_says_why(trained: Path, settings: dict[str,
 
 def test_features_of_another_width_are_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A world that shows more, or less, than when the policy was trained."""
-    fewer = open_features(None, find(CATCHER).env_spec, pose=True)
+    fewer = open_features(None, get_env(CATCHER).env_spec, pose=True)
     monkeypatch.setattr(learned_policies, "open_features", lambda *_, **__: fewer)
     with pytest.raises(InputError, match=rf"sees \d+ features of a frame, and state has {fewer.width}"):
         load_policy(trained)
@@ -473,7 +473,7 @@ def test_a_world_without_a_task_and_a_dataset_without_success_are_refused(
     caught: Dataset, state: StateFeatures, finished: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="square has no task"):
-        train_policy(TINY, StateFeatures(find("square").env_spec), open_dataset(finished), tmp_path / "none")
+        train_policy(TINY, StateFeatures(get_env("square").env_spec), open_dataset(finished), tmp_path / "none")
     failed = open_dataset(caught.path)
     failed.train.success = np.zeros(7, bool)
     with pytest.raises(InputError, match="no successful training episode"):

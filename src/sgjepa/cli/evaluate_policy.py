@@ -123,7 +123,7 @@ def _dataset(options: Namespace) -> Any:
     """The dataset that is named, or the own dataset of the first run or learned policy."""
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
-    from sgjepa.envs import find
+    from sgjepa.envs import get_env
     from sgjepa.planning.load import usual
     from sgjepa.policies.files import read_policy
     from sgjepa.policies.scripted import SIMPLE
@@ -143,7 +143,7 @@ def _dataset(options: Namespace) -> Any:
     elif _is_run(folders[0]):
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before a dataset is made in vain
-            usual(find(world).env_spec)
+            usual(get_env(world).env_spec)
         name = next(iter(about.data))
         dataset = open_dataset(options.datasets / name if options.datasets else arguments.dataset_beside(folders[0], name))
     else:

@@ -55,7 +55,7 @@ def run(options: Namespace) -> None:
     if options.study == experiments.EVERYTHING:
         _run_all(options)
     else:
-        experiments.EXPERIMENTS.find(options.study)
+        experiments.EXPERIMENTS.lookup(options.study)
         _run(options, options.study, options.out or Path("studies") / _folder(options, options.study), options.only)
 
 
@@ -77,7 +77,7 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa.experiments.engine import Request
 
     given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
-    page = experiments.EXPERIMENTS.find(name).run(
+    page = experiments.EXPERIMENTS.lookup(name).run(
         Request(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
     )
     print(page)
@@ -93,7 +93,7 @@ def _run_all(options: Namespace) -> None:
     order = {name: only for name, only in experiments.ORDER.items() if name in experiments.EXPERIMENTS}
     failed: dict[str, Exception] = {}
     for number, (name, only) in enumerate(order.items(), start=1):
-        print(f"{number} of {len(order)}: {experiments.EXPERIMENTS.find(name).question}", flush=True)
+        print(f"{number} of {len(order)}: {experiments.EXPERIMENTS.lookup(name).question}", flush=True)
         try:
             _run(options, name, (options.out or Path("studies")) / _folder(options, name), only)
         except Exception as error:

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, configs, files, progress, statistics, tables, the run folder. No torch."""
+"""The base of all other packages: errors, configs, files, progress, statistics, tables, the run folder. No torch."""

@@ -1,21 +1,22 @@
-"""Artefacts: folders that are whole or not there, written by one process at a time, known by the settings that decide them.
+"""Artefacts: folders that are complete or absent, written by one process at a time, identified by their settings.
 
     with artifact(folder, {"settings": to_dict(settings)}, "sgjepa evaluate") as new:
         if not new.finished:
             write_table(new.path / "episodes.parquet", rows)
             new.about = {"episodes": 25}
 
-What the block writes to `new.path`, a hidden folder inside of the artefact's own, takes its place when the block ends. The
-one record of an artefact, `artifact.json`, comes last: who made it, the settings, what the stage has to say, where it came
-from, the digest of every file, and its own digest. Only what a record lists is ours:
+The block writes to `new.path`, a hidden folder inside the artefact's own; its files are moved into the artefact when the
+block ends. The record of an artefact, `artifact.json`, is written last. It holds the command that made it, the settings,
+the stage's own entries, the provenance, the digest of every file, and its own digest. The package owns only the files that
+a record lists:
 
 - a folder that holds anything else is refused before the work, and nothing in it is overwritten or deleted;
-- a file of somebody's inside of ours stays; one of ours that was edited is refused, by name, and not replaced;
-- a file that is not what was written is refused where it is read; one that is gone is made again by the same command;
-- links are never followed, and only names that we write are swept.
+- a foreign file inside an artefact stays; a listed file that was edited is refused, by name, and not replaced;
+- a listed file that differs from what was written is refused when it is read; a missing one is made again by its command;
+- links are never followed, and only names that this module writes are swept.
 
-A run or a policy grows in its place instead: it holds the lock of its folder (`files.locked`) and calls `write_record` when
-it begins and when it ends.
+A run or a policy is written in place instead: it holds its folder's lock (`files.locked`) and calls `write_record` when it
+begins and when it ends.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ T = TypeVar("T")
 
 @dataclass
 class New:
-    """An artefact that is being made, or, if `finished`, the very one that was asked for.
+    """An artefact that is being made, or, if `finished`, the existing one with the requested settings.
 
-    path: where its files are written, or where they are. about: what the stage has to say of it, JSON values.
+    path: the folder of its files. about: the stage's own entries for the record, JSON values.
     """
 
     path: Path
@@ -81,11 +82,12 @@ def artifact(
     resumable: bool = False,
     inside: Path | None = None,
 ) -> Iterator[New]:
-    """Make the artefact in `folder`, or find it finished. A second process is refused, and so are other settings.
+    """Make the artefact in `folder` unless it is finished. A second process is refused, and so are other settings.
 
-    key: what decides it, by fields of the record. made_by: the command. replace: what it made here before gives way.
-    resumable: what an interrupted block left in `path` is there again, if it was of the same key. Hidden files there, such
-    as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose lock holds for it.
+    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier
+    artefact of this command. resumable: an interrupted block finds in `path` what it had written under the same key. Hidden
+    files in it, such as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose
+    lock is held instead of its own.
     """
     if not replace and _is_finished(folder, key, made_by, inside):
         yield New(folder, finished=True)
@@ -94,7 +96,7 @@ def artifact(
         _require_no_link(folder, inside)
     require_free(folder, made_by)
     with locked(inside or folder):
-        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps since we looked
+        if not replace and _is_finished(folder, key, made_by, inside):  # perhaps finished since the first check
             yield New(folder, finished=True)
             return
         staged = folder / PARTIAL
@@ -116,7 +118,7 @@ def require_free(folder: Path, made_by: str) -> None:
     """Refuse a folder that this command must not write into: before the work, which may take hours."""
     require_name(folder)
     if not _exists(folder):
-        return _require_writable(next(place for place in folder.absolute().parents if place.exists()), folder)
+        return _require_writable(next(parent for parent in folder.absolute().parents if parent.exists()), folder)
     if folder.is_symlink() or not folder.is_dir():
         raise InputError(f"{folder} is not a folder; choose another one or move it away")
     _require_writable(folder, folder)
@@ -137,14 +139,14 @@ def add(folder: Path, name: str, content: bytes) -> None:
         if (folder / name).is_symlink() or (_exists(folder / name) and name not in listed):
             raise InputError(f"{folder / name} is in the way: it was not made by `{record['made_by']}`; move it away")
         _require_unedited(folder / name, listed.get(name), record["made_by"])
-        # ours from before the first byte: a kill between the two must not make it look like somebody else's
+        # registered before the first byte: after a kill between the two it must not look like a foreign file
         write_json(folder / RECORD, {**record, "files": {**listed, name: None}})
         write_bytes(folder / name, content)
         write_json(folder / RECORD, {**record, "files": {**listed, name: file_digest(folder / name)}})
 
 
 def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Path | None) -> bool:
-    """Whether the very artefact is there, whole. Other settings and damage are refused."""
+    """Whether the artefact with these settings exists and is complete. Other settings and damage are refused."""
     if not (folder / RECORD).is_file():
         return False
     record = read_json_record(folder)
@@ -158,7 +160,7 @@ def _is_finished(folder: Path, key: Mapping[str, Any], made_by: str, inside: Pat
 
 
 def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, inside: Path | None) -> None:
-    """Make the folder that is written to, or go on with the one that an interrupted command left."""
+    """Make the folder that is written to, or reuse the one that an interrupted command left."""
     sweep(staged.parent, mine=True)
     if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
         if not _is_folder(staged) or not all(TEMPORARY.fullmatch(entry.name) for entry in staged.iterdir()):
@@ -175,25 +177,25 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, 
     write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, OWN_DIGEST: ""})
 
 
-def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], place: str, inside: Path | None) -> None:
+def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], where: str, inside: Path | None) -> None:
     advice = "choose another --out or delete it" if inside is None else "move it away or delete it"
-    config.require_same({name: record.get(name) for name in key}, _as_json(key), place, advice)
+    config.require_same({name: record.get(name) for name in key}, _as_json(key), where, advice)
 
 
 def _remove(staged: Path) -> None:
-    """Under a name that is swept when it is found: killed on the way, what is left would be nobody's."""
+    """Delete a folder after renaming it to a temporary name, so that the next sweep removes it if this is interrupted."""
     with suppress(FileNotFoundError):
         shutil.rmtree(staged.rename(temporary(staged)), ignore_errors=True)
 
 
 def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str, Any]) -> None:
-    """Move the files by renames alone. Killed anywhere, no page stands beside files of another making."""
+    """Move the files by renames alone. A kill at any moment never leaves a page next to files of an earlier version."""
     require_free(folder, made_by)  # again: hours may have passed
     made = {name: digest for name, digest in digests(staged).items() if name != RECORD and not name.startswith(".")}
     before = _listed(folder) if (folder / RECORD).is_file() else {}
     for name in made:
         parents = (folder / parent for parent in PurePosixPath(name).parents if parent.name)
-        blocked = [place for place in parents if _exists(place) and not _is_folder(place)]
+        blocked = [target for target in parents if _exists(target) and not _is_folder(target)]
         blocked += [folder / name] if _exists(folder / name) and name not in before else []
         if blocked:
             raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
@@ -217,21 +219,21 @@ def _visible(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
 
 
-def _holds_artifacts(place: Path) -> bool:
-    """Whether it is an artefact, or a folder of nothing else."""
-    return _is_folder(place) and ((place / RECORD).is_file() or all(map(_holds_artifacts, _visible(place))))
+def _holds_artifacts(path: Path) -> bool:
+    """Whether a folder is an artefact, or holds artefacts only."""
+    return _is_folder(path) and ((path / RECORD).is_file() or all(map(_holds_artifacts, _visible(path))))
 
 
 def _depth(name: str) -> int:
     return name.count("/")
 
 
-def _exists(place: Path) -> bool:
-    return place.exists() or place.is_symlink()
+def _exists(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
-def _is_folder(place: Path) -> bool:
-    return place.is_dir() and not place.is_symlink()
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _as_json(value: Any) -> Any:
@@ -243,7 +245,7 @@ def _as_json(value: Any) -> Any:
 
 
 class Recorded(Protocol):
-    """A dataclass of what a record holds. made_by: the command that makes such artefacts."""
+    """The interface of a record's dataclass. made_by: the command that makes such artefacts."""
 
     made_by: ClassVar[str]
 
@@ -252,14 +254,14 @@ R = TypeVar("R", bound=Recorded)
 
 
 def write_record(folder: Path, record: Recorded) -> None:
-    """Write the record of an artefact that grows in its place; its field `files` is empty until it is finished."""
+    """Write the record of an artefact that is written in place; its field `files` is empty until it is finished."""
     values: dict[str, Any] = config.to_dict(record)
     values = {name: value for name, value in values.items() if name != "type"}
     write_json(folder / RECORD, {"made_by": record.made_by, **values, OWN_DIGEST: ""})
 
 
 def read_record(cls: type[R], folder: Path) -> R:
-    """The record of an artefact as a dataclass, which may leave out its files and where it came from."""
+    """The record of an artefact as a dataclass, which may leave out its files and provenance."""
     if not (folder / RECORD).is_file():
         begun = (folder / PARTIAL).is_dir()
         why = "is half made" if begun else "does not exist" if not folder.exists() else f"was not made by `{cls.made_by}`"
@@ -271,7 +273,7 @@ def read_record(cls: type[R], folder: Path) -> R:
 
 def build_record(cls: type[T], record: Mapping[str, Any], path: Path) -> T:
     """A record that was read as JSON, as a dataclass."""
-    free = {"made_by", OWN_DIGEST, "files", "provenance"} - {one.name for one in fields(cls)}  # type: ignore[arg-type]
+    free = {"made_by", OWN_DIGEST, "files", "provenance"} - {field.name for field in fields(cls)}  # type: ignore[arg-type]
     try:
         return config.from_dict(cls, {name: value for name, value in record.items() if name not in free})
     except InputError as error:
@@ -295,7 +297,7 @@ def read_json_record(folder: Path) -> dict[str, Any]:
 
 
 def made_by(folder: Path) -> str | None:
-    """The command that made what lies in a folder; None if that is no artefact."""
+    """The command that made the artefact in a folder; None if the folder is not an artefact."""
     try:
         return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["made_by"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -303,13 +305,13 @@ def made_by(folder: Path) -> str | None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether an artefact is finished and none of its files is gone."""
+    """Whether an artefact is finished and none of its files is missing."""
     files = _listed(folder)
     return bool(files) and all(digest and (folder / name).is_file() for name, digest in files.items())
 
 
 def artifacts_in(folder: Path) -> list[Path]:
-    """The artefacts directly below a folder, by name; whether they are whole is seen when they are read."""
+    """The artefacts directly below a folder, by name; their files are checked only when they are read."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{RECORD}"))
 
 
@@ -335,7 +337,7 @@ def check(folder: Path) -> dict[str, Any]:
 
 
 def _listed(folder: Path) -> dict[str, str | None]:
-    """The files of an artefact and their digests; None: ours, whatever it holds."""
+    """The files of an artefact and their digests; None for a file whose content is not fixed."""
     return dict(read_json_record(folder).get("files", {}))
 
 
@@ -370,16 +372,16 @@ def _is_right(path: Path, digest: str) -> bool:
 
 
 def _require_no_link(folder: Path, inside: Path) -> None:
-    for place in (folder, *folder.parents):
-        if place == inside:
+    for path in (folder, *folder.parents):
+        if path == inside:
             return
-        if place.is_symlink():
-            raise InputError(f"{place} is a link; nothing is written through it, move it away")
+        if path.is_symlink():
+            raise InputError(f"{path} is a link; nothing is written through it, move it away")
 
 
-def _require_writable(place: Path, path: Path) -> None:
-    if not place.is_dir():
-        raise InputError(f"{path} cannot be made: {place} is not a folder; choose another one")
-    if not os.access(place, os.W_OK | os.X_OK):  # what writing would say, before the work
-        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+def _require_writable(parent: Path, path: Path) -> None:
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be made: {parent} is not a folder; choose another one")
+    if not os.access(parent, os.W_OK | os.X_OK):  # what writing would say, before the work
+        why = errno.EROFS if os.statvfs(parent).f_flag & os.ST_RDONLY else errno.EACCES
         raise OSError(why, os.strerror(why), str(path))

@@ -2,9 +2,9 @@
 
 A field whose type is a union of dataclasses, or `Annotated[..., registry]` with a registry of dataclasses by class name,
 carries the class name under the key "type".
-An unknown key, a missing key or a value of the wrong kind is an InputError that names the place.
+An unknown key, a missing key or a value of the wrong kind is an InputError that names its path.
 
-`override` gives a config other values at dotted places, such as {"optim.lr": "1e-3"}, by the same rules.
+`override` gives a config other values at dotted paths, such as {"optim.lr": "1e-3"}, by the same rules.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ def from_dict(cls: type[T], data: Any) -> T:
     return _build(cls, data, cls.__name__)
 
 
-def difference(one: Any, other: Any, where: str = "") -> tuple[str, Any, Any] | None:
-    """The first place where two JSON values differ, with both values there; None if they are equal."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in [*one, *(k for k in other if k not in one)]:
-            result = difference(one.get(key), other.get(key), f"{where}.{key}" if where else key)
+def difference(first: Any, second: Any, where: str = "") -> tuple[str, Any, Any] | None:
+    """The first path at which two JSON values differ, with both values; None if they are equal."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in [*first, *(k for k in second if k not in first)]:
+            result = difference(first.get(key), second.get(key), f"{where}.{key}" if where else key)
             if result:
                 return result
         return None
-    return None if one == other else (where, one, other)
+    return None if first == second else (where, first, second)
 
 
 def require_same(old: Any, new: Any, where: str, advice: str = "choose another --out or delete it") -> None:
-    """Refuse settings that differ from those already at a place: nothing is ever overwritten by other settings."""
+    """Refuse settings that differ from the recorded ones. where: the start of the message, such as a folder's name."""
     if differs := difference(old, new):
         key, before, after = differs
         raise InputError(f"{where} with {key} = {one_line(before, 60)}, not {one_line(after, 60)}; {advice}")
 
 
 def override(config: T, settings: Mapping[str, Any]) -> T:
-    """The config with other values at dotted places, such as {"optim.lr": "1e-3"}. Text is read as the field's type."""
+    """The config with other values at dotted paths, such as {"optim.lr": "1e-3"}. Text is read as the field's type."""
     tree: dict[str, Any] = {}
     for where, value in settings.items():
         node, (*way, last) = tree, where.split(".")
@@ -74,32 +74,32 @@ def override(config: T, settings: Mapping[str, Any]) -> T:
     return changed
 
 
-def places(config: Any, above: str = "") -> dict[str, Any]:
-    """Every value of a config by its dotted place, those that are configs themselves taken apart."""
+def flatten(config: Any, above: str = "") -> dict[str, Any]:
+    """Every value of a config by its dotted path; nested configs are flattened."""
     result: dict[str, Any] = {}
     for field in fields(config):
         where, value = f"{above}{field.name}", getattr(config, field.name)
-        result |= places(value, f"{where}.") if is_dataclass(value) else {where: value}
+        result |= flatten(value, f"{where}.") if is_dataclass(value) else {where: value}
     return result
 
 
-def changes(config: Any, usual: Any) -> str:
-    """What two configs of one type differ in, for a file's name: "lr0.001-batch20"; empty where they are equal.
+def changes(config: Any, default: Any) -> str:
+    """The settings in which a config differs from a default one, for a file's name: "lr0.001-batch20"; empty if equal.
 
-    A place is named by its last word, or by as many of its last words as no other place ends with.
+    A path is named by its last word, or by as many of its last words as no other path ends with.
     """
-    values, before = places(config), places(usual)
+    values, before = flatten(config), flatten(default)
     parts = []
     for where in sorted(name for name in values if values[name] != before.get(name, MISSING)):
         words = where.split(".")
         ends = (".".join(words[-count:]) for count in range(1, len(words) + 1))
-        short = next(end for end in ends if sum(f".{one}".endswith(f".{end}") for one in values) == 1)
+        short = next(end for end in ends if sum(f".{path}".endswith(f".{end}") for path in values) == 1)
         parts.append(f"{short}{_as_name(values[where])}")
     return "-".join(parts)
 
 
 class _Value:
-    """A value for a setting, to tell a mapping that is a value from the settings below one."""
+    """A value for a setting; it marks a mapping that is itself a value, not a level of further settings."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -111,7 +111,7 @@ def _changed(config: Any, tree: Mapping[str, Any], above: str, whole: Any) -> An
         where, value = f"{above}{name}", getattr(config, name, None)
         if name not in names:
             inside = difflib.get_close_matches(name, names, n=1)
-            near = [place_ for place_ in places(whole) if place_.split(".")[-1] == name] or [above + one for one in inside]
+            near = [path for path in flatten(whole) if path.split(".")[-1] == name] or [above + match for match in inside]
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             raise InputError(f"there is no setting {where}{hint}; {above.rstrip('.') or 'it'} has {', '.join(names)}")
         if isinstance(below, _Value) and is_dataclass(value):
@@ -127,7 +127,7 @@ def _changed(config: Any, tree: Mapping[str, Any], above: str, whole: Any) -> An
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
-    """Text as a value of that type; what is no text, or none of that type's, stays as it is and is refused later."""
+    """Text parsed as a value of that type; anything that cannot be parsed is returned unchanged and refused later."""
     if not isinstance(value, str):
         _check_literal(hint, value, where)
         return value
@@ -139,7 +139,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
                 return result
         return value
     if get_origin(hint) is tuple:
-        return tuple(_read(get_args(hint)[0], one, where) for one in value.split(",")) if value else ()
+        return tuple(_read(get_args(hint)[0], part, where) for part in value.split(",")) if value else ()
     if hint is bool:
         return {"true": True, "false": False}.get(value.lower(), value)
     if hint in (int, float):
@@ -163,9 +163,9 @@ def _as_name(value: Any) -> str:
 
 
 def check_bounds(config: Any, **limits: tuple[float, float]) -> None:
-    """Refuse numbers outside of [low, high], or not finite, in the named fields: for `__post_init__`. None is no number.
+    """Refuse numbers outside of [low, high], or not finite, in the named fields: for `__post_init__`. None is accepted.
 
-    Limits are generous: they are there for slips and damage, which would otherwise ask for all memory or for ever.
+    Limits are generous: they guard against typing errors and damaged files that would exhaust memory or run for ever.
     """
     for name, (low, high) in limits.items():
         value = getattr(config, name)

@@ -1,4 +1,4 @@
-"""The exceptions a user is meant to read, and libraries' exceptions in the same form: one line that says what was wrong."""
+"""Exceptions whose messages users read, and libraries' exceptions in the same form: one line that says what was wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class InputError(ValueError):
 
 
 class MachineError(InputError):
-    """The input is fine and the machine is not: its disk, memory, a device or a package. The command line exits with 4."""
+    """A failure of the machine, not of the input: disk, memory, a device or a package. The command line exits with 4."""
 
 
 def unknown(kind: str, name: object, choices: Iterable[str]) -> InputError:
@@ -26,27 +26,27 @@ def unknown(kind: str, name: object, choices: Iterable[str]) -> InputError:
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """A library's message squeezed to one line, for use inside ours."""
+    """A library's message squeezed to one line, for use inside another message."""
     line = " ".join(str(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def need_torch() -> None:
-    """World models are trained and run with torch."""
+    """Raise an InputError if torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         raise MachineError("world models need torch: pip install 'sgjepa[train]'")
 
 
 def need_matplotlib() -> None:
-    """Figures are drawn with matplotlib."""
+    """Raise an InputError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MachineError("figures are drawn with matplotlib: pip install 'sgjepa[report]'")
 
 
-AGAIN = "mend it and run the same command again"
+AGAIN = "fix it and run the same command again"
 _A_WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _A_WRONG_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
-# what libraries say, each in an exception of its own, when the machine has no more of something
+# libraries' messages, each in an exception of its own, when the machine has no more of something
 _MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|failed to allocate|bad_alloc", re.IGNORECASE)
 _MACHINE = re.compile(
     r"no space left|disk quota|input/output error|read-only file system|permission denied|too many open files"
@@ -57,7 +57,7 @@ _HIDDEN = re.compile(r"(?<![^/])\.(?=[^/]+\.[0-9a-f]{12}\.tmp$)|(\.[\w-]+\.\d+)?
 
 
 def expected(error: BaseException) -> InputError | None:
-    """The failure as an InputError, or as the MachineError it is; None for what nobody expects, which is a bug of ours."""
+    """An exception as an InputError or MachineError; None for an unexpected one, which is a bug of this package."""
     if isinstance(error, InputError):
         return error
     kind, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
@@ -86,7 +86,7 @@ def _of_the_disk(error: OSError) -> InputError:
 
 
 def _of_a_package(error: ImportError) -> InputError | None:
-    """A package that is absent or broken; a name of our own that cannot be imported is a bug."""
+    """The error for a package that is absent or broken; None for a module of this package, which is a bug."""
     if (error.name or "sgjepa").split(".")[0] == "sgjepa":
         return None
     return MachineError(f"the package {error.name} cannot be used ({one_line(error, 160)}); see `sgjepa doctor`")

@@ -24,7 +24,7 @@ from sgjepa.core.errors import InputError, one_line
 
 LOCK = ".lock"
 OWN_DIGEST = "record_sha256"  # a record's own digest
-_DAY = 24 * 3600.0  # seconds without a write after which nobody writes a file any more, whoever it was
+_DAY = 24 * 3600.0  # seconds without a write after which a temporary file counts as abandoned
 TEMPORARY = re.compile(r"\..+\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp")
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # a disk that knows no locks: work goes on without
 _checked: set[tuple[str, int, int, int]] = set()  # files whose content this process has compared with their digests
@@ -74,14 +74,14 @@ def read_json(path: Path) -> Any:
 
 
 def temporary(path: Path) -> Path:
-    """A hidden name beside the path that nobody else takes, also no process of another machine that shares the disk."""
+    """A hidden name next to the path, unique also among processes of other machines that share the disk."""
     return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 def sweep(folder: Path, mine: bool = False) -> None:
-    """Remove what killed processes left half written in a folder; not what a living one is writing.
+    """Remove the temporary files that killed processes left in a folder, but not those of a living process.
 
-    mine: this process holds the folder's lock, so whatever is half written there was left behind.
+    mine: this process holds the folder's lock, so every temporary file in it was left behind.
     """
     for path in folder.glob(".*.tmp"):
         if TEMPORARY.fullmatch(path.name) and not path.is_symlink() and (mine or _is_abandoned(path)):
@@ -116,7 +116,7 @@ def _host() -> str:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether nobody writes any more to a temporary name."""
+    """Whether no living process writes to a temporary file."""
     owner = TEMPORARY.fullmatch(path.name)
     if owner is not None and owner[1] == _host():
         return not _is_alive(int(owner[2]))
@@ -132,13 +132,13 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):  # somebody else's
+    except (PermissionError, OverflowError):  # another user's process
         return True
     return True
 
 
 class Seen:
-    """A file as it is now. It counts as checked until it is written again: reading gigabytes once per process is enough."""
+    """A file in its present state. It counts as checked until it is written again, so that a process reads it only once."""
 
     def __init__(self, path: Path):
         try:
@@ -152,12 +152,12 @@ class Seen:
         return self._key in _checked
 
     def remember(self) -> None:
-        """Note that it is right."""
+        """Remember that the file's digest was right."""
         _checked.add(self._key)
 
 
 def digest_of(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record without its own digest; spaces and the order of keys do not count."""
+    """SHA-256 of a record without its own digest, independent of spaces and of the order of keys."""
     rest = {key: item for key, item in record.items() if key != OWN_DIGEST}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
@@ -167,7 +167,7 @@ def digest_of(record: Mapping[str, Any]) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if need be: two writers would tread on each other. A folder still empty goes again."""
+    """Lock a folder for one writer; it is made if it is missing, and removed again if it stays empty."""
     key = folder.resolve()
     with _changing:
         again = key in _held
@@ -190,7 +190,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def briefly_locked(folder: Path) -> Iterator[None]:
-    """Hold a folder that is there while one file changes: whoever comes waits, and no file says so."""
+    """Lock an existing folder while one file changes: other writers wait, and no lock file is written."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a disk without locks
@@ -247,7 +247,7 @@ def _give_back(file: io.FileIO, folder: Path) -> None:
 
 
 def require_name(folder: Path) -> None:
-    """Refuse what libraries, or a terminal, cannot write as a name."""
+    """Refuse a folder name that libraries, or a terminal, cannot write."""
     if not all(char.isprintable() for char in str(folder)):  # also bytes that are no UTF-8
         name = str(folder).encode("unicode_escape").decode("ascii")
         raise InputError(f"'{name}' cannot be a folder's name: it holds a character that cannot be printed")

@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM at any moment: one line and exit code 130.
+"""Handling of Ctrl-C and SIGTERM at any moment: one line and exit code 130.
 
-The module imports next to nothing, so that it can be the first thing that the command does.
+The module imports next to nothing, so that a command can install its handlers first.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _came = False
 
 
 class Closed(KeyboardInterrupt):
-    """A command was stopped that has nothing to go on with. Its text is all that is printed."""
+    """Raised when a command without resumable work was stopped; its text is all that is printed."""
 
 
 def came() -> bool:
-    """Whether a signal came since `caught` began: what fails after it fails because of it."""
+    """Whether a signal came since `caught` began; a failure after it is due to it."""
     return _came
 
 
 def catch() -> None:
-    """From now on a signal is a KeyboardInterrupt, or, inside an import, the end. What is ignored (nohup, &) stays so."""
+    """Turn signals into a KeyboardInterrupt, or, inside an import, into an exit. Ignored signals (nohup, &) stay ignored."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _handle)
 
 
 def leave() -> None:
-    """When all is said: a further Ctrl-C ends the process at once, without a traceback from Python's own clearing up."""
+    """Restore the default handlers at exit: a further Ctrl-C ends the process at once, without a traceback."""
     for number in _SIGNALS:
         if signal.getsignal(number) is _handle:
             signal.signal(number, signal.SIG_DFL)
@@ -43,7 +43,7 @@ def leave() -> None:
 
 @contextlib.contextmanager
 def caught() -> Iterator[None]:
-    """`catch` for a while. Elsewhere than in the main thread signals are not ours to handle."""
+    """Handle signals as `catch` does while the block lasts; a no-op outside of the main thread."""
     global _came
     _came = False
     before = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -58,7 +58,7 @@ def caught() -> Iterator[None]:
 
 
 def say() -> None:
-    """The line, past Python's own streams, which may be in use."""
+    """Write the line straight to file descriptor 2: Python's own streams may be in use."""
     with contextlib.suppress(OSError):
         os.write(2, ("\n" * os.isatty(2) + f"sgjepa: stopped; {AGAIN}\n").encode())
 
@@ -83,6 +83,6 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _children() -> bool:
-    """Whether processes of ours run, which would outlive us."""
+    """Whether child processes run, which would outlive this one."""
     processes = sys.modules.get("multiprocessing")
     return bool(processes and processes.active_children())

@@ -15,7 +15,7 @@ LABELS = {
 
 
 def label_of(name: str, world: str, encoder: str | None) -> str:
-    """How the paper calls the method of a run of that name."""
+    """The paper's name for the method of a run."""
     method = LABELS.get(name.removeprefix(f"{world}_"), name)
     return f"{method}, {encoder}" if encoder else method
 
@@ -35,10 +35,10 @@ _MORE = [("#E69F00", "P"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p"),
 
 
 def styles(labels: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each method: the paper's methods always have the same ones."""
+    """Colour and marker of each method; those of the paper's methods are fixed."""
     looks: dict[str, tuple[str, str]] = {}
     spare = iter(_MORE * len(labels))
     for label in labels:
-        usual = _STYLES.get(label) or next((s for name, s in _STYLES.items() if label.startswith(f"{name},")), None)
-        looks[label] = usual if usual and usual not in looks.values() else next(spare)
+        style = _STYLES.get(label) or next((s for name, s in _STYLES.items() if label.startswith(f"{name},")), None)
+        looks[label] = style if style and style not in looks.values() else next(spare)
     return looks

@@ -1,4 +1,4 @@
-"""The look of every figure, the line with its band that all of them draw, and the figures that `.plot()` returns."""
+"""The style of all figures, lines with interval bands, and the figures that `.plot()` returns."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ look = matplotlib.rc_context(RC)  # a decorator of functions that draw
 
 
 def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: str, marker: str, every: int = 0) -> None:
-    """Means as a line with markers, intervals as a band. every: a marker at so many points; 0 for some eight in all."""
-    mean, low, high = (np.array([getattr(one, part) for one in intervals]) for part in ("mean", "low", "high"))
+    """Draw means as a line with markers and intervals as a band. every: points per marker; 0 for about eight in all."""
+    mean, low, high = (np.array([getattr(interval, part) for interval in intervals]) for part in ("mean", "low", "high"))
     axis.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
     every = every or max(1, len(intervals) // 8)
     axis.plot(x, mean, color=colour, label=label, marker=marker, markevery=every, markersize=4.5, linewidth=2)
@@ -49,7 +49,7 @@ def line(axis: Any, x: Any, intervals: Sequence[Interval], colour: str, label: s
 def curves(
     lines: Mapping[str, tuple[np.ndarray, Sequence[Interval]]], across: str, up: str, training: Sequence[float] | None = None
 ) -> Figure:
-    """Means with bands, a line for each arm. training: from where to where training drew what is across."""
+    """Means with bands, one line for each arm. training: the range of the horizontal axis that training covered."""
     figure = Figure(figsize=(5.6, 3.8), layout="constrained")
     axis: Any = figure.add_subplot()
     for name, (colour, marker) in styles(list(lines)).items():
@@ -70,7 +70,7 @@ def forecasts(
     truth: Mapping[str, np.ndarray] | None,
     imagined: Mapping[str, Mapping[str, np.ndarray]],
 ) -> Figure:
-    """Quantities against time, a panel each: the truth in black, every forecast in a colour of its own."""
+    """Quantities against time, one panel each: the truth in black, every forecast in a colour of its own."""
     figure = Figure(figsize=(5.2 * len(names), 3.4), layout="constrained")
     colours = styles(list(imagined))
     for panel, (name, unit) in enumerate(zip(names, units, strict=True), start=1):

@@ -1,4 +1,4 @@
-"""Worker processes: spawned, deaf to Ctrl-C, gone when their parent is gone; one that is killed is a MachineError."""
+"""Spawned worker processes; they ignore SIGINT and exit with the parent. A killed worker raises a MachineError."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _GRACE = 60.0  # seconds for an update and its checkpoint, once the parent is go
 
 
 class Executor(Protocol):
-    """Where work is done. `Processes` are on this machine; a cluster's scheduler can take their place."""
+    """The interface of worker pools: `Processes` runs on this machine, a cluster's scheduler may be another one."""
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call `work` with these arguments as soon as a worker is free."""
         ...
 
     def stop(self) -> None:
-        """Ask everything that runs to stop: a training saves its last update first."""
+        """Ask all running work to stop: a training saves its last update first."""
         ...
 
     def close(self) -> None:
-        """Wait for what runs, drop what was not begun, and let the workers go."""
+        """Wait for running work, drop what was not begun, and release the workers."""
         ...
 
 
 class Processes:
-    """An `Executor` of worker processes, which know what was registered in this one. Every pool of the package is one.
+    """An `Executor` of worker processes, which import the plug-ins of this process. Every pool of the package is one.
 
-    threads: of torch in each process, where a user has not said it; None leaves that to the work.
+    threads: torch threads of each process, unless the user has set them; None leaves that to the work.
     """
 
     def __init__(self, workers: int, threads: int | None = None):
@@ -53,12 +53,12 @@ class Processes:
         An interrupt is the parent's to handle: workers inherit the blocked signal while they start.
         """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        kept = {name: os.environ.get(name) for name in self._environment}
+        previous = {name: os.environ.get(name) for name in self._environment}
         os.environ.update(self._environment)
         try:
             return self._pool.submit(work, *arguments)
         finally:
-            for name, value in kept.items():
+            for name, value in previous.items():
                 if value is None:
                     del os.environ[name]
                 else:
@@ -66,18 +66,18 @@ class Processes:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def stop(self) -> None:
-        """Ask the processes to stop what they are at: a training saves its last update first."""
+        """Ask the processes to stop their work: a training saves its last update first."""
         for process in list(getattr(self._pool, "_processes", {}).values()):
             process.terminate()
 
     def close(self) -> None:
-        """Wait for what runs, drop what was not begun, and end the processes."""
+        """Wait for running work, drop what was not begun, and end the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
 def pool(workers: int) -> Iterator[Processes]:
-    """So many processes for as long as the block lasts; what was not begun when it ends is dropped."""
+    """Worker processes that live as long as the block; work that was not begun when it ends is dropped."""
     processes = Processes(workers)
     try:
         yield processes
@@ -88,13 +88,13 @@ def pool(workers: int) -> Iterator[Processes]:
 
 
 def begin(plugins: tuple[str, ...]) -> None:
-    """In a worker, before its work. plugins: modules that registered something in the parent."""
+    """Prepare a worker process before its work. plugins: modules that registered something in the parent."""
     watch_parent()
     registry.import_plugins(plugins)
 
 
 def watch_parent() -> None:
-    """In a worker: end with the parent, also when the parent is killed outright. A training saves its last update first."""
+    """End this worker with its parent, even if that is killed outright. A training saves its last update first."""
     parent = parent_process()
 
     def watch() -> None:

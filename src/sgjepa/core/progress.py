@@ -1,6 +1,6 @@
-"""The one progress bar: count, rate and time left on standard error.
+"""The progress bar: count, rate and time left on standard error.
 
-Where no bar can be drawn, in a file, a pipe or a terminal without columns, long work says the same in a line now and then.
+Where no bar can be drawn, in a file, a pipe or a terminal without columns, long work prints a line now and then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _APART = 30.0  # seconds between lines, and before the first
 
 
 class _Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """tqdm's own rate reads "1.13s/ steps"."""
+    """A tqdm bar with a readable rate; tqdm's own reads "1.13s/ steps"."""
 
     @property
     def format_dict(self) -> dict[str, Any]:
@@ -33,7 +33,7 @@ _Bar.set_lock(threading.RLock())  # tqdm's own is shared by processes: one that 
 
 
 class _Lines(_Bar):
-    """The same in whole lines. Work that is done before the first one is due says nothing."""
+    """A progress bar in whole lines. Work that ends before the first line is due prints nothing."""
 
     @property
     def format_dict(self) -> dict[str, Any]:
@@ -44,11 +44,11 @@ class _Lines(_Bar):
         return False
 
     def clear(self, nolock: bool = False) -> None:
-        """Lines stay where they are."""
+        """Do nothing: printed lines stay."""
 
 
 def pace(rate: float, unit: str) -> str:
-    """How fast, in words. rate: per second. unit: a plural."""
+    """The rate as text. rate: per second. unit: a plural."""
     if not rate:
         return f"? s per {unit[:-1]}"
     return f"{rate:.3g} {unit} per s" if rate > 1 else f"{1 / rate:.3g} s per {unit[:-1]}"
@@ -57,7 +57,7 @@ def pace(rate: float, unit: str) -> str:
 def progress(total: int, done: int, label: str, unit: str, left: bool = True) -> Any:
     """A bar to use in a `with` statement; call `update(n)` on it. unit: what is counted, a plural such as "steps".
 
-    left: whether it says how much time is left; not where more follows than what is counted.
+    left: whether to show the time left; not sensible if more work follows than is counted.
     """
     if columns():
         return _Bar(
@@ -87,7 +87,7 @@ def progress(total: int, done: int, label: str, unit: str, left: bool = True) ->
 
 
 def columns() -> int:
-    """Of the terminal that standard error is; 0 where it is none, or one that does not know its width."""
+    """The width of the terminal on standard error; 0 if it is not a terminal, or its width is unknown."""
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("COLUMNS") == "0":
         return 0
     try:

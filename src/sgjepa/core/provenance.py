@@ -18,7 +18,7 @@ from sgjepa.core.errors import InputError
 
 
 def provenance() -> dict[str, Any]:
-    """What made a result: code version and commit, library versions, machine, command, time."""
+    """Provenance of a result: code version and commit, library versions, machine, command, time."""
     return {
         "sgjepa": __version__,
         "commit": _commit(),
@@ -33,7 +33,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _versions(*names: str) -> dict[str, str]:
-    """The versions of packages, of those that are installed."""
+    """The versions of the installed packages among these."""
     versions = {}
     for name in names:
         try:
@@ -45,22 +45,22 @@ def _versions(*names: str) -> dict[str, str]:
 
 def _commit() -> str | None:
     """The git commit of the code that runs, with "+" if it was edited; None for an installed package."""
-    here = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", *arguments], cwd=package, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     try:
-        if Path(git("rev-parse", "--show-toplevel")) != here.parent.parent or not git("ls-files", "__init__.py"):
-            return None  # installed inside somebody else's repository
+        if Path(git("rev-parse", "--show-toplevel")) != package.parent.parent or not git("ls-files", "__init__.py"):
+            return None  # installed inside another repository
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def check_provenance(origin: Mapping[str, Any]) -> None:
-    """Refuse a provenance without what a page quotes; further entries are free."""
+    """Refuse a provenance that lacks an entry that pages quote; further entries are free."""
     missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(origin)
     if missing or not isinstance(origin["libraries"], Mapping):
         raise InputError(f"provenance lacks {', '.join(sorted(missing)) or 'the versions of libraries'}")

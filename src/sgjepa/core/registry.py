@@ -1,6 +1,6 @@
-"""Registries: things by name, filled by the package, by plug-ins and at run time.
+"""Registries: entries by name, filled by the package, by plug-ins and at run time.
 
-An entry may be written "module:attribute": it is imported when it is first asked for, so that a list of names costs nothing.
+An entry may be written "module:attribute": it is imported at its first use, so that a list of names costs nothing.
 A plug-in is a module that calls `sgjepa.register_*` when it is imported. Three ways lead to one: the entry-point group
 `sgjepa.plugins` of an installed package, `--import MODULE` on the command line, and calls in a running program. Worker
 processes import the same modules before they begin.
@@ -24,12 +24,12 @@ _looked = False  # for installed plug-ins
 
 
 class Registry(MutableMapping[str, T], Generic[T]):
-    """Things of one kind by name. Every look into it sees what installed plug-ins have registered."""
+    """Entries of one kind by name. Every access includes the entries of installed plug-ins."""
 
     def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None):
         self.kind = kind
         self._entries: dict[str, T | str] = dict(entries or {})
-        self._by: dict[str, str] = {}  # the module that registered an entry; ours have none
+        self._by: dict[str, str] = {}  # the module that registered an entry; built-in ones have none
 
     def __getitem__(self, name: str) -> T:
         if name not in self._entries:
@@ -61,21 +61,21 @@ class Registry(MutableMapping[str, T], Generic[T]):
         return name in self._entries
 
     def clear(self) -> None:
-        """Forget everything, without importing it first."""
+        """Remove all entries, without importing them first."""
         self._entries.clear()
 
     def copy(self) -> dict[str, T | str]:
-        """The entries as they stand; nothing is imported."""
+        """The entries as stored; nothing is imported."""
         return dict(self._entries)
 
-    def find(self, name: str) -> T:
-        """The thing of that name; an InputError with the nearest name if there is none."""
+    def lookup(self, name: str) -> T:
+        """The entry of that name; an InputError with the nearest name if there is none."""
         if name not in self:
             raise unknown(self.kind, name, self)
         return self[name]
 
     def register(self, name: str, thing: T, module: str) -> None:
-        """Add a thing. module: the one that registers it, which worker processes import too.
+        """Add an entry. module: the one that registers it, which worker processes import too.
 
         A module may register a name again, as a notebook does whose cell is run twice; another one may not.
         """
@@ -94,7 +94,7 @@ def note(module: str) -> None:
 
 
 def modules() -> tuple[str, ...]:
-    """What a worker process has to import to know as much as this one. The main program is imported by Python itself."""
+    """The plug-in modules that a worker process has to import. The main program is imported by Python itself."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if "__main__" in _imported and not (main and Path(main).is_file()):
         raise InputError(
@@ -122,7 +122,7 @@ def import_plugin(name: str) -> None:
 
 
 def import_plugins(names: Iterable[str]) -> None:
-    """In a worker process: import what its parent imported."""
+    """Import the parent's plug-ins in a worker process."""
     for name in names:
         import_plugin(name)
 
@@ -138,5 +138,5 @@ def load_plugins() -> None:
             entry.load()
         except Exception as error:
             source = entry.dist.name if entry.dist is not None else entry.value
-            message = f"the plug-in {entry.value} of {source} failed: {one_line(error)}; mend or uninstall it"
+            message = f"the plug-in {entry.value} of {source} failed: {one_line(error)}; fix or uninstall it"
             raise InputError(message) from error

@@ -1,16 +1,16 @@
-"""The run folder: what every stage leaves in it, and the log of a training, one JSON object per line.
+"""The run folder: the files of every stage, and the log of a training, one JSON object per line.
 
 runs/<name>/
   artifact.json             the record: the resolved config, the datasets' digests and where it came from
-  rows.jsonl                everything measured during training, one record per line
-  checkpoints/              what training needs to go on
+  rows.jsonl                all measurements of the training, one record per line
+  checkpoints/              the state from which training resumes
   model.safetensors         the finished model
   decoder.safetensors       its picture decoder, if it has one
-  latents/                  of every frame of a dataset, encoded once
+  latents/                  latents of every frame of a dataset, encoded once
   probes/<probe>/           fitted probes
-  predict/<evaluation>/     errors and states of every episode, decoded strips: <dataset>-<split>, and what is not usual
-  counterfactual/<dataset>/ errors under laws that do not hold; what is not usual is added to the name
-  before/step-<n>/          the run as it was finished before it went on to more updates
+  predict/<evaluation>/     errors and states of every episode, decoded strips: <dataset>-<split>, and changed settings
+  counterfactual/<dataset>/ errors under wrong laws; changed settings are added to the name
+  before/step-<n>/          the run as it was finished before it was continued with more updates
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COUNTERFACTUAL_ROWS, COUNTERFACTUAL = "counterfactual.parquet", artifact.RECORD
 
 @dataclass(frozen=True)
 class Continued:
-    """A training that was finished and went on: at which step, and what its length had been in the config."""
+    """A finished training that was continued: at which step, and its former length in the config."""
 
     step: int
     epochs: int
@@ -48,7 +48,7 @@ class Continued:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The record of a run: what was trained, on what, and where it came from."""
+    """The record of a run: its config, its datasets and its provenance."""
 
     made_by: ClassVar[str] = "sgjepa train"
 
@@ -68,9 +68,9 @@ class RunRecord:
 
 
 def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
-    """Refuse a folder that holds something else; one with the very same settings and data, or none, is fine.
+    """Refuse a folder that holds a run with other settings or data.
 
-    settings: a dataclass. data: the digest of each dataset that is there now.
+    settings: a dataclass. data: the present digest of each dataset.
     """
     artifact.require_free(folder, RunRecord.made_by)
     if is_run(folder):
@@ -97,11 +97,11 @@ def about(folder: Path) -> RunRecord:
 
 
 def check_data(folder: Path, record: RunRecord, dataset: Path, digest: str, world: str, transfer: bool | None) -> None:
-    """Refuse to evaluate a run on what it was not trained for: another dataset under the old name, or another world.
+    """Refuse to evaluate a run on another dataset under its dataset's name, or on another world.
 
-    A dataset is known by its digest, whatever it is called now; one that is called as the run's own, by whichever path, and
-    has another digest was swapped.
-    record: its record. dataset: its folder. transfer: another world is what one wants; None: nobody can.
+    A dataset is identified by its digest, whatever its name; one with the name of the run's own and another digest was
+    swapped.
+    record: the run's record. dataset: its folder. transfer: allow another world; None: not possible here.
     """
     name, worlds = dataset.resolve().name, record.worlds or (world,)
     if digest not in record.data.values():
@@ -116,7 +116,7 @@ def check_data(folder: Path, record: RunRecord, dataset: Path, digest: str, worl
 
 
 def swapped(who: str, name: str, used: str, digest: str) -> InputError:
-    """The error for a dataset that is called as the one `who` was trained on, and is another."""
+    """The error for a dataset that has the name of the one `who` was trained on, but other content."""
     return InputError(
         f"{who} was trained on another dataset {name}: its digest was {used[:12]} and is now {digest[:12]}; make that one "
         "again, or give the new one another name (also if another graphics driver drew the same episodes)"
@@ -131,7 +131,7 @@ def create(folder: Path, record: RunRecord) -> None:
 
 
 def append(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Add records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
+    """Append records; each line goes to the file in one write, so a kill leaves at most one torn last line."""
     text = "".join(json.dumps(record) + "\n" for record in rows)
     handle = os.open(folder / ROWS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -139,7 +139,7 @@ def append(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
-    """All whole records. A torn last line, left by a kill, is passed over."""
+    """All complete records. A torn last line, left by a kill, is skipped."""
     path = folder / ROWS
     if not path.exists():
         return
@@ -159,7 +159,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def keep(folder: Path, up_to_step: int) -> None:
-    """Forget records after a step: training that goes on from there will write them again."""
-    kept = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
-    text = "".join(json.dumps(record) + "\n" for record in kept)
+    """Delete records after a step: training that resumes from it will write them again."""
+    records = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
+    text = "".join(json.dumps(record) + "\n" for record in records)
     files.write_bytes(folder / ROWS, text.encode("utf-8"))

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ZScore:
-    """(x - mean) / std for each channel; fitted on training episodes and kept with whatever was trained on them."""
+    """(x - mean) / std for each channel; fitted on training episodes and saved with the model trained on them."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -26,7 +26,7 @@ class ZScore:
 
 @dataclass(frozen=True)
 class MinMax:
-    """Each channel from its [low, high] to [-1, 1]; what lies outside is clipped, there and back."""
+    """Each channel from its [low, high] to [-1, 1]; values outside are clipped, in both directions."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -41,9 +41,9 @@ class MinMax:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
-    """Rank correlation of two lists and how many pairs it rests on; ties share their mean rank. x, y: (n,)
+    """Spearman's rank correlation of x and y (n,), and n; ties share their mean rank.
 
-    A list that never changes, or has nothing in it, has no order: the correlation is then not a number.
+    The correlation of a constant or empty list is NaN.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) == 0:
@@ -63,23 +63,23 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 UNVARIED = 1.0  # the spread that `fit_zscore` gives a channel that never varies; no real one is exactly that
 
 
-def fit_zscore(x: np.ndarray, least: float = 1e-6) -> ZScore:
-    """x: (N, C). A channel that never varies maps to zero, and another value of it to its distance: its spread is 1."""
+def fit_zscore(x: np.ndarray, min_std: float = 1e-6) -> ZScore:
+    """Fit a ZScore to x (N, C). A channel with a standard deviation below min_std gets a unit standard deviation."""
     x = np.asarray(x, dtype=np.float64)
     std = x.std(axis=0)
-    std = np.where(std < least, UNVARIED, std)
+    std = np.where(std < min_std, UNVARIED, std)
     return ZScore(tuple(x.mean(axis=0).tolist()), tuple(std.tolist()))
 
 
 def fit_minmax(x: np.ndarray) -> MinMax:
-    """x: (N, C)."""
+    """Fit a MinMax to x (N, C)."""
     x = np.asarray(x, dtype=np.float64)
     return MinMax(tuple(x.min(axis=0).tolist()), tuple(x.max(axis=0).tolist()))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and where it would lie in 95 of 100 repetitions with other episodes."""
+    """A mean with the bounds of its confidence interval, and its number of episodes."""
 
     mean: float
     low: float
@@ -87,18 +87,18 @@ class Interval:
     count: int  # episodes
 
     def percent(self) -> Interval:
-        """Of a share, in per cent."""
+        """The interval of a share in per cent."""
         return Interval(100 * self.mean, 100 * self.low, 100 * self.high, self.count)
 
     @property
     def numbers(self) -> dict[str, float]:
-        """As a table's columns."""
+        """Mean, low and high as columns of a table."""
         return {"mean": self.mean, "low": self.low, "high": self.high}
 
 
 @lru_cache(maxsize=8)
 def resample(count: int, resamples: int, seed: int) -> np.ndarray:
-    """Share of each of `count` episodes in each bootstrap resample: (resamples, count), rows sum to 1. Kept; read only."""
+    """Share of each of `count` episodes in each bootstrap resample: (resamples, count), rows sum to 1. Cached, read only."""
     rng = np.random.default_rng(seed)
     shares = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples) / count
     shares.flags.writeable = False
@@ -108,61 +108,61 @@ def resample(count: int, resamples: int, seed: int) -> np.ndarray:
 def bootstrap(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:
     """Percentile intervals of the mean, for every column of values (episodes, columns) or (seeds, episodes, columns).
 
-    Episodes are drawn, not their rows: the horizons of one episode belong together. Where there are several trainings on
-    the same episodes, the interval also knows that training could have gone otherwise: the mean over seeds is moved by its
-    standard error times a draw of Student's t. (Drawing three seeds with replacement would cover about 75 % instead of 95.)
+    Episodes are drawn, not their rows: the horizons of one episode belong together. With several seeds on the same
+    episodes the interval includes the spread over trainings: the mean over seeds is moved by its standard error times a
+    draw of Student's t. (Drawing three seeds with replacement would cover about 75 % instead of 95.)
     """
     values = _with_seeds(values)
     return _intervals(values.mean(axis=(0, 1)), _means(values, resamples, seed), values.shape[1], level)
 
 
 def bootstrap_difference(
-    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95, paired: bool = True
+    a: np.ndarray, b: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95, paired: bool = True
 ) -> list[Interval]:
-    """The same for mean(one) - mean(other) on the same episodes: both see the same resample of them.
+    """Percentile intervals of mean(a) - mean(b) for every column; both share the same resamples of episodes.
 
-    With equally many seeds these are paired too, unless told otherwise; else each side draws its own.
+    Equally many seeds are paired unless `paired` is false; otherwise each side draws its own.
     """
-    one, other = _with_seeds(one), _with_seeds(other)
-    if paired and len(one) == len(other):
-        return bootstrap(one - other, resamples, seed, level)
-    gaps = _means(one, resamples, seed) - _means(other, resamples, seed, side=1)
-    return _intervals(one.mean(axis=(0, 1)) - other.mean(axis=(0, 1)), gaps, one.shape[1], level)
+    a, b = _with_seeds(a), _with_seeds(b)
+    if paired and len(a) == len(b):
+        return bootstrap(a - b, resamples, seed, level)
+    gaps = _means(a, resamples, seed) - _means(b, resamples, seed, side=1)
+    return _intervals(a.mean(axis=(0, 1)) - b.mean(axis=(0, 1)), gaps, a.shape[1], level)
 
 
 def bootstrap_ratio(
-    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+    a: np.ndarray, b: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> list[Interval]:
-    """The same for mean(one) / mean(other) on the same episodes: both see the same resample.
+    """Percentile intervals of mean(a) / mean(b) for every column; both share the same resamples of episodes.
 
-    With equally many seeds these are paired: a few trainings drawn on each side by itself would divide by next to nothing.
+    Equally many seeds are paired: a few trainings drawn independently on each side could divide by next to nothing.
     """
-    one, other = _with_seeds(one), _with_seeds(other)
-    if len(one) == len(other):
-        return bootstrap_share(one, other, resamples, seed, level)
-    ratios = _means(one, resamples, seed) / _means(other, resamples, seed, side=1)
-    return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), ratios, one.shape[1], level)
+    a, b = _with_seeds(a), _with_seeds(b)
+    if len(a) == len(b):
+        return bootstrap_share(a, b, resamples, seed, level)
+    ratios = _means(a, resamples, seed) / _means(b, resamples, seed, side=1)
+    return _intervals(a.mean(axis=(0, 1)) / b.mean(axis=(0, 1)), ratios, a.shape[1], level)
 
 
 def bootstrap_share(
-    one: np.ndarray, other: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
+    a: np.ndarray, b: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> list[Interval]:
-    """mean(one) / mean(other), where both are of the same trainings: the spread over trainings is that of their ratios.
+    """Percentile intervals of mean(a) / mean(b) of the same trainings; the spread over trainings is that of their ratios.
 
-    A training in which the denominator is zero throughout says nothing about it.
+    Trainings in which the denominator is zero throughout do not enter that spread.
     """
-    one, other = _with_seeds(one), _with_seeds(other)
+    a, b = _with_seeds(a), _with_seeds(b)
     with np.errstate(invalid="ignore", divide="ignore"):
-        each = one.mean(axis=1) / other.mean(axis=1)  # (seeds, columns)
-        shares = resample(one.shape[1], resamples, seed)
-        drawn = (shares @ one.mean(axis=0)) / (shares @ other.mean(axis=0))
+        each = a.mean(axis=1) / b.mean(axis=1)  # (seeds, columns)
+        shares = resample(a.shape[1], resamples, seed)
+        drawn = (shares @ a.mean(axis=0)) / (shares @ b.mean(axis=0))
     drawn = drawn + _spread(each[np.isfinite(each).all(axis=1)], resamples, seed)
-    return _intervals(one.mean(axis=(0, 1)) / other.mean(axis=(0, 1)), drawn, one.shape[1], level)
+    return _intervals(a.mean(axis=(0, 1)) / b.mean(axis=(0, 1)), drawn, a.shape[1], level)
 
 
 def bootstrap_known(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> Interval:
-    """The mean of values (seeds, episodes), not-a-number where there is none: over the episodes that have one in any
-    training, each with the mean of its trainings; the spread over trainings is that of their own means."""
+    """The interval of the mean of values (seeds, episodes) with missing ones (NaN): over the episodes that have a value in
+    any training, each with the mean of its trainings; the spread over trainings is that of their own means."""
     count = np.isfinite(values).sum(axis=0)
     known = np.nansum(values, axis=0)[count > 0] / count[count > 0]  # (E,)
     if len(known) < 2:  # one value has no interval
@@ -180,25 +180,25 @@ def bootstrap_of(
     level: float = 0.95,
     mirrored: bool = False,
 ) -> list[Interval]:
-    """The same for any function of means: statistic((..., columns), ...) -> (..., answers), an interval for each answer.
+    """Bootstrap intervals of any function of means: statistic((..., columns), ...) -> (..., answers), one for each answer.
 
-    It is taken of every training on its own, whose number all values must share, and then averaged over trainings; all
-    see the same resamples of episodes. mirrored: the interval lies on the other side of the estimate, for statistics that
-    noise pushes to one side, such as means of ratios of few episodes each: resamples are pushed there once more.
+    The statistic is computed for every training and averaged over trainings; all values must have equally many, and share
+    the resamples of episodes. mirrored: reflect the interval at the estimate (basic bootstrap), for statistics that noise
+    biases to one side, such as means of ratios of few episodes each: resamples carry that bias twice.
     """
-    stacks = [_with_seeds(one) for one in values]
-    if len({one.shape[:2] for one in stacks}) > 1:
-        raise ValueError(f"trainings and episodes must be the same, got {[one.shape[:2] for one in stacks]}")
+    stacks = [_with_seeds(stack) for stack in values]
+    if len({stack.shape[:2] for stack in stacks}) > 1:
+        raise ValueError(f"trainings and episodes must be the same, got {[stack.shape[:2] for stack in stacks]}")
     seeds, episodes = stacks[0].shape[:2]
     shares = resample(episodes, resamples, seed)
-    each = np.stack([statistic(*(one[s].mean(axis=0) for one in stacks)) for s in range(seeds)])  # (seeds, answers)
-    drawn = np.mean([statistic(*(shares @ one[s] for one in stacks)) for s in range(seeds)], axis=0)
+    each = np.stack([statistic(*(stack[s].mean(axis=0) for stack in stacks)) for s in range(seeds)])  # (seeds, answers)
+    drawn = np.mean([statistic(*(shares @ stack[s] for stack in stacks)) for s in range(seeds)], axis=0)
     center, drawn = each.mean(axis=0), drawn + _spread(each, resamples, seed)
     return _intervals(center, 2 * center - drawn if mirrored else drawn, episodes, level)
 
 
 def simultaneous(values: np.ndarray, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> list[Interval]:
-    """As `bootstrap`, but in 95 of 100 repetitions all columns hold their means at once: for statements about a curve.
+    """Simultaneous intervals: in 95 of 100 repetitions all columns contain their means, for statements about a curve.
 
     The max-t bootstrap: every column's interval is its own standard error times one factor, wide enough for the column
     that strays most. Pointwise intervals of 44 horizons miss somewhere far more often than in 5 of 100 repetitions. Several
@@ -222,13 +222,13 @@ def _with_seeds(values: np.ndarray) -> np.ndarray:
 
 
 def _means(values: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.ndarray:
-    """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns). side: whose seeds are drawn."""
+    """(seeds, episodes, columns) -> the mean in each resample, (resamples, columns). side: the stream of draws of seeds."""
     means: np.ndarray = resample(values.shape[1], resamples, seed) @ values.mean(axis=0)
     return means + _spread(values.mean(axis=1), resamples, seed, side)
 
 
 def _spread(each: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.ndarray | float:
-    """How far the mean over trainings could lie elsewhere: each (seeds, columns) -> (resamples, columns); 0 for one."""
+    """Random deviations of the mean over trainings: each (seeds, columns) -> (resamples, columns); 0 for one seed."""
     if len(each) < 2:
         return 0.0
     error = each.std(axis=0, ddof=1) / np.sqrt(len(each))  # (columns,)
@@ -239,7 +239,7 @@ def _spread(each: np.ndarray, resamples: int, seed: int, side: int = 0) -> np.nd
 
 @lru_cache(maxsize=8)
 def student(freedom: int, count: int) -> np.ndarray:
-    """Student's t in the middle of each of `count` equal shares of it: (count,). So few draws would miss its far ends.
+    """Quantiles of Student's t in the middle of `count` equal shares: (count,). Random draws would miss its far ends.
 
     With t = sqrt(freedom) tan(angle) the density of the angle is cos(angle) ** (freedom - 1).
     """
@@ -252,24 +252,24 @@ def student(freedom: int, count: int) -> np.ndarray:
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share, right also at 0 and 1."""
+    """Wilson's 95 % interval of a share, valid also at 0 and 1."""
     share, spread = successes / n, z * z / n
     middle, half = share + spread / 2, z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
     return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
 
 
-def newcombe(one: float, other: float, n: int, correlation: float = 0.0) -> tuple[float, float]:
-    """The 95 % interval of the difference of two shares of n each, from Wilson's of both (Newcombe's tenth methods).
+def newcombe(a: float, b: float, n: int, correlation: float = 0.0) -> tuple[float, float]:
+    """The 95 % interval of the difference a - b of two shares of n trials each, from both Wilson intervals (Newcombe).
 
-    correlation: between the two outcomes, where they are of the same n; 0 for independent ones.
+    correlation: between the two outcomes of the same trials; 0 for independent ones.
     """
-    (low, high), (bottom, top) = (wilson(share * n, n) for share in (one, other))
-    gap, r = one - other, correlation
+    (low, high), (bottom, top) = (wilson(share * n, n) for share in (a, b))
+    gap, r = a - b, correlation
 
-    def half(mine: float, theirs: float) -> float:
-        return math.sqrt(max(mine**2 - 2 * r * mine * theirs + theirs**2, 0.0))
+    def half(half_a: float, half_b: float) -> float:
+        return math.sqrt(max(half_a**2 - 2 * r * half_a * half_b + half_b**2, 0.0))
 
-    return gap - half(one - low, top - other), gap + half(high - one, other - bottom)
+    return gap - half(a - low, top - b), gap + half(high - a, b - bottom)
 
 
 def _intervals(center: np.ndarray, drawn: np.ndarray, episodes: int, level: float) -> list[Interval]:

@@ -35,7 +35,7 @@ def read_table(path: Path) -> Table:
 
 
 def select(table: Table, **equal: object) -> Table:
-    """The rows whose columns have these values."""
+    """Select the rows whose columns have these values."""
     rows = np.ones(len(next(iter(table.values()))), bool)
     for name, value in equal.items():
         rows &= table[name] == value
@@ -43,7 +43,7 @@ def select(table: Table, **equal: object) -> Table:
 
 
 def join(tables: Sequence[Table]) -> Table:
-    """One below the other. A column that some tables lack is not-a-number there."""
+    """Concatenate the rows of tables. A column that a table lacks is filled with NaN."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     sizes = [len(next(iter(table.values()))) for table in tables]
     return {
@@ -52,7 +52,7 @@ def join(tables: Sequence[Table]) -> Table:
 
 
 def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Text with a header; numbers in full, nothing for not-a-number."""
+    """CSV text with a header; numbers in full precision, empty for NaN."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""Threads and memory allocation of a process that computes with torch: one place, to be set before torch starts.
+"""Threads and memory allocation of a process that computes with torch; to be set before torch is imported.
 
 Memory. glibc gives every large tensor fresh pages from the kernel and hands them back when it is freed, so a training step
 pays for clearing the same gigabytes again and again. With the limits here freed memory stays in the process. Without
@@ -24,7 +24,7 @@ from typing import Any
 _MALLOC = {
     "M_MMAP_THRESHOLD": (-3, 2**30),  # bytes; smaller blocks come from the heap and are used again
     "M_TRIM_THRESHOLD": (-1, 2**31 - 1),  # bytes free at the heap's end before any go back to the kernel
-    "M_TOP_PAD": (-2, 2**28),  # bytes more than asked for when the heap grows
+    "M_TOP_PAD": (-2, 2**28),  # bytes beyond the request when the heap grows
 }
 _SPIN = "1000"  # turns of libgomp's waiting loop, some 20 microseconds, before a thread sleeps; it has 300,000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")  # if a user set one of them, it stays
@@ -32,7 +32,7 @@ _INSTRUCTIONS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # the same
 
 
 def prepare() -> dict[str, Any]:
-    """Set what this process may set, and return what is in force. Call it before torch is imported."""
+    """Set the limits that no user has set, and return those in force. Call it before torch is imported."""
     late = "torch" in sys.modules
     from_user = bool(os.environ.get("OMP_NUM_THREADS"))
     if not from_user and not late:
@@ -50,14 +50,14 @@ def prepare() -> dict[str, Any]:
 
 
 def without_amx() -> None:
-    """All of AVX-512 for torch's oneDNN, but no AMX, before its first product: virtual machines there are that announce it
-    and then die of an illegal instruction at the first product in bfloat16. In float32 it is of no use."""
+    """Allow torch's oneDNN all of AVX-512 but no AMX, before its first product: some virtual machines announce AMX and then
+    die of an illegal instruction at the first product in bfloat16. In float32 it is of no use."""
     if not any(name in os.environ for name in _INSTRUCTIONS):
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
 
 def cores() -> int:
-    """How many cores this process may use: its affinity, and the quota of its container."""
+    """The number of cores that this process may use, by its affinity and the quota of its container."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
@@ -67,7 +67,7 @@ def cores() -> int:
 
 
 def forget_peak_memory() -> None:
-    """From now on `peak_memory` is of what comes; only Linux can do that."""
+    """Reset `peak_memory`; only Linux can do that."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)  # what earlier work freed was kept, and would count
     with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ def forget_peak_memory() -> None:
 
 
 def peak_memory() -> float | None:
-    """The most GiB that this process had: of the GPU if it uses one, else of the machine; None where it cannot be told."""
+    """The peak memory of this process in GiB: of the GPU if it uses one, else of the machine; None if unknown."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated()) / 2**30
@@ -91,7 +91,7 @@ def peak_memory() -> float | None:
 
 
 def _keep_memory() -> dict[str, int]:
-    """The allocation limits that are in force; none where the C library is not glibc."""
+    """Set the allocation limits and return them; empty if the C library is not glibc."""
     try:
         library = ctypes.CDLL("libc.so.6")
         mallopt = library.mallopt
@@ -101,18 +101,18 @@ def _keep_memory() -> dict[str, int]:
 
 
 def _number(text: str) -> int:
-    """OMP_NUM_THREADS may be a list, one number per nesting level."""
+    """The first number of OMP_NUM_THREADS, which may be a list with one number per nesting level."""
     first = text.split(",")[0].strip()
     return int(first) if first.isdecimal() else cores()
 
 
 def counted(number: int, name: str) -> str:
-    """So many of them: one thread, two threads."""
+    """A number with its noun in singular or plural: 1 thread, 2 threads."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(settings: dict[str, Any]) -> str:
-    """One line for a person."""
+    """The settings as one line of text."""
     source = {"cores": "one per core", "OMP_NUM_THREADS": "as OMP_NUM_THREADS says", "torch": "as torch was started"}
     memory = "freed memory is kept" if settings["malloc"] else "memory allocation as it comes (no glibc)"
     return f"{counted(settings['threads'], 'thread')} ({source[settings['threads_from']]}), {memory}"

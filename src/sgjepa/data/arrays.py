@@ -21,7 +21,7 @@ from sgjepa.data.config import DatasetConfig, Part
 from sgjepa.data.episode import Episode
 from sgjepa.data.manifest import MADE_BY
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.envs.spec import DatasetDefaults, DatasetSize, EnvSpec, Probed, Quantity
 from sgjepa.laws import Grid, Observed, Sampler
 
@@ -99,7 +99,7 @@ def from_arrays(
         seed=seed,
         recorded=spec,
     )
-    CODECS.find(codec)
+    CODECS.lookup(codec)
     return _write(out, settings, recording, {"train": fitting, "test": held_out})
 
 
@@ -209,7 +209,7 @@ def _spec_of(
     limit = float(np.abs(recording.control).max(initial=0.0)) or 1.0
     steps = len(recording.frames[0])
     if name in ENVS:
-        spec = find(name).env_spec
+        spec = get_env(name).env_spec
         widths = {"state": (len(spec.state), len(state)), "control": (len(spec.control), len(control))}
         for what, (declared, width) in widths.items():
             if declared != width:
@@ -291,7 +291,7 @@ def _write(out: Path, settings: DatasetConfig, recording: _Recording, numbers: M
 def _chunks(folder: Path, settings: DatasetConfig, recording: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
     """Files of encoded episodes, each as it is done."""
     (folder / CHUNKS).mkdir(exist_ok=True)
-    schema, chosen = schema_of(settings, split), CODECS.find(settings.codec)
+    schema, chosen = schema_of(settings, split), CODECS.lookup(settings.codec)
     with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
         for start in range(0, len(numbers), _CHUNK):
             some = numbers[start : start + _CHUNK]

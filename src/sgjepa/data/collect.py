@@ -34,7 +34,7 @@ def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
     spec = settings.env_spec
     names = list({**spec.nominal_law, **settings.part(split).laws})
     env = {**{key: choices[0] for key, choices in spec.options.items()}, **settings.env}
-    return episode.schema(spec, names, settings.image_size, CODECS.find(settings.codec), env, settings.seed)
+    return episode.schema(spec, names, settings.image_size, CODECS.lookup(settings.codec), env, settings.seed)
 
 
 def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]], speed: float | None) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _make_chunk(chunk: _Chunk) -> None:
     # one at a time: the rows are encoded, raw frames of many episodes would fill the memory
     numbered = ((number, make_episode(settings, env, chunk.split, number)) for number in chunk.numbers)
     schema = schema_of(settings, chunk.split)
-    batch = episode.rows(numbered, chunk.split, schema, CODECS.find(settings.codec), settings.world)
+    batch = episode.rows(numbered, chunk.split, schema, CODECS.lookup(settings.codec), settings.world)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)

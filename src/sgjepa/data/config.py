@@ -20,7 +20,7 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.data import episode
 from sgjepa.data.codec import CODECS
 from sgjepa.data.episode import SPLITS
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.envs.robots import MENAGERIE
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.laws import Sampler
@@ -97,7 +97,7 @@ class DatasetConfig:
     @property
     def env_spec(self) -> EnvSpec:
         """The specification of the world."""
-        return find(self.world).env_spec if self.recorded is None else self.recorded
+        return get_env(self.world).env_spec if self.recorded is None else self.recorded
 
     def part(self, split: str) -> Part:
         return {"train": self.train, "test": self.test}[split]
@@ -105,7 +105,7 @@ class DatasetConfig:
 
 def env_spec_of(name: str, recorded: Mapping[str, Any]) -> EnvSpec:
     """The specification of a registered world, or of a recorded one as a run stores it (`RunRecord.recorded`)."""
-    return from_dict(EnvSpec, recorded[name]) if name in recorded else find(name).env_spec
+    return from_dict(EnvSpec, recorded[name]) if name in recorded else get_env(name).env_spec
 
 
 def with_mesh_digest(settings: DatasetConfig) -> DatasetConfig:
@@ -113,8 +113,8 @@ def with_mesh_digest(settings: DatasetConfig) -> DatasetConfig:
     from sgjepa.envs.arm_world import ArmWorld  # brings MuJoCo
 
     env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
-    if os.environ.get(MENAGERIE) and issubclass(find(settings.world), ArmWorld):
-        model = find(settings.world)(image_size=8).model
+    if os.environ.get(MENAGERIE) and issubclass(get_env(settings.world), ArmWorld):
+        model = get_env(settings.world)(image_size=8).model
         look = b"".join(part.tobytes() for part in (model.mesh_vert, model.mesh_face, model.geom_rgba))
         env[MENAGERIE] = hashlib.sha256(look).hexdigest()[:12]
     if MENAGERIE in settings.env and env != settings.env:
@@ -132,7 +132,7 @@ def make_env(settings: DatasetConfig) -> Env:
     if settings.recorded is not None:
         raise InputError(f"{settings.world} was recorded elsewhere: there is no simulator for it here")
     options: dict[str, Any] = dict(env_options(settings))
-    return find(settings.world)(image_size=settings.image_size, **options)
+    return get_env(settings.world)(image_size=settings.image_size, **options)
 
 
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
@@ -156,7 +156,7 @@ def _launch(settings: DatasetConfig, env: Env, split: str, number: int) -> tuple
 def check(settings: DatasetConfig) -> None:
     """Refuse settings that would fail in a worker."""
     spec = settings.env_spec
-    CODECS.find(settings.codec)
+    CODECS.lookup(settings.codec)
     for key, value in settings.env.items():
         if key == MENAGERIE:  # from `with_mesh_digest`
             continue

@@ -165,7 +165,7 @@ def schema(
         "columns": {
             **columns_of({"state": len(spec.state), "control": len(spec.control), "phys": len(spec.phys)}),
             **({"reward": REWARD} if spec.has_task else {}),
-            **{name: f"law in {laws.find(name).unit}, constant over the episode" for name in law_names},
+            **{name: f"law in {laws.get_law(name).unit}, constant over the episode" for name in law_names},
             **{name: f"record at the frame, in the order of `records.{name}`" for name in spec.records},
         },
         "state": [[q.name, q.unit] for q in spec.state],
@@ -173,7 +173,7 @@ def schema(
         "phys": [[q.name, q.unit] for q in spec.phys],
         "records": {name: [[q.name, q.unit] for q in quantities] for name, quantities in spec.records.items()},
         "labels": {name: list(words) for name, words in spec.labels.items()},
-        "laws": {name: laws.find(name).unit for name in law_names},
+        "laws": {name: laws.get_law(name).unit for name in law_names},
         "split_to_id": SPLITS,
         "symmetry": spec.probed.symmetry if spec.probed else 1,
         "env": dict(env_options),

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sgjepa.core import artifact, files
 from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
-from sgjepa.laws import find
+from sgjepa.laws import get_law
 
 SHEET_FRAMES = (0, 13, 25, 38, 50, 63)  # the paper's frames
 FORMATS = ("webp", "mp4")
@@ -78,7 +78,7 @@ def _across_laws(split: Split, rows: int) -> np.ndarray:
 
 def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
     """The laws of an episode, a line each."""
-    return "\n".join(f"{find(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
+    return "\n".join(f"{get_law(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

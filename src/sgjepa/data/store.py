@@ -141,7 +141,7 @@ class Split:
             self.frames: int = self._about["frames_per_episode"]
             self.laws: tuple[str, ...] = tuple(self._about["laws"])
             self.picture: tuple[int, int, int] = tuple(self._about["pixels_shape"])
-            self._codec = codec.CODECS.find(self._about["codec"])
+            self._codec = codec.CODECS.lookup(self._about["codec"])
             self._widths: dict[str, int] = {key: len(self._about[key]) for key in ("state", "control", "phys")}
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise InputError(f"{folder} cannot be opened as one of our Lance datasets ({one_line(error, 160)})") from error

@@ -27,9 +27,9 @@ _STEPS = 63  # of an episode of each of these, for wrappers that know the time; 
 ENVS: Registry[type[Env]] = Registry("world", {name: where for name, (where, _) in _WORLDS.items()})
 
 
-def find(name: str) -> type[Env]:
+def get_env(name: str) -> type[Env]:
     """The environment class of a command-line name."""
-    return ENVS.find(name)
+    return ENVS.lookup(name)
 
 
 def register_ids() -> None:

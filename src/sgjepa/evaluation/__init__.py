@@ -1,1 +1,1 @@
-"""What a frozen model knows: probes, long-horizon forecasts beside their references, counterfactual laws, coverage."""
+"""Evaluation of a frozen model: probes, long-horizon forecasts and their baselines, counterfactual laws, coverage."""

@@ -1,4 +1,4 @@
-"""What a forecast is measured against: an object that stays, one that moves on, and the simulator from the probed state."""
+"""Baselines of a forecast: constant position, constant velocity, and the simulator from the probed state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sgjepa.envs.base import Env
 
 
 def references(targets: Targets, start: np.ndarray, truth: np.ndarray, context: int, steps: int) -> dict[str, np.ndarray]:
-    """States (B, steps, Y) that need no learned dynamics. start (B, Y): probed at the last context frame."""
+    """Baseline states (B, steps, Y) without learned dynamics. start (B, Y): the probed state at the last context frame."""
     stay = np.repeat(truth[:, context - 1 : context], steps, axis=1)
     position_end, velocity_end = len(targets.position), len(targets.position) + len(targets.velocity)
     stay[..., position_end:velocity_end] = 0.0
@@ -40,10 +40,10 @@ def simulate(
     context: int,
     steps: int,
 ) -> tuple[np.ndarray, int]:
-    """The simulator from the probed state on, with the true law and controls: (B, steps, Y); and how many starts were moved.
+    """Simulate from the probed state with the true law and controls: states (B, steps, Y), and how many starts were moved.
 
-    Where more moves than is probed, such as an arm, the episode is played up to there, and only the probed body is put
-    elsewhere. A probed state may lie inside a wall: it is then moved towards the true one, by tenths of the way.
+    In a world with an arm the episode is replayed up to the start, and only the probed body is moved. A probed state that
+    lies inside a wall is moved towards the true state, by tenths of the way.
     """
     env = make_env(replace(dataset.settings, image_size=8))  # pictures are not needed
     moved, out = 0, []
@@ -65,11 +65,11 @@ def simulate(
 
 
 def _put(env: Env, targets: Targets, start: np.ndarray, true: np.ndarray) -> bool:
-    """Go on from the probed state, or from the nearest mixture with the true one that is possible; True if it was moved."""
+    """Set the environment to the probed state, or the nearest feasible mixture with the true one; True if it was moved."""
     guess, truth = targets.to_state(start), targets.to_state(true)
     for tenth in range(11):
         state = {name: float(guess[name] + tenth / 10 * (truth[name] - guess[name])) for name in guess}
-        if tenth == 10 and targets.turns:  # between two angles that look alike there is no way
+        if tenth == 10 and targets.turns:  # symmetric orientations cannot be interpolated
             state[targets.angle_name] = float(truth[targets.angle_name])
         try:
             env.put(state)

@@ -1,7 +1,6 @@
-"""How far outside a dataset's training laws another law lies: L_law from the laws that the training episodes have.
+"""Coverage: L_law, which says how far a law lies outside the laws of a dataset's training episodes.
 
-Any number of laws: the basis is made of all of them together. A law that never varies, in training or in the points,
-says nothing and is left out.
+With several laws, the basis is built from all of them. A law that varies neither in training nor in the points is left out.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ HOME, FAR = 2.0, 10.0
 def coverage_curve(
     training: np.ndarray, points: np.ndarray, basis: str = "affine", names: Sequence[str] = ("gravity",)
 ) -> np.ndarray:
-    """L_law of each of some laws; to stand beside an error (`stats.spearman` gives their rank correlation).
+    """L_law of each point, (k,); `stats.spearman` gives its rank correlation with an error.
 
-    training: (n, L), or (n,) of one law   points: (k, L) or (k,)   names: of the L laws   returns (k,)
+    training: (n, L), or (n,) for one law   points: (k, L) or (k,)   names: of the L laws
     """
     if basis not in theory.BASES:
         raise unknown("basis", basis, theory.BASES)
@@ -35,24 +34,24 @@ def coverage_curve(
     middle, spread = training.mean(axis=0), training.std(axis=0)
     still = ~(spread > 1e-9 * np.maximum(1.0, np.abs(middle)))
     for i in np.flatnonzero(still & (points != training[0]).any(axis=0)).tolist():
-        law = laws.find(names[i])
+        law = laws.get_law(names[i])
         raise InputError(
             f"the training {law.plural_label} do not vary (all {training[0, i]:g} {law.unit}): "
-            f"they say nothing about any other {law.name}"
+            f"coverage of any other {law.name} is not defined"
         )
     training, points, middle, spread = training[:, ~still], points[:, ~still], middle[~still], spread[~still]
     psi = theory.Monomials(training.shape[1], theory.BASES[basis].m - 1)
     # laws enter as (g - mean)/spread: the same L_law in exact arithmetic, and no digits lost in g²
     design = psi((training - middle) / spread)
     if theory.covered_directions(design) < psi.m:
-        count, name = len(np.unique(training, axis=0)), laws.find(names[0]).plural_label if len(names) == 1 else "laws"
+        count, name = len(np.unique(training, axis=0)), laws.get_law(names[0]).plural_label if len(names) == 1 else "laws"
         formula = theory.BASES[basis] if len(names) == 1 else f"of {psi.m} terms"
         raise InputError(f"{count} different training {name} cannot cover the {basis} basis {formula}; take --basis affine")
     return len(training) * theory.leverage(psi((points - middle) / spread), design)
 
 
 def coverage_of(dataset: Dataset) -> dict[str, list[Any]] | None:
-    """L_law of every law vector among the test episodes, for a file; None without laws or where L_law has no meaning."""
+    """L_law of every law vector among the test episodes, for JSON; None without laws or where L_law is not defined."""
     points = np.unique(dataset.test.law.astype(np.float64), axis=0)
     try:
         curve = coverage_curve(dataset.train.law, points, names=dataset.test.laws) if dataset.test.laws else None
@@ -62,13 +61,13 @@ def coverage_of(dataset: Dataset) -> dict[str, list[Any]] | None:
 
 
 def examine(dataset: Dataset, values: Mapping[str, Sequence[float]] | None = None, basis: str = "affine") -> dict[str, Any]:
-    """Coverage of all combinations of these values (the dataset's own test laws by default), for text and JSON.
+    """Coverage of all combinations of law values (default: the dataset's test laws), for text and JSON.
 
-    A law that is not named stays at its training mean.
+    A law without values stays at its training mean.
     """
     names, training = dataset.train.laws, dataset.train.law.astype(float)
     if not names:
-        raise InputError(f"{dataset.path} has no laws: there is nothing to cover")
+        raise InputError(f"{dataset.path} has no laws: coverage is not defined")
     for name in values or {}:
         if name not in names:
             raise InputError(f"{dataset.path} has no law '{name}'; its laws are {', '.join(names)}")
@@ -110,13 +109,13 @@ def _points(dataset: Dataset, values: Mapping[str, Sequence[float]] | None) -> n
     """The law vectors to examine, (k, L)."""
     if values is None:
         return np.unique(dataset.test.law.astype(float), axis=0)
-    checked = {name: [laws.check({name: value})[name] for value in given] for name, given in values.items()}
+    checked = {name: [laws.check({name: value})[name] for value in entries] for name, entries in values.items()}
     means = dict(zip(dataset.train.laws, dataset.train.law.astype(float).mean(axis=0).tolist(), strict=True))
     return np.array(list(product(*(checked.get(name, [mean]) for name, mean in means.items()))))
 
 
 def _size(training: np.ndarray, basis: str) -> int:
-    """Terms of the basis: L_law's mean over the training laws."""
+    """The number of terms of the basis, which is L_law's mean over the training laws."""
     return theory.Monomials(int((training.std(axis=0) > 0).sum()), theory.BASES[basis].m - 1).m
 
 
@@ -127,7 +126,7 @@ def _of_distribution(dataset: Dataset, points: np.ndarray, basis: str) -> np.nda
     moments = samplers[0].moments(2 * psi.m - 2) if len(samplers) == 1 else None
     if moments is None:
         return None
-    # in standard units, for the digits
+    # in standard units, for numerical precision
     return theory.L_law(psi((points[:, 0] - samplers[0].mean) / samplers[0].std), theory.M_psi_of_moments(moments))
 
 
@@ -138,12 +137,12 @@ def _verdict(times_home: float, beyond: float) -> str:
 
 
 def in_words(entry: dict[str, Any]) -> str:
-    """One entry as a sentence; with several laws, about each of them."""
+    """An entry of the report as text; with several laws, a part for each."""
     parts = []
     for name, away in entry["deviations"].items():
         side = f"{abs(away):.1f} standard deviations {'above' if away > 0 else 'below'} the mean"
         words = side if abs(away) >= 0.05 else "at the mean"
-        law, beyond = laws.find(name), entry["beyond"][name]
+        law, beyond = laws.get_law(name), entry["beyond"][name]
         if beyond > 0:
             words += f", {beyond:.2f} {law.unit} beyond the last training {law.name}"
         else:
@@ -153,26 +152,26 @@ def in_words(entry: dict[str, Any]) -> str:
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """What the command prints; every number of it is in the JSON too."""
+    """The report as text; every number in it is in the JSON too."""
     training, basis, home = report["training"], report["basis"], report["mean_L_law_of_training"]
     names = [name for name in training if name != "episodes"]
     lines = []
     for name in names:
-        law, one = laws.find(name), training[name]
-        spread = f"mean {one['mean']:.3f}, std {one['std']:.3f}, {one['min']:.2f} to {one['max']:.2f} {law.unit}"
+        law, stats = laws.get_law(name), training[name]
+        spread = f"mean {stats['mean']:.3f}, std {stats['std']:.3f}, {stats['min']:.2f} to {stats['max']:.2f} {law.unit}"
         lines.append(f"{report['dataset']}: {training['episodes']} training {law.plural_label}, {spread}")
     formula = f" {theory.BASES[basis]}" if len(names) == 1 else ""
-    several = laws.find(names[0]).plural_label if len(names) == 1 else "laws"
+    several = laws.get_law(names[0]).plural_label if len(names) == 1 else "laws"
     lines += [
         f"L_law in the {basis} basis{formula}; its mean over the training {several} is {home}",
         "  ".join([*(f"{name:>9s}" for name in names), f"{'L_law':>9s}", f"{'(exact)':>9s}", f"{'error':>8s}"]),
     ]
-    for one in report["laws"]:
-        exact = one["L_law_of_distribution"]
+    for entry in report["laws"]:
+        exact = entry["L_law_of_distribution"]
         exact = "-" if exact is None else f"{exact:.4g}"
-        factor = f"×{one['error_factor']:.3g}"
-        values = [*(f"{one[name]:9g}" for name in names), f"{one['L_law']:9.4g}", f"{exact:>9s}", f"{factor:>8s}"]
-        lines.append("  ".join([*values, in_words(one)]))
+        factor = f"×{entry['error_factor']:.3g}"
+        values = [*(f"{entry[name]:9g}" for name in names), f"{entry['L_law']:9.4g}", f"{exact:>9s}", f"{factor:>8s}"]
+        lines.append("  ".join([*values, in_words(entry)]))
     lines += [
         f"(exact): with the moments of the distribution the {several} were drawn from",
         "error: how many times its training average the one-step map's error can be, if truth and model follow this basis",

@@ -1,4 +1,4 @@
-"""Decoded rollouts to look at: true frames above, what the model imagines below. No number comes from here."""
+"""Decoded rollouts as pictures: true frames above, imagined frames below. They are for inspection; no metric uses them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from sgjepa.models.weights import load_weights
 from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import latents_of
 
-_SHOWN = 11  # pictures of a strip
+_FRAMES_PER_STRIP = 11
 _SHEET, _MP4, _WEBP = "strips.png", "strips.mp4", "strips.webp"
 STRIPS = (run_folder.STRIPS, _SHEET, _MP4, _WEBP)
 
 
 def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
-    """The run's picture decoder, in eval mode, if it has one. Call it before hours of work that end in strips."""
+    """The run's picture decoder in eval mode; None if it has none. A damaged file is an InputError."""
     path = folder / run_folder.DECODER
     if not path.is_file():
         return None
@@ -38,21 +38,21 @@ def load_decoder(folder: Path, run: Run, model: WorldModel) -> Decoder | None:
 
 @torch.no_grad()
 def write_strips(folder: Path, out: Path, run: Run, model: WorldModel, dataset: Dataset, context: int) -> list[Path]:
-    """Strips of three test episodes (see `_shown`); nothing if the run has no picture decoder.
+    """Write strips of three test episodes (see `_strip_episodes`); an empty list if the run has no picture decoder.
 
-    Writes strips.npz (what the report draws), strips.png and a film of all frames: MP4, or WebP without the extra `video`.
+    The files are strips.npz for the report, strips.png, and a film of all frames: MP4, or WebP without the extra `video`.
     """
     decoder = load_decoder(folder, run, model)
     if decoder is None:
         return []
     part = dataset.test
-    numbers = _shown(part.law, dataset.train.law)
+    numbers = _strip_episodes(part.law, dataset.train.law)
     z = torch.from_numpy(np.array(latents_of(model, part, folder)[numbers]))
     c = model.condition(torch.tensor(part.control[numbers]), torch.tensor(part.law[numbers]))
     rolled = rollout(model, z[:, :context], c, part.frames - context, run.history)
     decoded = (decoder(rolled[:, context:]) * 255).round().to(torch.uint8).numpy()  # (S, n, h, w, 3)
     truth = part.pixels(numbers)[:, context:]
-    steps = np.linspace(0, truth.shape[1] - 1, _SHOWN).round().astype(int)
+    steps = np.linspace(0, truth.shape[1] - 1, _FRAMES_PER_STRIP).round().astype(int)
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
@@ -74,10 +74,10 @@ def write_strips(folder: Path, out: Path, run: Run, model: WorldModel, dataset: 
     return [out / run_folder.STRIPS, sheet, film]
 
 
-def _shown(law: np.ndarray, training: np.ndarray) -> np.ndarray:
-    """Episodes at the lowest, the usual and the highest value of the first law, the other laws as usual; law (N, L).
+def _strip_episodes(law: np.ndarray, training: np.ndarray) -> np.ndarray:
+    """Episodes with the lowest, a typical and the highest value of the first law, the other laws typical; law (N, L).
 
-    Usual is what lies nearest to the training mean. Without laws, the first three episodes.
+    Typical is what lies nearest to the training mean. Without laws, the first three episodes.
     """
     if law.shape[1] == 0:
         return np.arange(min(3, len(law)))
@@ -90,7 +90,10 @@ def _shown(law: np.ndarray, training: np.ndarray) -> np.ndarray:
 
 
 def _sheet(truth: np.ndarray, decoded: np.ndarray, across: bool = False) -> np.ndarray:
-    """(S, n, h, w, 3) each -> one picture: for every strip the truth above and the decoded below; `across`: side by side."""
+    """One picture of S strips (S, n, h, w, 3), each with the truth above and the decoded frames below.
+
+    across: strips stand side by side instead of below each other.
+    """
     gap, scale = 4, max(1, 128 // truth.shape[2]) if across else 1
     blocks = []
     for pair in zip(truth, decoded, strict=True):

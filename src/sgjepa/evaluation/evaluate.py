@@ -1,12 +1,12 @@
-"""Evaluate a finished run: every source on the same episodes, the errors and the states of each, written beside the run.
+"""Evaluate a finished run: errors and states of every source on the same episodes, written to the run's folder.
 
 Sources:
   predicted   the rollout
   true        encoded true frames: the probe's floor
-  one_step    each prediction from true latents (teacher forced), in windows of such predictions as the rollout's
-  stay        the true state at the last context frame, for ever
-  constant_velocity   the probed state there, moving on without a force
-  simulator   the probed state there, in the simulator with the true law: what a perfect model could get from this probe
+  one_step    each prediction from true latents (teacher forced), probed in windows of such predictions
+  stay        the true state at the last context frame, held constant
+  constant_velocity   the probed state at the last context frame, moving on without a force
+  simulator   the simulator from that probed state with the true law: the limit of a perfect model with this probe
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import encode_split, latents_of
 from sgjepa.training.validation import effective_rank
 
-RECORDED = "recorded"  # the states of the dataset itself, beside those of the sources
+RECORDED = "recorded"  # the dataset's own states, in the table of the sources' states
 
 
 @dataclass(frozen=True)
 class ForecastConfig:
-    """How a run is evaluated. context: true frames that it sees. steps: predictions, up to the episode's end if None."""
+    """Settings of an evaluation. context: true frames before the forecast. steps: predictions (None: to the end)."""
 
     context: int = 20
     steps: int | None = None
@@ -54,51 +54,53 @@ class ForecastConfig:
         config.check_bounds(self, context=(1, 1e6), steps=(1, 1e6))
 
 
-def usual_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
-    """The usual evaluation on a dataset with these settings."""
+def default_forecast(data: DatasetConfig, kind: Kind = "mlp") -> ForecastConfig:
+    """The default evaluation settings for a dataset."""
     return ForecastConfig(probe=ProbeConfig(kind=kind, window=default_probe_window(data.env_spec, data.image_size)))
 
 
-def not_usual(cfg: ForecastConfig, data: DatasetConfig) -> str:
-    """What sets an evaluation apart from the usual one, for its folder's name: "linear4-context30"; nothing if it is."""
-    usual = usual_forecast(data)
+def non_default_settings(cfg: ForecastConfig, data: DatasetConfig) -> str:
+    """The settings that differ from the default evaluation, for a folder's name: "linear4-context30"; empty if none does."""
+    default = default_forecast(data)
     probe = f"{cfg.probe.kind}{cfg.probe.window}"
     parts = {
-        probe: probe == f"{usual.probe.kind}{usual.probe.window}",
-        f"seed{cfg.probe.seed}": cfg.probe.seed == usual.probe.seed,
-        f"context{cfg.context}": cfg.context == usual.context,
-        f"steps{cfg.steps}": cfg.steps == usual.steps,
+        probe: probe == f"{default.probe.kind}{default.probe.window}",
+        f"seed{cfg.probe.seed}": cfg.probe.seed == default.probe.seed,
+        f"context{cfg.context}": cfg.context == default.context,
+        f"steps{cfg.steps}": cfg.steps == default.steps,
     }
-    return "-".join(part for part, as_usual in parts.items() if not as_usual)
+    return "-".join(part for part, is_default in parts.items() if not is_default)
 
 
-def named(*parts: str) -> str:
-    """A folder's name of those parts that are not empty."""
+def folder_name(*parts: str) -> str:
+    """A folder's name: the parts that are not empty, joined by "-"."""
     return "-".join(part for part in parts if part)
 
 
 def evaluation_name(dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> str:
-    """The name of the folder that an evaluation lies in."""
-    return named(dataset.path.name, split, not_usual(cfg, dataset.settings))
+    """The name of an evaluation's folder."""
+    return folder_name(dataset.path.name, split, non_default_settings(cfg, dataset.settings))
 
 
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
-    """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>`, to whose name is added what is not
-    usual, so that evaluations with other settings stand side by side. What was done before is not done again."""
+    """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>[-<settings>]`.
+
+    <settings> are those that differ from the default. An evaluation that is already there is not repeated.
+    """
     run, model = checkpoint.load_run(folder)
-    differs = not_usual(cfg, dataset.settings)
+    differs = non_default_settings(cfg, dataset.settings)
     out = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
     settings = Settings(
         config=config.to_dict(cfg),
         model=files.file_digest(folder / run_folder.MODEL),
         data=(dataset.test if split == "test" else dataset.train).digest,
         split=split,
-        meaning=" ".join(metrics.METRICS),  # with another metric, evaluations made before are done anew
+        meaning=" ".join(metrics.METRICS),  # after a change of metrics, older evaluations are repeated
     )
     outdated = artifact.made_by(out) == MADE_BY and read_evaluation(out).settings.meaning != settings.meaning
     with artifact.artifact(out, {"settings": config.to_dict(settings)}, MADE_BY, replace=outdated, inside=folder) as new:
         if not new.finished:
-            load_decoder(folder, run, model)  # a damaged one is refused before the work
+            load_decoder(folder, run, model)  # refuse a damaged decoder before the work
             scores = measure(folder, run, model, dataset, cfg, split)
             write_table(new.path / run_folder.EPISODES, scores.errors)
             write_table(new.path / run_folder.STATES, scores.states)
@@ -136,7 +138,7 @@ def _record(
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured. errors: a row per source, episode and horizon. states: per episode and horizon, `source.target`."""
+    """Measurements of a run. errors: a row per source, episode and horizon. states: columns `source.target`."""
 
     errors: Table
     states: Table
@@ -146,7 +148,7 @@ class Measured:
 
 
 def measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ForecastConfig, split: str) -> Measured:
-    """All sources on all episodes. split: "test", or the training split's "validation" episodes."""
+    """Measure all sources on all episodes of a split: "test", or the training split's "validation" episodes."""
     part, numbers = _episodes(run.split_seed, dataset, split)
     steps_of(cfg, part, run.history)
     fitted = fit_to(folder, run, model, dataset, cfg.probe)
@@ -163,9 +165,9 @@ def measure_module(
     name: str,
     probe: Fitted | None = None,
 ) -> Measured:
-    """All sources on all episodes for any module with the four methods; nothing is read from or written to a folder.
+    """Measure all sources on all episodes for any module with the four methods, without a run folder.
 
-    history: H. probe: one that is fitted to this model already; None: it is fitted here, on the training episodes.
+    history: H. probe: a probe fitted to this model; None: a probe is fitted on the training episodes.
     """
     part, numbers = _episodes(SPLIT_SEED, dataset, split)
     steps_of(cfg, part, history)
@@ -178,7 +180,7 @@ def measure_module(
 
 
 def steps_of(cfg: ForecastConfig, part: Split, history: int) -> int:
-    """How many predictions; an InputError if they do not fit into the episodes. history: H."""
+    """The number of predictions; an InputError if they do not fit into the episodes. history: H."""
     steps = part.frames - cfg.context if cfg.steps is None else cfg.steps
     if steps < 1 or cfg.context + steps > part.frames or cfg.context < max(history, cfg.probe.window):
         raise InputError(
@@ -199,9 +201,9 @@ def measure_with(
     numbers: np.ndarray,
     name: str,
 ) -> Measured:
-    """All sources on these episodes of a split, by a probe that is fitted and latents that are encoded.
+    """Measure all sources on some episodes of a split, with a fitted probe and encoded latents.
 
-    latents: (N, T, ...) of all of the split's episodes. name: for the progress bar.
+    latents: (N, T, ...) of all of the split's episodes. numbers: the episodes to measure. name: for the progress bar.
     """
     steps = steps_of(cfg, part, history)
     truth = fitted.targets.of(part.state[numbers].astype(np.float64))  # (N, T, Y)
@@ -223,7 +225,7 @@ def measure_with(
                     dataset, part, numbers[rows], fitted.targets, start, truth[rows], cfg.context, steps
                 )
                 moved += shifted
-            else:  # nobody can simulate what was recorded elsewhere
+            else:  # a recorded dataset has no simulator
                 y["simulator"] = np.full_like(ahead, np.nan)
             for source, guess in y.items():
                 of_latents = (on_true, sources[source][1]) if source in sources else (None, None)

@@ -1,4 +1,4 @@
-"""The model alone: true latents, then its own predictions fed back, read by a probe (paper, "Downstream evaluation").
+"""Forecasts of a model: true latents, then its own predictions fed back, read by a probe (paper, "Downstream evaluation").
 
 frames   0 ........ 19 | 20 ............ 63        context 20: prediction h is frame 19 + h for every model
 latents  encoded       | fed back, with the true controls and law
@@ -14,7 +14,7 @@ from sgjepa.evaluation.probes import Fitted
 from sgjepa.models.base import FourMethods
 from sgjepa.models.rollout import one_step, rollout
 
-_TOKENS = 40_000  # latents rolled out at a time: 200 episodes and more for vectors, a few for patch grids
+_TOKENS = 40_000  # latents rolled out at a time: at least 200 episodes of vectors, or a few of patch grids
 
 
 @torch.no_grad()
@@ -28,9 +28,9 @@ def forecast(
     steps: int,
     history: int,
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Probed states (B, 1 + steps, Y), the last context frame first, and the latents' errors (B, steps), for each source.
+    """Probed states (B, 1 + steps, Y), from the last context frame on, and latent errors (B, steps), for each source.
 
-    z (B, T, ...): true latents; the rollout starts from z[:, :context] alone.
+    z (B, T, ...): true latents; the rollout starts from z[:, :context] only.
     """
     c = model.condition(torch.tensor(control), torch.tensor(law))
     predicted, rolled = imagine(model, fitted, z[:, :context], c, steps, history)
@@ -38,7 +38,7 @@ def forecast(
     window = slice(context - history, context + steps)
     stepped = one_step(model, z[:, window], c[:, window], history)
     first = context - fitted.config.window
-    # the same windows for all: what differs is what a prediction was made from, not how many predictions a probe sees
+    # the probe's windows hold as many predictions as in the rollout: sources differ only in the input of a prediction
     local = torch.cat([true[:, first:context], stepped], dim=1)
     return {
         "predicted": (predicted, latent_error(rolled, true, context)),
@@ -49,14 +49,16 @@ def forecast(
 
 @torch.no_grad()
 def imagine(model: FourMethods, fitted: Fitted, z: Tensor, c: Tensor, steps: int, history: int) -> tuple[np.ndarray, Tensor]:
-    """The rollout from true latents z (B, context, ...): probed states (B, 1 + steps, Y), the last of the context first,
-    and all latents, (B, context + steps, ...)."""
+    """Roll out from true latents z (B, context, ...).
+
+    Returns probed states (B, 1 + steps, Y), from the last context frame on, and all latents (B, context + steps, ...).
+    """
     rolled = rollout(model, z, c, steps, history)
     return fitted.read(model.features(rolled[:, z.shape[1] - fitted.config.window :])), rolled
 
 
 def blocks(numbers: np.ndarray, latents: np.ndarray, frames: int) -> list[np.ndarray]:
-    """Places in `numbers` that are rolled out together: as many episodes as memory is meant to hold."""
+    """Indices into `numbers` of the episodes that are rolled out together, limited by memory."""
     grid = int(np.prod(latents.shape[2:-1], dtype=int))  # tokens per frame
     return np.array_split(np.arange(len(numbers)), -(-len(numbers) * grid * frames // _TOKENS))
 

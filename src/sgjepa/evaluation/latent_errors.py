@@ -1,10 +1,10 @@
-"""Errors of the latents themselves on held-out clips: H true frames, then K predictions fed back (a table of the paper).
+"""Latent prediction errors on held-out clips: H true frames, then K predictions fed back (a table of the paper).
 
 clip     t ............ t + H - 1 | t + H ... t + H + K - 1        every t of every episode
 latents  encoded                  | fed back, with the true controls and law
 
-No probe is involved, and latents of two models are not on one scale: the numbers are the paper's, to be read beside success
-and the latents' own variance. Torch is imported by what measures: reports read such errors without it.
+No probe is involved, and the latents of two models have different scales: compare errors only as shares of the latents'
+variance. Torch is imported only by the functions that measure, so that reports can read such errors without it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LatentErrors:
-    """Mean squared errors, per number of a latent. errors, unchanged: (episodes, K), each the mean over an episode's clips.
+    """Mean squared errors per component of a latent. errors, unchanged: (episodes, K), the means over an episode's clips.
 
-    unchanged: of the last true latent in the prediction's place. variance: of the latents, over all frames; a share of it
-    is the scale on which two models can be compared.
+    unchanged: the errors of repeating the last true latent. variance: of the latents, over all frames; as shares of it the
+    errors of two models can be compared.
     """
 
     errors: np.ndarray
@@ -43,11 +43,11 @@ class LatentErrors:
 
     @property
     def steps(self) -> int:
-        """K, the predictions of a clip."""
+        """K, the number of predictions of a clip."""
         return int(self.errors.shape[1])
 
     def at(self, step: int) -> Interval:
-        """The error after a number of predictions, from 1, with the interval over episodes."""
+        """The error of prediction `step`, counted from 1, with the interval over episodes."""
         return bootstrap(self.errors[:, step - 1 : step])[0]
 
     def mean(self) -> Interval:
@@ -55,7 +55,7 @@ class LatentErrors:
         return bootstrap(self.errors.mean(axis=1, keepdims=True))[0]
 
     def row(self) -> dict[str, Any]:
-        """A table's row, by column."""
+        """The errors as a table row, by column."""
         last, mean, still = self.at(self.steps), self.mean(), self.unchanged.mean(axis=0)
         row: dict[str, Any] = {"clips": self.clips, "variance": self.variance, "k1": self.at(1).mean}
         row |= {f"k{self.steps}": last.mean, "low": last.low, "high": last.high}
@@ -97,11 +97,11 @@ def errors_of_clips(
     starts, numbers = range(split.frames - length + 1), np.asarray(episodes)
     parts: dict[str, list[np.ndarray]] = {"errors": [], "unchanged": []}
     with torch.no_grad(), progress(len(numbers), 0, label, "episodes") as bar:
-        for places in blocks(numbers, latents, len(starts) * length):
-            rows = numbers[places]
+        for indices in blocks(numbers, latents, len(starts) * length):
+            rows = numbers[indices]
             z = torch.from_numpy(np.array(latents[rows], dtype=np.float32))  # (n, T, ...)
             c = model.condition(torch.tensor(split.control[rows]), torch.tensor(split.law[rows]))  # (n, T, D)
-            clips, conditions = (torch.cat([x[:, t : t + length] for t in starts]) for x in (z, c))  # of a start together
+            clips, conditions = (torch.cat([x[:, t : t + length] for t in starts]) for x in (z, c))  # grouped by start
             predicted = unroll(model, clips[:, :history], conditions, steps)  # (S n, K, ...)
             for name, guess in (("errors", predicted), ("unchanged", clips[:, history - 1 : history])):
                 error = (guess - clips[:, history:]).square().flatten(2).mean(dim=2)  # (S n, K)

@@ -1,8 +1,8 @@
 """Metrics: the errors of a forecast, each one function with its label and unit. NumPy only.
 
 Adding a metric is one function and one entry in METRICS (or `METRICS.register` from outside of the package): evaluations
-measure it, tables have a column for it, and figures name it. A forecast is what one source says of some episodes: the
-model's own rollout, a baseline, or the probe on true frames.
+measure it, tables have a column for it, and figures name it. A forecast is the states that a source predicts for some
+episodes: the model's rollout, a baseline, or the probe on true frames.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sgjepa.data.probe_targets import Targets
 
 @dataclass(frozen=True)
 class Guess:
-    """States that a forecast makes of N episodes over n consecutive frames, beside the true ones.
+    """Predicted and true states of N episodes over n consecutive frames.
 
     states, truth: (N, n, Y) in the order of `targets.names`. spread: of each target over the probe's training windows.
-    on_true: what the probe reads of the true frames there; None where the states come from no latents.
-    latent_error: (N, n), of the latents themselves; None where there are none.
+    on_true: the probe's reading of the true frames; None where the states come from no latents.
+    latent_error: (N, n) of the latents; None where the states come from no latents.
     """
 
     targets: Targets
@@ -36,9 +36,9 @@ class Guess:
 
 @dataclass(frozen=True)
 class Metric:
-    """An error. error: (N, n) of a guess, None where it says nothing there. label: how text calls it.
+    """A metric. error: (N, n) of a guess, None where it is not defined. label: its name in text and figures.
 
-    unit: "1" for a pure number. decimals: of a table. compared: whether different models can be compared in it.
+    unit: "1" for a pure number. decimals: in tables. compared: whether its values are comparable between models.
     """
 
     label: str
@@ -49,7 +49,7 @@ class Metric:
 
     @property
     def suffix(self) -> str:
-        """The unit as it stands behind a number: "m", "°"; empty for a pure number."""
+        """The unit as written after a number: "m", "°"; empty for a pure number."""
         return {"1": "", "deg": "°"}.get(self.unit, self.unit)
 
 
@@ -66,7 +66,7 @@ def velocity_l2(guess: Guess) -> np.ndarray | None:
 
 
 def rotation_turns(guess: Guess) -> np.ndarray | None:
-    """The difference of the rates of rotation, summed from the first of the frames on: the paper's cumulative rotation."""
+    """The difference of the rates of rotation, summed from the first frame on: the paper's cumulative rotation."""
     if not guess.targets.turns:
         return None
     rate = (guess.states - guess.truth)[..., -1]
@@ -74,7 +74,7 @@ def rotation_turns(guess: Guess) -> np.ndarray | None:
 
 
 def angle_deg(guess: Guess) -> np.ndarray | None:
-    """The angle between the orientations, where orientations that look the same are the same."""
+    """The angle between the orientations, up to the body's symmetry."""
     targets = guess.targets
     if not targets.turns:
         return None
@@ -88,7 +88,7 @@ def nmse(guess: Guess) -> np.ndarray:
 
 
 def excess_nmse(guess: Guess) -> np.ndarray | None:
-    """NMSE minus that of the probe on the true frames, averaged over the horizons up to each."""
+    """NMSE minus the NMSE of the probe on the true frames, averaged over all horizons up to each."""
     if guess.on_true is None:
         return None
     gap = nmse(guess) - _nmse(guess.on_true, guess)
@@ -100,7 +100,7 @@ def _nmse(states: np.ndarray, guess: Guess) -> np.ndarray:
     return error
 
 
-METRICS: Registry[Metric] = Registry(  # in the order of a page
+METRICS: Registry[Metric] = Registry(  # in the order of the report
     "metric",
     {
         "position_l2": Metric("position error", "m", position_l2),
@@ -116,6 +116,6 @@ MAIN = "position_l2"
 
 
 def errors(guess: Guess) -> dict[str, np.ndarray]:
-    """Every metric that says something of a guess, (N, n) each."""
+    """Every metric that is defined for a guess, (N, n) each."""
     measured = {name: metric.error(guess) for name, metric in METRICS.items()}
     return {name: error for name, error in measured.items() if error is not None}

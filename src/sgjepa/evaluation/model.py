@@ -1,4 +1,4 @@
-"""A trained model in the hand: what `sgjepa.load` returns, and the forecasts it makes."""
+"""`Model`, the trained model that `sgjepa.load` returns, and `Forecast`, its predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sgjepa.data.probe_targets import Targets
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
-from sgjepa.evaluation.probes import Fitted, kept_probe
+from sgjepa.evaluation.probes import Fitted, probe_if_fitted
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
@@ -31,18 +31,18 @@ from sgjepa.training.config import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CONTEXT = 20  # true frames that the paper's models are given
-STEPS = 44  # predictions from there on, where no episode says how long it is
+CONTEXT = 20  # true frames of the paper's models
+STEPS = 44  # predictions where no episode sets a length
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a model imagines after its last true frame, n steps long, and how far that is from the truth.
+    """A model's prediction of the n steps after its last true frame, and its errors.
 
-    context: how many true frames the model was given.
-    law: what it was told, by name.
-    latents: (context + n, ...), the given ones first.
-    states: what the probe reads from the imagined latents, by name, (n,) each; empty without a probe.
+    context: the number of true frames before the prediction.
+    law: the law that conditions the model, by name.
+    latents: (context + n, ...), first those of the true frames.
+    states: the probe's reading of the imagined latents, by name, (n,) each; empty without a probe.
     frames: imagined pictures (n, h, w, 3) uint8; None without a decoder.
     errors: by metric, (n,) each, such as "position_l2" in the world's unit of length; empty without a truth.
     truth: the true states by name, (n,) each; None if they are not known.
@@ -62,7 +62,7 @@ class Forecast:
 
     @property
     def steps(self) -> int:
-        """n, the steps that were imagined."""
+        """n, the number of imagined steps."""
         return len(self.latents) - self.context
 
     @property
@@ -71,7 +71,7 @@ class Forecast:
         return np.arange(1, self.steps + 1) * self.frame_dt
 
     def plot(self, *names: str, others: Mapping[str, Forecast] | None = None) -> Figure:
-        """A matplotlib figure of states or errors against time, a panel each, with the truth where it is known.
+        """A matplotlib figure of states or errors over time, a panel each, with the truth where it is known.
 
         names: of states or metrics (default: the first three states).
         others: more forecasts of the same episode by label, drawn into the same panels.
@@ -81,32 +81,34 @@ class Forecast:
         need_matplotlib()
         from sgjepa.core.plotting import forecasts
 
-        shown = names or tuple(name for name in self.states if not self.truth or name in self.truth)[:3]
-        every = {"forecast": self, **(others or {})}
-        lines = {called: {**one.states, **one.errors} for called, one in every.items()}
-        for name in shown:
-            for called, found in lines.items():
-                if name not in found:
-                    raise unknown(f"quantity of {called}", name, found)
+        drawn = names or tuple(name for name in self.states if not self.truth or name in self.truth)[:3]
+        forecasts_by_label = {"forecast": self, **(others or {})}
+        lines = {label: {**forecast.states, **forecast.errors} for label, forecast in forecasts_by_label.items()}
+        for name in drawn:
+            for label, quantities in lines.items():
+                if name not in quantities:
+                    raise unknown(f"quantity of {label}", name, quantities)
         units = {**{name: metric.unit for name, metric in metrics.METRICS.items()}, **self.units}
-        return forecasts(shown, [units.get(name, "") for name in shown], self.time, self.truth, lines)
+        return forecasts(drawn, [units.get(name, "") for name in drawn], self.time, self.truth, lines)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
-        said = ", ".join(f"{name} {float(np.mean(values)):.3g}" for name, values in self.errors.items())
-        return f"Forecast of {self.steps} steps from {self.context} frames, told {told}" + (f"; mean {said}" if said else "")
+        law = ", ".join(f"{name} = {value:g}" for name, value in self.law.items()) or "no law"
+        errors = ", ".join(f"{name} {float(np.mean(values)):.3g}" for name, values in self.errors.items())
+        return f"Forecast of {self.steps} steps from {self.context} frames, given {law}" + (
+            f"; mean {errors}" if errors else ""
+        )
 
 
 @dataclass(frozen=True)
 class Model:
     """A trained world model.
 
-    name: of its folder.
-    folder: where it was read from.
+    name: the name of its folder.
+    folder: the folder that it was read from.
     run: the settings that it was trained with.
     net: the torch module.
     env_spec: the specification of the world that it was trained in.
-    laws: names of the laws that it is told, in order.
+    laws: names of the laws that condition it, in order.
     probe: reads named states from its latents; None if none was fitted.
     decoder: draws its latents; None if none was trained.
     """
@@ -122,48 +124,46 @@ class Model:
 
     @property
     def label(self) -> str:
-        """Its method, as the paper calls it."""
+        """The paper's name of its method."""
         return label_of(self.run.name, self.env_spec.name, self.net.frozen_encoder)
 
     @property
     def history(self) -> int:
-        """H, the frames that a prediction sees."""
+        """H, the number of frames that a prediction depends on."""
         return self.run.history
 
     @property
     def image_size(self) -> int | None:
-        """Pixels of the pictures that it takes; None if any will do."""
+        """Side of its pictures in pixels; None if it takes any size."""
         return self.net.image_size
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The torch device of its weights."""
         return next(self.net.parameters()).device
 
     def to(self, device: str | torch.device) -> Model:
-        """The same model, moved to a device in place, such as "cuda"."""
+        """Move the model to a device such as "cuda", in place; returns the model."""
         try:
             for part in (self.net, self.decoder, None if self.probe is None else self.probe.probe):
                 if part is not None:
                     part.to(device)
-        except (RuntimeError, AssertionError) as error:  # torch's for a device that is not there
+        except (RuntimeError, AssertionError) as error:  # raised by torch for a missing device
             raise InputError(f"{self.name} cannot compute on '{device}': {one_line(error, 120)}") from error
         return self
 
     @torch.inference_mode()
     def encode(self, frames: Any) -> Tensor:
-        """Pictures to latents.
+        """Encode pictures to latents (T, ...) or (B, T, ...) on the model's device.
 
         frames: an episode, or (T, h, w, 3) or (B, T, h, w, 3) uint8, of `image_size` pixels.
-
-        What comes back is (T, ...) or (B, T, ...) on the model's device.
         """
         pictures = torch.as_tensor(np.asarray(frames.frames if isinstance(frames, Episode) else frames), device=self.device)
         batched = pictures.ndim == 5
         size = self.image_size or (pictures.shape[-2] if pictures.ndim >= 4 else 0)
         if pictures.dtype != torch.uint8 or pictures.ndim not in (4, 5) or pictures.shape[-3:] != (size, size, 3):
             raise InputError(
-                f"{self.name} sees pictures (T, {size}, {size}, 3) uint8, got {pictures.dtype} {tuple(pictures.shape)}"
+                f"{self.name} takes pictures (T, {size}, {size}, 3) uint8, got {pictures.dtype} {tuple(pictures.shape)}"
                 + (f"; make the environment with image_size={size}" if self.image_size else "")
             )
         z: Tensor = self.net.encode(pictures if batched else pictures[None])
@@ -171,30 +171,28 @@ class Model:
 
     @torch.inference_mode()
     def read(self, z: Tensor) -> dict[str, np.ndarray]:
-        """Latents to named states, as the probe reads them.
+        """Read named states from latents with the probe.
 
         z: latents of T consecutive frames, (T, ...) or (B, T, ...).
 
-        The probe looks at several latents at once, `model.probe.config.window` of them, so that each state has
-        T - window + 1 values, (B, ...) of them for a batch: of the frames window - 1 to T - 1.
+        The probe reads a window of `model.probe.config.window` latents, so each state has T - window + 1 values, or
+        (B, T - window + 1) for a batch: those of the frames window - 1 to T - 1.
 
             z = model.encode(episode.frames)
             print(model.read(z)["z"][-1], episode.states["z"][-1])  # metres
         """
         probe = self._needs_probe()
         batched = z.ndim == 2 + len(self.net.latent_shape)
-        if (there := z.shape[int(batched)]) < probe.config.window:
-            raise InputError(f"the probe of {self.name} looks at {probe.config.window} frames at once, got {there}")
+        if (frames := z.shape[int(batched)]) < probe.config.window:
+            raise InputError(f"the probe of {self.name} needs {probe.config.window} consecutive frames, got {frames}")
         y = probe.read(self.net.features(z if batched else z[None]))
         return probe.targets.to_state(y if batched else y[0])
 
     @torch.inference_mode()
     def decode(self, z: Tensor) -> np.ndarray:
-        """Latents to pictures, to look at.
+        """Decode latents to pictures (T, h, w, 3) or (B, T, h, w, 3) uint8, for inspection.
 
         z: (T, D) or (B, T, D).
-
-        What comes back is (T, h, w, 3) or (B, T, h, w, 3) uint8.
         """
         if self.decoder is None:
             raise InputError(f"{self.name} has no decoder: train with a decoder to see what it imagines")
@@ -212,32 +210,32 @@ class Model:
         context: int = CONTEXT,
         steps: int | None = None,
     ) -> Forecast:
-        """The future as the model predicts it from the first true frames on, its own predictions fed back.
+        """Predict the future from the first true frames, with the model's own predictions fed back.
 
-        seen: an episode, whose controls and law hold unless others are given, and whose states are the truth; or
-            pictures (T, h, w, 3) uint8, at least `context` of them.
+        seen: an episode, whose controls and law are the defaults and whose states are the truth; or pictures
+            (T, h, w, 3) uint8, at least `context` of them.
         controls: (context + steps - 1, A) or longer, of every frame from the first on.
-        law: what the model is told, by name; it may differ from the law that held.
-        context: how many true frames the model sees.
-        steps: how many it imagines (default: to the end of an episode, and 44 after pictures).
+        law: the law that conditions the model, by name; it may differ from the true law.
+        context: the number of true frames.
+        steps: the number of predictions (default: to the end of an episode, and 44 after pictures).
 
             forecast = model.imagine(episode, law={"gravity": 4.0})  # it was 16
             print(forecast.states["z"].shape, forecast.errors["position_l2"].mean())
         """
         truth = seen if isinstance(seen, Episode) else None
         if truth is not None and truth.names and truth.names != tuple(quantity.name for quantity in self.env_spec.state):
-            raise InputError(f"{self.name} knows {self.env_spec.name}, and the episode is of another world")
+            raise InputError(f"{self.name} was trained in {self.env_spec.name}, and the episode is of another world")
         frames = truth.frames if truth is not None else np.asarray(seen)
-        least = max(self.history, self.probe.config.window if self.probe else 1)
-        if not least <= context <= len(frames):
-            raise InputError(f"context must be from {least} to {len(frames)} frames, got {context}")
+        shortest = max(self.history, self.probe.config.window if self.probe else 1)
+        if not shortest <= context <= len(frames):
+            raise InputError(f"context must be from {shortest} to {len(frames)} frames, got {context}")
         length = STEPS if steps is None and truth is None else len(frames) - context if steps is None else steps
         if length < 1:
             raise InputError(f"nothing is left to imagine: {len(frames)} frames, of which {context} are given")
-        told = self._law(law, truth)
+        conditions = self._law(law, truth)
         control = self._controls(controls if controls is not None or truth is None else truth.control, context + length - 1)
         z = self.encode(frames[:context])[None]
-        values = torch.tensor([[told[name] for name in self.laws]], dtype=torch.float32, device=self.device)
+        values = torch.tensor([[conditions[name] for name in self.laws]], dtype=torch.float32, device=self.device)
         c = self.net.condition(control[None], values)
         states: dict[str, np.ndarray] = {}
         errors: dict[str, np.ndarray] = {}
@@ -251,7 +249,7 @@ class Model:
             errors, true = _compared(targets, self.probe.std, y[:, 1:], truth, context)
         return Forecast(
             context=context,
-            law=told,
+            law=conditions,
             latents=rolled[0],
             states=states,
             frames=None if self.decoder is None else self.decode(rolled[0, context:]),
@@ -262,26 +260,28 @@ class Model:
         )
 
     def _law(self, law: Mapping[str, float] | None, truth: Episode | None) -> dict[str, float]:
-        """What the model is told: by the caller, or else by the episode."""
+        """The law that conditions the model: the caller's values, else those of the episode."""
         if law is not None and not isinstance(law, Mapping):
             raise InputError(f"law must be a dict such as {{'gravity': 4.0}}, got {one_line(repr(law), 60)}")
         known = {**(truth.law if truth is not None else {}), **(law or {})}
         for name in law or {}:
             if name not in self.laws:
-                raise InputError(f"{self.name} is not told the law '{name}', only {', '.join(self.laws) or 'none'}")
+                raise InputError(
+                    f"{self.name} is not conditioned on the law '{name}', only on {', '.join(self.laws) or 'none'}"
+                )
         if missing := [name for name in self.laws if name not in known]:
-            raise InputError(f"{self.name} is told {', '.join(self.laws)}: give law={{'{missing[0]}': ...}}")
+            raise InputError(f"{self.name} is conditioned on {', '.join(self.laws)}: give law={{'{missing[0]}': ...}}")
         checked = laws.check({name: value for name, value in known.items() if name in laws.LAWS})
         return {name: checked.get(name, float(known[name])) for name in self.laws}
 
-    def _controls(self, given: Any, least: int) -> Tensor:
-        """(T, A) float32, T >= least; none are needed where nobody drives."""
+    def _controls(self, controls: Any, length: int) -> Tensor:
+        """Checked controls (T, A) float32, T >= length; A is 0 in a world without controls."""
         count = self.net.controls
-        if given is None and count:
-            raise InputError(f"{self.env_spec.name} is driven: give the controls, ({least}, {count}) or longer")
-        values = np.zeros((least, 0), np.float32) if given is None else np.asarray(given, np.float32)
-        if values.ndim != 2 or values.shape[1] != count or len(values) < least:
-            raise InputError(f"controls must be ({least}, {count}) or longer, got {values.shape}")
+        if controls is None and count:
+            raise InputError(f"{self.env_spec.name} is driven: give the controls, ({length}, {count}) or longer")
+        values = np.zeros((length, 0), np.float32) if controls is None else np.asarray(controls, np.float32)
+        if values.ndim != 2 or values.shape[1] != count or len(values) < length:
+            raise InputError(f"controls must be ({length}, {count}) or longer, got {values.shape}")
         return torch.from_numpy(np.array(values)).to(self.device)
 
     def _needs_probe(self) -> Fitted:
@@ -300,7 +300,7 @@ class Model:
 def _compared(
     targets: Targets, std: Sequence[float], y: np.ndarray, truth: Episode | None, context: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None]:
-    """Errors of probed states y (1, n, Y) and the true states, as far as the episode goes on after the context."""
+    """Errors of probed states y (1, n, Y), and the true states; empty and None if the episode ends before them."""
     if truth is None or len(truth.state) < context + y.shape[1]:
         return {}, None
     ahead = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
@@ -309,7 +309,7 @@ def _compared(
 
 
 def load_model(folder: Path, name: str = "") -> Model:
-    """The model of the finished run in a folder; nothing is written there."""
+    """Load the model of the finished run in a folder, read only."""
     run, net = checkpoint.load_run(folder)
     record = run_folder.about(folder)
     if not record.worlds:
@@ -322,15 +322,15 @@ def load_model(folder: Path, name: str = "") -> Model:
         net=net,
         env_spec=spec,
         laws=laws_of(folder, record.laws, spec, net.laws),
-        probe=kept_probe(folder, net, spec),
+        probe=probe_if_fitted(folder, net, spec),
         decoder=load_decoder(folder, run, net),
     )
 
 
-def laws_of(folder: Path, named: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
-    """The laws that condition a model; a run that does not name them has those of its world's usual dataset."""
-    usual = tuple(spec.defaults.train) if spec.defaults else tuple(spec.nominal_law)
-    for names in (named, usual):
+def laws_of(folder: Path, recorded: tuple[str, ...], spec: EnvSpec, count: int) -> tuple[str, ...]:
+    """The laws that condition a model; a run that records none has those of its world's default dataset."""
+    default = tuple(spec.defaults.train) if spec.defaults else tuple(spec.nominal_law)
+    for names in (recorded, default):
         if len(names) == count:
             return names
-    raise InputError(f"{folder} is told {count} laws and does not name them; train it again")
+    raise InputError(f"{folder} is conditioned on {count} laws and does not name them; train it again")

@@ -1,7 +1,7 @@
-"""Probes: how well a frozen representation tells the physical state (paper, "Downstream evaluation").
+"""Probes: how well the physical state can be read from a frozen representation (paper, "Downstream evaluation").
 
-A probe sees the features of `window` consecutive frames, oldest first, and answers the state at the last of them. It is
-fitted on the run's own training episodes and chosen on its own validation episodes; test episodes are never seen.
+A probe maps the features of `window` consecutive frames, oldest first, to the state at the last of them. It is fitted on the
+run's training episodes and selected on its validation episodes; it never sees test episodes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ProbeConfig:
     batch: int = 256
     epochs: int = 50
     patience: int = 3
-    windows: int = 50_000  # at most so many, drawn without replacement, of each split
+    windows: int = 50_000  # at most, drawn without replacement, of each split
     seed: int = 42
 
     def __post_init__(self) -> None:
@@ -91,17 +91,17 @@ class Probe(nn.Module):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A probe and what it was fitted to."""
+    """A fitted probe, with its settings, targets and scores."""
 
     probe: Probe
     config: ProbeConfig
     targets: Targets
     scores: dict[str, Any]
-    data: str = ""  # digest of the training episodes, where that was kept
+    data: str = ""  # digest of the training episodes, if it is known
 
     @property
     def std(self) -> tuple[float, ...]:
-        """Spread of the targets over the training windows: the unit of NMSE."""
+        """Standard deviations of the targets over the training windows: the unit of NMSE."""
         return tuple(self.probe.std.tolist())
 
     def read(self, features: Tensor) -> np.ndarray:
@@ -118,7 +118,10 @@ class Fitted:
 def fit(
     cfg: ProbeConfig, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor, name: str
 ) -> tuple[Probe, list[dict[str, float]]]:
-    """x (N, window * F), y (N, Y) in physical units. Returns the probe of the best epoch, in eval mode, and the curve."""
+    """Fit a probe to x (N, window * F) and y (N, Y) in physical units.
+
+    Returns the probe of the best epoch, in eval mode, and the validation curve.
+    """
     score = fit_zscore(y.numpy())
     torch.manual_seed(cfg.seed)
     probe = Probe(cfg, x.shape[1] // cfg.window, y.shape[1])
@@ -129,7 +132,7 @@ def fit(
         _least_squares(probe, x, scaled)
         return probe.eval(), []
     optimiser = torch.optim.AdamW(probe.parameters(), lr=cfg.lr, weight_decay=cfg.weight_decay)
-    best, kept, waited, curve = float("inf"), probe.state_dict(), 0, []
+    best, best_weights, waited, curve = float("inf"), probe.state_dict(), 0, []
     with progress(cfg.epochs, 0, name, "epochs") as bar:
         for epoch in range(cfg.epochs):
             order = torch.from_numpy(np.random.default_rng([cfg.seed, epoch]).permutation(len(x)))
@@ -147,16 +150,16 @@ def fit(
             bar.update(1)
             waited = 0 if nmse < best else waited + 1
             if nmse < best:
-                best, kept = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
+                best, best_weights = nmse, {key: value.clone() for key, value in probe.state_dict().items()}
             if waited >= cfg.patience:
                 bar.set_postfix_str(f"nmse={nmse:.4g}, stopped: no better for {cfg.patience} epochs")
                 break
-    probe.load_state_dict(kept)
+    probe.load_state_dict(best_weights)
     return probe.eval(), curve
 
 
 def _least_squares(probe: Probe, x: Tensor, y: Tensor) -> None:
-    """The linear probe in closed form; the ridge only matters for dead features."""
+    """Fit the linear probe in closed form; the ridge only matters for dead features."""
     weight, offset = ridge(x.double(), y.double(), (1e-8,))  # (1, window F, Y), (1, 1, Y)
     layer = probe.layers[-1]
     assert isinstance(layer, nn.Linear)
@@ -190,7 +193,7 @@ _WEIGHTS = "probe.safetensors"
 
 
 def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
-    """Fit a probe to the finished run in `folder`, or load it if the very same was fitted before."""
+    """Fit a probe to the finished run in `folder`, or load it if it was fitted before with the same settings."""
     run, model = checkpoint.load_run(folder)
     return fit_to(folder, run, model, dataset, cfg)
 
@@ -198,9 +201,9 @@ def fit_probe(folder: Path, dataset: Dataset, cfg: ProbeConfig) -> Fitted:
 def fit_to(
     folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None = None
 ) -> Fitted:
-    """Fit a probe to a model that is loaded, or load the probe if the very same was fitted before.
+    """Fit a probe to a loaded model, or load the probe if it was fitted before with the same settings.
 
-    targets: what to read of `EnvSpec.state_observation` instead of `EnvSpec.probed`; makes a probe of its own.
+    targets: quantities of `EnvSpec.state_observation` to read instead of `EnvSpec.probed`; such a probe has its own folder.
     """
     out, read = probe_folder(folder, dataset, cfg, targets), targets or require_targets(dataset.train)
     key = {"settings": _settings(folder, run, dataset, cfg, targets)}
@@ -217,28 +220,28 @@ def fit_to(
 
 
 def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
-    """The first of the MLP probes in a run's folder that were fitted to its model; needs no dataset."""
+    """The first MLP probe in a run's folder that was fitted to its model; needs no dataset."""
     if spec.probed is None:
-        raise InputError(f"{spec.name} cannot be probed: it declares nothing that a probe could read (EnvSpec.probed)")
-    fitted = kept_probe(folder, model, spec)
+        raise InputError(f"{spec.name} cannot be probed: it declares no quantities to read (EnvSpec.probed)")
+    fitted = probe_if_fitted(folder, model, spec)
     if fitted is None:
         raise InputError(f"{folder} has no probe of its model; run `sgjepa evaluate --probe-only {folder}` first")
     return fitted
 
 
-def kept_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
-    """The first of the MLP probes in a run's folder that were fitted to its model, or None; needs no dataset."""
+def probe_if_fitted(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
+    """The first MLP probe in a run's folder that was fitted to its model, or None; needs no dataset."""
     targets, weights = spec_targets(spec), files.file_digest(folder / run_folder.MODEL)
     for path in artifact.artifacts_in(folder / run_folder.PROBES):
         settings = artifact.read_record(ProbeRecord, path).settings
-        usual = settings["probe"]["kind"] == "mlp" and "targets" not in settings  # it reads nothing of its own
-        if targets is not None and usual and settings["model"] == weights:
+        is_default = settings["probe"]["kind"] == "mlp" and "targets" not in settings
+        if targets is not None and is_default and settings["model"] == weights:
             return _load(path, model, targets, config.from_dict(ProbeConfig, settings["probe"]))
     return None
 
 
 def _of_init(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, own: Targets | None) -> Fitted | None:
-    """The probe of the run that the encoder was taken from, if one was fitted there and the encoder is still the same."""
+    """The probe of the run that the encoder was taken from, if it has one and the encoder is unchanged; else None."""
     if run.init is None or run.train.trains != "predictor" or not (Path(run.init) / run_folder.MODEL).is_file():
         return None
     init = Path(run.init)
@@ -254,7 +257,7 @@ def _of_init(run: Run, model: WorldModel, dataset: Dataset, cfg: ProbeConfig, ow
 
 
 def _seen_by(model: WorldModel) -> tuple[Any, ...]:
-    """All that decides a model's features."""
+    """A key that is equal for models with equal features: type, encoder settings and weights."""
     return type(model), model.encoder_settings, weights_digest(*model.encoder_modules())
 
 
@@ -267,7 +270,7 @@ def fit_on(
     split_seed: int,
     name: str,
 ) -> Fitted:
-    """Fit a probe to latents (N, T, ...) and states (N, T, S) of all training episodes; part of them validates it."""
+    """Fit a probe to latents (N, T, ...) and states (N, T, S) of all training episodes, some of them for validation."""
     if not cfg.window <= state.shape[1]:
         raise InputError(f"a probe's window must fit into {state.shape[1]} frames, got {cfg.window}")
     fitting, held_out = split_episodes(len(latents), seed=split_seed)
@@ -296,7 +299,7 @@ def probe_folder(folder: Path, dataset: Dataset, cfg: ProbeConfig, targets: Targ
 
 
 def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, targets: Targets | None) -> dict[str, Any]:
-    """What decides a probe: its config, the model's weights, the data and its split, and what it reads if not the usual."""
+    """The settings that decide a probe: config, the model's weights, data and split, and targets if not the default."""
     return {
         "probe": config.to_dict(cfg),
         "model": files.file_digest(folder / run_folder.MODEL),

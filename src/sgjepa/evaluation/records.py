@@ -1,4 +1,4 @@
-"""What probes and evaluations say of themselves, for those who read them; without torch."""
+"""Records of probes, evaluations and counterfactual forecasts; read without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MADE_BY = "sgjepa evaluate"
 
 
 def _check_scores(scores: Mapping[str, Any]) -> None:
-    """The numbers of a probe that are shown; the rest of them is for a person who opens the file."""
+    """Check the scores that reports read."""
     by_target = scores.get("validation_nmse_by_target")
     numbers = [scores.get("validation_nmse"), *(by_target.values() if isinstance(by_target, dict) else [None])]
     if not all(isinstance(value, float) for value in numbers):
@@ -27,7 +27,7 @@ def _check_scores(scores: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """The record of a probe. settings: all that decides it."""
+    """The record of a probe. settings: everything that decides its weights."""
 
     made_by: ClassVar[str] = MADE_BY
     settings: dict[str, Any]
@@ -39,7 +39,7 @@ class ProbeRecord:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides an evaluation. meaning: what its rows hold, the names of all metrics."""
+    """The settings that decide an evaluation. meaning: the names of all metrics, which decide the columns of its rows."""
 
     config: dict[str, Any]
     model: str
@@ -50,7 +50,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class LawRecord:
-    """A law of the evaluated episodes, and what training drew."""
+    """The unit of a law of the evaluated episodes, and the distribution that training drew it from."""
 
     unit: str
     training: Sampler
@@ -70,7 +70,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Scores:
-    """probe: its errors on validation windows. simulator_starts_moved: out of a wall, towards the true state."""
+    """Scores of an evaluation. probe: its errors on validation windows. simulator_starts_moved: out of a wall."""
 
     effective_rank: float
     probe: dict[str, Any]
@@ -85,7 +85,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """The record of an evaluation. encoder: a foreign one's name."""
+    """The record of an evaluation. encoder: the name of a pretrained encoder, None for a trained one."""
 
     made_by: ClassVar[str] = MADE_BY
     run: str
@@ -101,8 +101,8 @@ class EvaluationRecord:
     settings: Settings
     scores: Scores
     provenance: dict[str, Any]
-    dataset: str  # its name
-    differs: str = ""  # what sets it apart from the usual evaluation, as in its folder's name
+    dataset: str  # the folder's name
+    differs: str = ""  # settings that are not the default, as in the folder's name
 
     def __post_init__(self) -> None:
         if self.target_names != self.targets.names or len(self.target_std) != len(self.target_names):
@@ -112,7 +112,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True)
 class CounterfactualRecord:
-    """The record of counterfactual forecasts. settings: all that decides them. laws: those that were varied."""
+    """The record of counterfactual forecasts. settings: everything that decides them. laws: those that were varied."""
 
     made_by: ClassVar[str] = MADE_BY
     settings: dict[str, Any]
@@ -121,12 +121,12 @@ class CounterfactualRecord:
 
 
 def read_evaluation(folder: Path) -> EvaluationRecord:
-    """The record of an evaluation."""
+    """Read the record of an evaluation."""
     return artifact.read_record(EvaluationRecord, folder)
 
 
 def read_checked(path: Path, needed: tuple[str, ...]) -> Table:
-    """A table of an evaluation, after a look at its digest and its columns."""
+    """Read a table of an evaluation; an InputError if its digest is wrong or a column is missing."""
     table = read_table(artifact.checked(path.parent, path.name))
     for name in needed:
         if name not in table:

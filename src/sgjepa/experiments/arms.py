@@ -146,9 +146,9 @@ class Evaluation:
 
     def forecast(self, dataset: Dataset) -> ForecastConfig:
         """How rollouts are made and read."""
-        from sgjepa.evaluation.evaluate import usual_forecast
+        from sgjepa.evaluation.evaluate import default_forecast
 
-        usual = usual_forecast(dataset.settings, self.probe)
+        usual = default_forecast(dataset.settings, self.probe)
         return usual if self.context is None else replace(usual, context=self.context)
 
 

@@ -18,10 +18,10 @@ from sgjepa.data import preview as looks
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
 from sgjepa.data.store import Dataset, open_dataset
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import Experiment
-from sgjepa.laws import find as find_law
+from sgjepa.laws import get_law
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
@@ -62,11 +62,11 @@ def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
         if led.startswith("SG-JEPA")
         else ""
     )
-    known = {law: find_law(law) for law in train}
+    known = {law: get_law(law) for law in train}
     bands = " and ".join(
         f"{known[law].label} {one.description} {known[law].unit}".replace("^2", "²") for law, one in train.items()
     )
-    grids = " and ".join(f"{find_law(law).label} {one.description}" for law, one in test.items())
+    grids = " and ".join(f"{get_law(law).label} {one.description}" for law, one in test.items())
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
     beside = f", beside {' and '.join(baselines)}" if baselines else ""
     each = "one training" if seeds == 1 else f"{seeds} trainings"
@@ -104,7 +104,7 @@ def experiment(world: str = WORLD, methods: tuple[str, ...] = METHODS, length: s
 
     The quick one reads latents with a linear probe, fitted in a second, and tells no model a wrong law.
     """
-    find(world)
+    get_env(world)
     quick = length == "quick"
     return Experiment(
         name="demo",

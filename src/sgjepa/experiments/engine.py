@@ -21,7 +21,7 @@ from sgjepa.core.provenance import provenance
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.evaluation.probes import Kind
 from sgjepa.experiments import runner
 from sgjepa.experiments.answer import Answer, Evidence
@@ -408,7 +408,7 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
         if forecasts:
             content = forecast_page(results, request.notes)
         else:
-            content = closed_loop_page(results, find(world).env_spec, films_of(results), evidence.latents)
+            content = closed_loop_page(results, get_env(world).env_spec, films_of(results), evidence.latents)
         pages[world] = write_page(content, beside, experiment.command)
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)

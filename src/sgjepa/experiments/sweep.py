@@ -16,7 +16,7 @@ import numpy as np
 
 from sgjepa.core.stats import Interval, bootstrap
 from sgjepa.data.store import open_dataset
-from sgjepa.evaluation.evaluate import usual_forecast
+from sgjepa.evaluation.evaluate import default_forecast
 from sgjepa.evaluation.probes import fit_probe
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
@@ -211,7 +211,7 @@ def probe_nmse(evidence: Evidence, arm: str) -> np.ndarray:
 def linear_nmse(evidence: Evidence, arm: str) -> np.ndarray:
     """Of a linear probe on validation windows of true frames; it is fitted if there is none yet."""
     dataset = open_dataset(evidence.datasets / evidence.results.about.dataset, verify=False)
-    probe = usual_forecast(dataset.settings, "linear").probe
+    probe = default_forecast(dataset.settings, "linear").probe
     fitted = [fit_probe(run.run, dataset, probe) for run in evidence.results.evaluations(arm)]
     return np.array([one.scores["validation_nmse"] for one in fitted])
 

@@ -47,7 +47,7 @@ class Search:
     kept: float = 0.3  # icem: share of the elites that are candidates again
 
     def __post_init__(self) -> None:
-        PLANNERS.find(self.way)
+        PLANNERS.lookup(self.way)
         check_bounds(self, candidates=(1, 1e6), iterations=(1, 1e6), elites=(1, 1e6), spread=(0, 1e3), momentum=(0, 1))
         check_bounds(self, temperature=(1e-9, 1e9), colour=(0, 10), shrink=(1, 100), kept=(0, 1))
         if self.elites > self.candidates:

@@ -89,7 +89,7 @@ class RecedingHorizon(ABC):
 
     def search(self, cost: Cost, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
         """The best plans that a search from `mean` finds, (E, P, A), on the CPU."""
-        search = PLANNERS.find(self.cfg.search.way)
+        search = PLANNERS.lookup(self.cfg.search.way)
         return search(self.cfg.search, cost, mean, self.limit.to(mean.device), rngs, self._actions)[0].cpu()
 
     def next_control(self, before: float = 0.0) -> np.ndarray:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from sgjepa.core import run_folder
 from sgjepa.core.errors import InputError
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.models.base import WorldModel
 from sgjepa.models.candidate_rollouts import prepare_candidate_rollout, rollout_candidates_plain
 from sgjepa.planning.planner import Distance, whole_past
@@ -40,7 +40,7 @@ def as_cost(run: Path) -> Cost:
     worlds = run_folder.about(run).worlds
     if len(worlds) != 1:
         raise InputError(f"{run} was trained on {len(worlds)} worlds; a planner needs a run of one")
-    spec = find(worlds[0]).env_spec
+    spec = get_env(worlds[0]).env_spec
     return Cost(model, settings.history, spec.control_limit, spec.rest_control)
 
 

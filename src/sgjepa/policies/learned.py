@@ -22,7 +22,7 @@ from sgjepa.core.files import Digests
 from sgjepa.core.provenance import provenance
 from sgjepa.core.registry import Registry
 from sgjepa.data.store import Dataset
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.models.weights import load_weights
 from sgjepa.policies.base import Observation, Part
 from sgjepa.policies.demonstrations import Windows, counts, demonstrations
@@ -114,7 +114,7 @@ LEARNED: Registry[type[PolicyConfig]] = Registry(
 
 def config_of(record: PolicyRecord) -> PolicyConfig:
     """The settings of a policy, from its record."""
-    return config.from_dict(LEARNED.find(str(record.settings.config.get("type"))), record.settings.config)
+    return config.from_dict(LEARNED.lookup(str(record.settings.config.get("type"))), record.settings.config)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class LearnedPolicy:
         self.record, self.config, self.execute = record, cfg, execute
         self.how = {"execute": execute, **controller.how}
         self._controller, self._features = controller, features
-        self._spec = find(record.settings.world).env_spec
+        self._spec = get_env(record.settings.world).env_spec
         self._episodes = self._begin(())
 
     @property
@@ -298,7 +298,7 @@ def load_policy(folder: Path, execute: int | None = None, run: Path | None = Non
 def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
     """What the policy was trained to see, after a check that it is still the same."""
     source = record.settings.source
-    spec = find(record.settings.world).env_spec
+    spec = get_env(record.settings.world).env_spec
     if source.name in (STATE, POSE) and not source.run:
         return open_features(None, spec, pose=source.name == POSE, blur=source.blur)
     place = folder / source.run if run is None else run

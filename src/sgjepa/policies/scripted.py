@@ -66,4 +66,4 @@ SIMPLE: Registry[Callable[[EnvSpec], Policy]] = Registry(
 
 def simple(name: str, spec: EnvSpec) -> Policy:
     """The policy of that name, for a world."""
-    return SIMPLE.find(name)(spec)
+    return SIMPLE.lookup(name)(spec)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Split
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.envs.spec import EnvSpec
 
 PHI, THETA = "phi", "theta"
@@ -69,7 +69,7 @@ def _with_tasks() -> list[str]:
 
 def task_of(world: str) -> Task:
     """The task of a world; an InputError if it has none."""
-    if not find(world).env_spec.has_task:
+    if not get_env(world).env_spec.has_task:
         raise InputError(
             f"{world} has no task, so there is nothing to succeed in: worlds with one: {', '.join(_with_tasks())}"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.data.config import DatasetConfig, Part
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.envs.spec import DatasetDefaults, EnvSpec
 
 SIZES = ("mini", "small", "paper")
@@ -14,7 +14,7 @@ SIZES = ("mini", "small", "paper")
 
 def usual(world: str) -> DatasetDefaults:
     """What recipes are made from in the world of that name."""
-    return settings_of(find(world).env_spec)
+    return settings_of(get_env(world).env_spec)
 
 
 def settings_of(spec: EnvSpec) -> DatasetDefaults:
@@ -26,7 +26,7 @@ def settings_of(spec: EnvSpec) -> DatasetDefaults:
 
 def check_size(world: str, size: str) -> None:
     """Refuse a size that does not exist, or not in the world of that name."""
-    check_size_of(find(world).env_spec, size)
+    check_size_of(get_env(world).env_spec, size)
 
 
 def check_size_of(spec: EnvSpec, size: str) -> None:

@@ -50,4 +50,4 @@ POLICIES: Registry[PolicyRecipe] = Registry("kind of policy", {"diffusion": diff
 
 def policy(size: str, world: str, kind: str = "diffusion") -> PolicyConfig:
     """The settings of a kind of policy, of that size in that world: the same whatever a policy observes."""
-    return POLICIES.find(kind)(size, world)
+    return POLICIES.lookup(kind)(size, world)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.registry import Registry
-from sgjepa.envs import ENVS, find
+from sgjepa.envs import ENVS, get_env
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.models.base import PredictorConfig
 from sgjepa.models.dino import DinoConfig
@@ -258,7 +258,7 @@ def recipe(name: str, size: str) -> Run:
     parts, make = known[name]
     for world in parts:
         check_size(world, size)
-    return replace(make(find(parts[0]).env_spec, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
+    return replace(make(get_env(parts[0]).env_spec, size), name=name, data=tuple(f"{world}-{size}" for world in parts))
 
 
 def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
@@ -270,7 +270,7 @@ def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
     usual = settings_of(spec)
     if usual.sizes[size].pixels != pixels:
         spec = replace(spec, defaults=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
-    return _within(METHODS.find("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
+    return _within(METHODS.lookup("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
 
 
 def _within(run: Run, frames: int) -> Run:

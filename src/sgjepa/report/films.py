@@ -12,7 +12,7 @@ import numpy as np
 from sgjepa.core.tables import Table
 from sgjepa.data.config import make_env
 from sgjepa.data.preview import encode_webp, film_frames, law_text
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.policies.files import ControlRecord, read_controls
 from sgjepa.policies.goal_tasks import from_columns, goal_pictures
 from sgjepa.results.table import Results
@@ -30,7 +30,7 @@ def films_of(results: Results) -> dict[str, tuple[bytes, str]]:
 def _film(trial: Trial) -> tuple[bytes, str]:
     """Some episodes of a trial: drawn by chance, the same for all policies, then the best and the worst."""
     about, table = trial.about, trial.table
-    spec = find(about.played.world).env_spec
+    spec = get_env(about.played.world).env_spec
     order = _worst_first(about, table)
     drawn = sorted(np.random.default_rng(0).permutation(len(order))[:_EACH].tolist())
     kinds = {"drawn": drawn, "best": order[::-1][:_EACH].tolist(), "worst": order[:_EACH].tolist()}

@@ -13,8 +13,7 @@ from sgjepa.core.errors import InputError, unknown
 from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.evaluation.records import Coverage, LawRecord
-from sgjepa.laws import Sampler, in_distribution
-from sgjepa.laws import find as find_law
+from sgjepa.laws import Sampler, get_law, in_distribution
 from sgjepa.policies.goal_tasks import PLAN
 from sgjepa.results.contents import PREDICTED, Contents
 from sgjepa.results.evaluations import Evaluation
@@ -65,12 +64,12 @@ class Axis:
     @property
     def symbol(self) -> str:
         """How text calls a value of the law: "g"."""
-        return find_law(self.name).label
+        return get_law(self.name).label
 
     @property
     def several(self) -> str:
         """The law's name for several of them: "gravities"."""
-        return find_law(self.name).plural_label
+        return get_law(self.name).plural_label
 
     @property
     def trained(self) -> str:

@@ -7,7 +7,7 @@
     history    companion matrices with actions                                 app. "Relating the theory to the history …"
     events     regimes and hinges                                              app. "Regime changes and contact"
     sigreg     SIGReg near identity covariance                                 app. "SIGReg and its limits"
-    surrogate  the theory's quantities estimated from a model's latents        ours
+    surrogate  the theory's quantities estimated from a model's latents        not in the paper
 
 Arrays may be stacks wherever a shape is written with leading axes "...". The model is linear on purpose; it explains, it
 does not claim that an encoder or a GRU is a matrix. docs/theory.md walks through all of it with figures.

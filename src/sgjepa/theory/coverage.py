@@ -1,7 +1,7 @@
-"""How coverage of the training laws controls the error at another (paper, app. "How gravity coverage controls test error").
+"""Bounds of the error at a test law by the coverage of the training laws (paper, app. "How gravity coverage controls …").
 
 From top to bottom: free flight, which is affine in gravity at every horizon (prop. ballistic-affine); law bases and the
-coverage factor L_law; the transfer bound; exact moments of the training laws; and what breaks the result (app. "When the
+coverage factor L_law; the transfer bound; exact moments of the training laws; and the limits of the result (app. "When the
 coverage result does not apply").
 """
 
@@ -102,7 +102,7 @@ def L_law(psi: np.ndarray, M: np.ndarray) -> np.ndarray:
 
 
 def leverage(psi: np.ndarray, Psi: np.ndarray) -> np.ndarray:
-    """ψ' (Ψ'Ψ)⁻¹ ψ of a finite design (cor. finite-design); n times it is L_law of the n laws.
+    """The leverage ψ' (Ψ'Ψ)⁻¹ ψ of a finite design (cor. finite-design); n times it is L_law of the n laws.
 
     psi: (..., m)   Psi: (n, m), the rows ψ(g_i)'
     Works on Ψ itself and so keeps twice the digits of M_ψ. With missing directions the inverse is the one on the

@@ -70,7 +70,7 @@ def hinge_of_branches(A_minus: np.ndarray, c_minus: np.ndarray, A_plus: np.ndarr
 
 
 def fit_hinge(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: float) -> Hinge:
-    """u and the lower branch by least squares on x, 1 and the hinge, for a known boundary. x (n, d), y (n, m)"""
+    """Fit u and the lower branch by least squares on x, 1 and the hinge, for a known boundary. x (n, d), y (n, m)"""
     hinge = np.maximum(x @ a - b, 0)
     design = np.column_stack([x, np.ones(len(x)), hinge])
     weights = np.linalg.lstsq(design, y, rcond=None)[0]

@@ -82,7 +82,7 @@ def roll(system: Companion, X: np.ndarray, actions: np.ndarray, xi: np.ndarray) 
 
 @dataclass(frozen=True)
 class ErrorMaps:
-    """How context, actions and residuals enter the newest L latents' error at horizon h."""
+    """The linear maps from context, actions and residuals to the newest L latents' error at horizon h."""
 
     D: np.ndarray  # (L·Z, H·F) 𝔇_h (eq. history-defect)
     F: np.ndarray  # (h, L·Z, N) 𝔉_{h,j} (eq. action-defect)

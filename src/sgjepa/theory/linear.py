@@ -1,4 +1,4 @@
-"""Matrix algebra in the paper's notation, the linear setup, the local defect, and what teacher forcing measures.
+"""Matrix algebra in the paper's notation, the linear setup, the local defect, and the errors under teacher forcing.
 
 Matrices and vectors may be stacks: leading axes "..." broadcast.
 """
@@ -66,22 +66,22 @@ def root(M: np.ndarray) -> np.ndarray:
 
 
 def P_W(W: np.ndarray) -> np.ndarray:
-    """W'W, the orthogonal projector onto what the latent keeps (eq. projected-operators). (..., F, F)"""
+    """W'W, the orthogonal projector onto the features that the latent keeps (eq. projected-operators). (..., F, F)"""
     return transpose(W) @ W
 
 
 def A_W(W: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """W T W', the transition of what is kept (eq. projected-operators). (..., Z, Z)"""
+    """W T W', the transition of the kept features (eq. projected-operators). (..., Z, Z)"""
     return W @ T @ transpose(W)
 
 
 def C_W(W: np.ndarray, T: np.ndarray) -> np.ndarray:
-    """W T (I - P_W): how discarded features still move the next latent. Zero: predictively closed. (..., Z, F)"""
+    """W T (I - P_W), the effect of discarded features on the next latent. Zero: predictively closed. (..., Z, F)"""
     return W @ T @ (np.eye(W.shape[-1]) - P_W(W))
 
 
 def E_A(W: np.ndarray, T: np.ndarray, A_hat: np.ndarray) -> np.ndarray:
-    """A_W - Â: the predictor's error on what is kept. (..., Z, Z)"""
+    """A_W - Â, the predictor's error on the kept features. (..., Z, Z)"""
     return A_W(W, T) - A_hat
 
 
@@ -104,7 +104,7 @@ class LatentError:
 
 
 def teacher_forcing(W: np.ndarray, T: np.ndarray, A_hat: np.ndarray, phi: np.ndarray, xi: np.ndarray) -> LatentError:
-    """What teacher forcing measures, taken apart (prop. teacher-forcing)."""
+    """The teacher-forced latent error, decomposed into its three parts (prop. teacher-forcing)."""
     return LatentError(predictor=act(E_A(W, T, A_hat), act(W, phi)), closure=act(C_W(W, T), phi), residual=act(W, xi))
 
 
@@ -113,7 +113,7 @@ class PhysicalError:
     """s - R ẑ in two parts (eq. tf-physical, eq. linear-probe-specialization); each (..., S)."""
 
     readout: np.ndarray  # (C_phys - R W) φ: the probe's error on the true latent
-    decoded: np.ndarray  # R (z - ẑ): what the same probe sees of the latent error; here the readout part has cancelled
+    decoded: np.ndarray  # R (z - ẑ): the latent error as read by the same probe; here the readout part has cancelled
 
     @property
     def total(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How local errors add up when predictions are fed back (paper, app. "Local errors under repeated composition").
+"""The accumulation of local errors when predictions are fed back (paper, app. "Local errors under repeated composition").
 
 Shapes as in `linear`; a path of h steps has phi (..., h + 1, F), xi (..., h, F), z and z_hat (..., h + 1, Z).
 """
@@ -37,7 +37,7 @@ def roll(W: np.ndarray, T: np.ndarray, A_hat: np.ndarray, phi_0: np.ndarray, xi:
 
 
 def injected(W: np.ndarray, T: np.ndarray, A_hat: np.ndarray, phi: np.ndarray, xi: np.ndarray) -> np.ndarray:
-    """ε_j = δ_j + W ξ_{j+1}, what each step adds. phi (..., h, F), xi (..., h, F) -> (..., h, Z)"""
+    """ε_j = δ_j + W ξ_{j+1}, the error that each step adds. phi (..., h, F), xi (..., h, F) -> (..., h, Z)"""
     W, T, A_hat = W[..., None, :, :], T[..., None, :, :], A_hat[..., None, :, :]
     return delta(W, T, A_hat, phi) + act(W, xi)
 

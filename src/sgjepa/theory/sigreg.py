@@ -1,4 +1,4 @@
-"""SIGReg near identity covariance, and what a finite batch does to it (paper, app. "SIGReg and its limits", prop. sigreg).
+"""SIGReg near identity covariance, and its bias in a finite batch (paper, app. "SIGReg and its limits", prop. sigreg).
 
 C = I + Δ is the covariance of Gaussian latents of D dimensions, B the batch, t_l and ω_l the knots and weights of the
 training code.

@@ -1,15 +1,15 @@
 """A linear stand-in for a trained model: the theory's A_W(g), C_W(g) and Â(g) by least squares on its latents.
 
 The features are φ = (z, 1, x). The latent z and the constant are kept, so W = [I 0] and W W' = I as the paper asks. x
-is what the latent discards: any further measurement (physical state, older latents), cleaned of what z already tells
-linearly and made white over the training laws. In each gravity band then, by least squares,
+is information that the latent discards: any further measurement (physical state, older latents), with its linear
+regression on z removed and whitened over the training laws. In each gravity band then, by least squares,
 
     z_{t+1} ≈ A_W(g) (z_t, 1) + C_W(g) x_t           the truth, from encoded frames
     ẑ_{t+1} ≈ Â(g) (z_t, 1)                          the model, from its own teacher-forced predictions
 
 and operator error ‖A_W - Â‖_F, closure error ‖C_W‖_F are those of eq. training-errors. x is white, so ‖C_W‖_F² is the
-mean squared movement of the next latent that only discarded information explains. It depends on the x that is
-offered: more of x can reveal more.
+mean squared movement of the next latent that only discarded information explains. It depends on x: a richer x can
+reveal more.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Transitions:
 
 
 def fit_band(discarded: Discarded, transitions: Transitions) -> Band:
-    """Both regressions in a band."""
+    """Fit both regressions of a band."""
     z, x = _with_constant(transitions.z), discarded(transitions.z, transitions.extra)
     n, width = z.shape
     if n <= width + x.shape[1]:

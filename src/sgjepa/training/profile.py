@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from sgjepa.core import config
 from sgjepa.core.errors import InputError
 from sgjepa.data.config import DatasetConfig
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.models.base import WorldModel
 from sgjepa.models.encoders.frozen import Foreign
 from sgjepa.training import losses
@@ -228,7 +228,7 @@ def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, An
 
 def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
     """Stretches, windows and updates, by the datasets' configs."""
-    updates = count_updates(run, [(one.train.episodes, find(one.world).env_spec.frames) for one in datasets])
+    updates = count_updates(run, [(one.train.episodes, get_env(one.world).env_spec.frames) for one in datasets])
     return {
         "stretches": updates.stretches,
         "stretches_per_epoch": updates.per_epoch * run.train.batch,

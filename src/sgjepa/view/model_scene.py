@@ -21,13 +21,13 @@ from sgjepa.core.methods import label_of
 from sgjepa.data import episode
 from sgjepa.data.config import episode_plan, episode_seed
 from sgjepa.data.episode import Episode
-from sgjepa.envs import find
+from sgjepa.envs import get_env
 from sgjepa.envs.base import Env
 from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.model import laws_of
-from sgjepa.evaluation.probes import Fitted, kept_probe
+from sgjepa.evaluation.probes import Fitted, probe_if_fitted
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
@@ -87,7 +87,7 @@ def open_model(folder: Path, name: str) -> LoadedModel:
         raise InputError(
             f"{folder} was trained on recordings of {record.worlds[0]}: the viewer needs a simulator beside them"
         )
-    spec = find(record.worlds[0]).env_spec
+    spec = get_env(record.worlds[0]).env_spec
     decoder = load_decoder(folder, run, model)
     if decoder is not None:
         decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.6 times as fast on a CPU
@@ -101,7 +101,7 @@ def open_model(folder: Path, name: str) -> LoadedModel:
         run=run,
         model=model,
         decoder=decoder,
-        probe=kept_probe(folder, model, spec),
+        probe=probe_if_fitted(folder, model, spec),
         env=record.env,
     )
 
@@ -302,7 +302,7 @@ class ModelScenes(Scenes[LoadedModel]):
     def _env(self, loaded: LoadedModel) -> Env:
         key, options = _env_key(loaded), cast(dict[str, Any], loaded.env)
         if key not in self._envs:
-            self._envs[key] = find(loaded.env_spec.name)(image_size=loaded.pixels, **options)
+            self._envs[key] = get_env(loaded.env_spec.name)(image_size=loaded.pixels, **options)
         return self._envs[key]
 
     def _latent(self, request: Request, loaded: LoadedModel) -> Tensor:

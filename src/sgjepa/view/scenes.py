@@ -78,7 +78,7 @@ class Coverage:
         parts = []
         for name, distance in self.sigma.items():
             if abs(distance) > INSIDE:
-                which = f"{laws.find(name).label} " if len(self.sigma) > 1 else ""
+                which = f"{laws.get_law(name).label} " if len(self.sigma) > 1 else ""
                 away = f"{abs(distance):.1f} sigma out".replace(".0 ", " ")
                 parts.append(which + (away if math.isfinite(distance) else "never varied in training"))
         return ", ".join(parts) or "inside"
@@ -121,7 +121,7 @@ def sliders_for(loaded: Sequence[Loaded]) -> list[Slider]:
         step = 10.0 ** math.floor(math.log10(max(high - low, 1e-6) / 100))  # 100 to 1,000 positions
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
         start = round(trained[0].mean[name] / step) * step
-        law = laws.find(name)
+        law = laws.get_law(name)
         sliders.append(Slider(name, law.label, law.unit, *(round(value, 9) for value in (low, high, start, step))))
     return sliders
 
