@@ -3,7 +3,7 @@
 The scene is OGBench's files (cube_scene.py); a control holds five of its actions. The goal is not drawn: a policy knows it
 from the `goal` record. The expert follows the scripts of OGBench's play data: pick the cube, carry it over, put it down,
 through key poses some 0.4 s apart, with smooth noise. Plan "play" picks new targets all the time; plan "place" brings the
-cube to the goal, and from then on moves the gripper alone.
+cube to the goal, and from then on moves the gripper only.
 """
 
 from __future__ import annotations

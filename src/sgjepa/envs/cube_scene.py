@@ -1,8 +1,8 @@
-"""OGBench's scene with one cube, composed from its own files; and how it looks here.
+"""OGBench's scene with one cube, composed from its own files, with a simpler look.
 
-The physics is OGBench's to the digit: bodies, motors, contacts, options. The look is ours. OGBench draws nearly 200,000
-triangles, most of them of an arm that is nine tenths transparent; here the arm is left out, the gripper's parts are drawn
-as hulls of a few points, and what stands still is drawn once.
+The physics is OGBench's to the digit: bodies, motors, contacts, options. The look is not. OGBench draws nearly 200,000
+triangles, most of them of an arm that is nine tenths transparent; in this scene the arm is left out, the gripper's parts
+are drawn as hulls of a few points, and static geoms are drawn only for the backdrop.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _set_gains(arm: Any) -> None:
         motor.gainprm, motor.biasprm = gain, bias
 
 
-def arm_alone() -> Any:
-    """The robot without gripper and meshes, compiled: what inverse kinematics needs."""
+def arm_model() -> Any:
+    """The compiled robot without gripper and meshes, for inverse kinematics."""
     arm = mujoco.MjSpec.from_file(
         str(package_folder("cube") / "manipspace" / "descriptions" / "universal_robots_ur5e" / "ur5e.xml")
     )
@@ -94,7 +94,7 @@ def arm_alone() -> Any:
 
 
 def _strip(spec: Any) -> None:
-    """Delete the meshes that are only seen. Those that a body's mass comes from are hidden."""
+    """Delete the meshes that are only visual. Those that a body's mass comes from are hidden."""
     for geom in spec.geoms:
         if geom.classname.name != "visual":
             continue
@@ -109,7 +109,7 @@ def _strip(spec: Any) -> None:
 
 
 def _set_looks(arm: Any, hand: Any, files: Path) -> None:
-    """Hulls in place of the gripper's meshes; the arm is not seen."""
+    """Replace the gripper's meshes by hulls and hide the arm."""
     visual = [(geom.parent, geom.meshname, geom.material) for geom in hand.geoms if geom.classname.name == "visual"]
     _strip(arm)
     _strip(hand)
@@ -130,7 +130,7 @@ def _vertices(path: Path) -> np.ndarray:
 
 
 def _outermost(points: np.ndarray) -> np.ndarray:
-    """Those points (N, 3) that lie farthest out in some direction: the corners of a coarse hull."""
+    """The points (N, 3) that are extreme in some direction: the corners of a coarse hull."""
     n = np.arange(_POINTS)
     z, turn = 1 - (2 * n + 1) / _POINTS, n * math.pi * (3 - math.sqrt(5))  # a sunflower on the sphere
     ways = np.stack([np.sqrt(1 - z * z) * np.cos(turn), np.sqrt(1 - z * z) * np.sin(turn), z])
@@ -139,7 +139,7 @@ def _outermost(points: np.ndarray) -> np.ndarray:
 
 
 def _light(scene: Any) -> None:
-    """Camera, lights and a floor of paper with a grid, in place of OGBench's dark one."""
+    """Set camera, lights and a white floor with a grid, in place of OGBench's dark one."""
     scene.worldbody.add_camera(name=CAMERA, **_CAMERA)
     scene.visual.quality.offsamples = 0  # a fine picture averaged is cheaper on a CPU, and better
     headlight = scene.visual.headlight
@@ -167,14 +167,14 @@ def _board(scene: Any, centre: tuple[float, ...], half: tuple[float, ...], colou
 
 
 class Gripper:
-    """The robot of a compiled scene. It keeps no state of it: data comes with every call."""
+    """The robot of a compiled scene. It is stateless: every call takes the data."""
 
     def __init__(self, model: Any):
         self._pinch = model.site("ur5e/robotiq/pinch").id
         self._driver = model.joint("ur5e/robotiq/right_driver_joint").qposadr[0]
-        self._alone = arm_alone()
-        self._scratch = mujoco.MjData(self._alone)
-        self._site = self._alone.site("attachment_site").id
+        self._arm = arm_model()
+        self._scratch = mujoco.MjData(self._arm)
+        self._site = self._arm.site("attachment_site").id
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
         axes = data.site_xmat[self._pinch].reshape(3, 3)
@@ -194,7 +194,7 @@ class Gripper:
         c, s = math.cos(yaw), math.sin(yaw)
         axes = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ _DOWN
         position, rotation = target + axes @ self._offset, axes @ self._turn
-        arm, data, jacobian = self._alone, self._scratch, np.empty((6, 6))
+        arm, data, jacobian = self._arm, self._scratch, np.empty((6, 6))
         data.qpos[:] = start
         for _ in range(_ITERATIONS):
             mujoco.mj_kinematics(arm, data)

@@ -78,11 +78,11 @@ class Reacher(BenchmarkEnv):
         outcome_label="outcome",
     )
 
-    def __init__(self, image_size: int | None = None, task: str = "hard", **named: Any):
+    def __init__(self, image_size: int | None = None, task: str = "hard", **options: Any):
         if task not in TARGETS:
             raise unknown("task", task, TARGETS)
         self.task = task
-        super().__init__(image_size, **named)
+        super().__init__(image_size, **options)
 
     def _build(self) -> None:
         self._use_model(_spec().compile())
@@ -101,7 +101,7 @@ class Reacher(BenchmarkEnv):
         return {"x": far * math.sin(angle), "y": far * math.cos(angle)}
 
     def _set_state(self, state: Mapping[str, float]) -> None:
-        """The angles decide. For a position without angles the elbow stays on its side; so for the rates."""
+        """Set the angles and rates; those of a finger position without angles keep the elbow on its side."""
         now = {**dict(zip((q.name for q in self.env_spec.state), self.state().tolist(), strict=True)), **state}
         values = {names: np.array([now[name] for name in names]) for names in (_POSITION, _SPEED, _ANGLES, _RATES)}
         angles, rates = values[_ANGLES], values[_RATES]
@@ -169,7 +169,7 @@ class Reacher(BenchmarkEnv):
 
 
 def _spec() -> Any:
-    """dm_control's model (mujoco.MjSpec), with the target out of sight and what stands still in the backdrop."""
+    """dm_control's model (mujoco.MjSpec), with the target out of sight and static geoms in the backdrop."""
     spec = mujoco.MjSpec.from_file(str(package_folder("reacher") / "suite" / "reacher.xml"))
     spec.visual.quality.offsamples = 0  # a fine picture averaged is cheaper on a CPU, and better
     for geom in spec.worldbody.geoms:

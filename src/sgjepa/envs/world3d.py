@@ -1,4 +1,4 @@
-"""What the 3-D worlds share: an open box with a grid, lights and materials, a camera, and one painter per environment."""
+"""The common base of the 3-D worlds: an open box with a grid, lights, materials, a camera, a painter per environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLYING = Probed(position=("x", "y", "z"), velocity=("vx", "vy", "vz"))  # of the
 
 @dataclass(frozen=True)
 class Look:
-    """Where the camera stands, the point it looks at, and its vertical field of view in degrees.
+    """The camera: its position, the point it looks at, and its vertical field of view in degrees.
 
     facets: around and along every curved surface. OpenGL without a GPU spends its time on these, not on pixels.
     """
@@ -111,7 +111,7 @@ def set_looks(spec: Any, look: Look) -> None:
     headlight.ambient, headlight.diffuse, headlight.specular = [0.42] * 3, [0.18] * 3, [0.0] * 3
     overhead = {"dir": [0.12, 0.30, -0.95], "diffuse": [0.34, 0.34, 0.33], "specular": [0.3] * 3}
     sides = [{"dir": [side * 0.85, 0.2, -0.5], "diffuse": [0.10, 0.10, 0.11], "specular": [0.0] * 3} for side in (-1, 1)]
-    for light in (overhead, *sides):  # shadows are not theirs: see shadows.Lamp
+    for light in (overhead, *sides):  # they cast no shadows: see shadows.Lamp
         spec.worldbody.add_light(type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=False, **light)
     sky = {"type": mujoco.mjtTexture.mjTEXTURE_SKYBOX, "builtin": mujoco.mjtBuiltin.mjBUILTIN_GRADIENT}
     spec.add_texture(name="sky", rgb1=[0.90, 0.92, 0.95], rgb2=[0.72, 0.75, 0.79], width=64, height=384, **sky)
@@ -132,7 +132,7 @@ def _facing(look: Look) -> np.ndarray:
 
 
 def add_arena(spec: Any, arena: Arena) -> None:
-    """Floor, three walls and the grid on them, all to look at: a world adds its own collision shapes."""
+    """Add floor, three walls and the grid on them, all visual only: a world adds its own collision shapes."""
     (cx, cy), (hx, hy), h, t = arena.centre, arena.half, arena.height, arena.thickness
     _board(spec, (cx, cy, -0.00667), (hx, hy, 0.00667), "paper")
     for side in (-1, 1):
