@@ -28,7 +28,7 @@ from fixtures.datasets import small
 from sgjepa import cli
 from sgjepa.cli import arguments as shared
 from sgjepa.cli import data, doctor, errors
-from sgjepa.core import artifact, threads
+from sgjepa.core import files, threads
 from sgjepa.core.errors import InputError, MachineError, expected
 from sgjepa.core.progress import pace, progress
 from sgjepa.data.collect import collect
@@ -204,12 +204,12 @@ def test_a_log_that_does_not_fit_is_not_left_behind(tmp_path: Path) -> None:
 def test_written_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        artifact.write_json(tmp_path / "a.json", {"path": "/x/\udc80"})
+        files.write_json(tmp_path / "a.json", {"path": "/x/\udc80"})
         assert errors._appended(tmp_path / "log", b"x")
     finally:
         os.umask(before)
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.json", "log")} == {0o640}
-    assert artifact.read_json(tmp_path / "a.json") == {"path": "/x/\udc80"}, "a path that is no UTF-8 can be kept"
+    assert files.read_json(tmp_path / "a.json") == {"path": "/x/\udc80"}, "a path that is no UTF-8 can be kept"
 
 
 # --- interrupts ----------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_json_that_cannot_be_written_is_refused_before_the_work(
     def worked(*_: object, **__: object) -> None:
         pytest.fail("the work was done first")
 
-    monkeypatch.setattr("sgjepa.cli.doctor.examine", worked)
+    monkeypatch.setattr("sgjepa.cli.doctor.examine_machine", worked)
     monkeypatch.setattr("sgjepa.training.profile.describe", worked)
     monkeypatch.setattr("sgjepa.evaluation.coverage.examine", worked)
     command = [str(finished) if word == "DATASET" else word for word in stage]

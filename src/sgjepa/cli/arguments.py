@@ -10,7 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, MachineError
 
 DATASETS = Path("datasets")
@@ -119,7 +119,7 @@ def check_json(place: Path | None) -> None:
         raise InputError(f"--json {place} is a link; name a file")
     if not place.parent.is_dir():
         raise InputError(f"--json {place}: the folder {place.parent} does not exist")
-    trial = artifact.temporary(place)
+    trial = files.temporary(place)
     trial.touch()
     trial.unlink()
 
@@ -127,15 +127,15 @@ def check_json(place: Path | None) -> None:
 def print_or_write(place: Path | None, found: Any, text: str) -> None:
     """The text for a person, with the JSON in its file if one is named; or the JSON alone, for a pipe."""
     if place == STDOUT:
-        sys.stdout.write(artifact.to_json(found))
+        sys.stdout.write(files.to_json(found))
         return
     if place is not None and place.exists() and not _is_device(place):
         _require_ours(place, found)
     print(text)
     if place is not None and _is_device(place):
-        place.write_text(artifact.to_json(found), encoding="utf-8")
+        place.write_text(files.to_json(found), encoding="utf-8")
     elif place is not None:
-        artifact.write_json(place, found)
+        files.write_json(place, found)
 
 
 def _is_device(place: Path) -> bool:
@@ -145,7 +145,7 @@ def _is_device(place: Path) -> bool:
 
 def _require_ours(place: Path, found: Any) -> None:
     """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
-    there = artifact.read_json(place) if place.is_file() and place.suffix == ".json" else None
+    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
     if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
         raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
 

@@ -209,13 +209,11 @@ def _subject(name: str, dataset: Any, options: Namespace, planner: Any, cases: A
 
 def _latent_errors(runs: Sequence[Path], dataset: Any, options: Namespace) -> dict[str, Any]:
     """The errors of each run's latents on held-out clips, by the digest of its weights."""
-    from sgjepa.core import artifact
+    from sgjepa.core import files
     from sgjepa.core.run_folder import MODEL
     from sgjepa.evaluation.latent_errors import latent_errors
 
-    return {
-        artifact.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs
-    }
+    return {files.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs}
 
 
 def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts: Any, latents: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from sgjepa.core.registry import Registry
 if TYPE_CHECKING:
     from sgjepa.envs.base import Env
 
-# by name: where the class is, and its Gymnasium id
+# the module and name of the class by world, and its Gymnasium id
 _WORLDS = {
     "square": ("sgjepa.envs.planar:Square", "sgjepa/Square-v0"),
     "right_triangle": ("sgjepa.envs.planar:RightTriangle", "sgjepa/RightTriangle-v0"),
@@ -22,7 +22,7 @@ _WORLDS = {
     "reacher": ("sgjepa.envs.reacher:Reacher", "sgjepa/Reacher-v0"),
     "cube": ("sgjepa.envs.cube:Cube", "sgjepa/Cube-v0"),
 }
-_STEPS = 63  # of an episode of each of these, for wrappers that know the time; the environment ends by itself
+_STEPS = 63  # steps of an episode of each world, for wrappers that limit time; the environment ends by itself
 
 ENVS: Registry[type[Env]] = Registry("world", {name: where for name, (where, _) in _WORLDS.items()})
 
@@ -33,13 +33,13 @@ def get_env(name: str) -> type[Env]:
 
 
 def register_ids() -> None:
-    """Register the ids of our worlds with Gymnasium; no world is imported."""
+    """Register the ids of the package's worlds with Gymnasium; no world is imported."""
     for where, gym_id in _WORLDS.values():
         _register_id(gym_id, where, _STEPS)
 
 
 def register(env: type[Env], module: str) -> None:
-    """Add a world from outside the package, under its own name and id. module: registers it when it is imported"""
+    """Add a world from outside the package, under its own name and id. module: the one that registers it at its import"""
     ENVS.register(env.env_spec.name, env, module)
     _register_id(env.env_spec.gym_id, env, env.env_spec.frames - 1)
 

@@ -1,7 +1,7 @@
 """Approach Ball: a ball thrown from the far end of an open box comes towards the camera, bouncing without loss.
 
-Nobody acts: the control is 0 wide, and the paper's action is the gravity alone. The ball does not turn and feels no
-friction, so all that gravity changes is the vertical motion. Between bounces it flies an exact parabola; a bounce is a stiff
+The world has no controls: they are 0 wide, and the paper's action is the gravity alone. The ball does not turn and feels no
+friction, so gravity changes the vertical motion only. Between bounces it flies an exact parabola; a bounce is a stiff
 spring (envs/planar_contact.py) that gives back the speed it took.
 """
 
@@ -70,11 +70,11 @@ class ApproachBall(Spatial):
         options={"contact": tuple(BALL_CONTACTS)},
     )
 
-    def __init__(self, image_size: int | None = None, contact: str | Contact = "elastic", **named: Any):
+    def __init__(self, image_size: int | None = None, contact: str | Contact = "elastic", **options: Any):
         if isinstance(contact, str) and contact not in BALL_CONTACTS:
             raise unknown("contact", contact, BALL_CONTACTS)
         self.contact = BALL_CONTACTS[contact] if isinstance(contact, str) else contact
-        super().__init__(image_size, **named)
+        super().__init__(image_size, **options)
 
     def _build(self) -> None:
         self.model = _build_model(self.contact)
@@ -126,7 +126,7 @@ class ApproachBall(Spatial):
         return float(min(z, _HALF_X - abs(x), _HALF_Y - y) - RADIUS)
 
     def _free_time(self) -> float:
-        """Seconds until the ball touches the floor or a wall; exact, as flight is a parabola."""
+        """Seconds until the ball touches the floor or a wall; exact, as the flight is a parabola."""
         x, y, z = self.data.qpos.tolist()
         vx, vy, vz = self.data.qvel.tolist()
         ax, ay, az = self.model.opt.gravity.tolist()
@@ -145,7 +145,7 @@ class ApproachBall(Spatial):
         return np.array([self.law["gravity"], self._mass, RADIUS, RADIUS, RADIUS, SHAPE_ID, *box])
 
     def expert(self) -> np.ndarray:
-        """An empty control: there is nothing to do."""
+        """An empty control, as the world has none."""
         return np.zeros(0, np.float32)
 
 

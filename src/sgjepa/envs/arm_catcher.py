@@ -84,7 +84,7 @@ TRAVEL = 0.05333  # m; the arm must move at least this far
 
 @dataclass
 class Events:
-    """The ball so far."""
+    """The events of the ball so far."""
 
     captured: bool = False
     missed: bool = False
@@ -246,7 +246,7 @@ class CatcherExpert:
         self._cached = -1, np.zeros(3, np.float32)
 
     def forget(self) -> None:
-        """Start observing again, after the ball was moved."""
+        """Restart the observation, after the ball was moved."""
         self._cached = -1, self._cached[1]
         self._seen.clear()
 

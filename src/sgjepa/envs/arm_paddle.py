@@ -73,7 +73,7 @@ PLANS = ("success",) * 4 + ("failure",) + ("success",) * 5
 
 @dataclass
 class Events:
-    """The ball so far."""
+    """The events of the ball so far."""
 
     start: str = "falling"  # or "resting"
     dropped: bool = False  # the ball has touched the floor
@@ -278,7 +278,7 @@ class PaddleExpert:
             return np.zeros(5)
         if t >= self._leave:
             step = np.array([self._aside * 0.9, -0.2, -0.3])
-            # tipped away from where it goes, or a ball that it drags along may come to rest on it
+            # tipped away from its motion, or a ball that it drags along may end up resting on it
             return np.array([*np.clip(step + noise[:3], -1, 1), 0.0 if self._aside < 0 else math.pi, 0.35])
         ready = 0.09
         frame = 1 / 16
@@ -310,7 +310,7 @@ class PaddleExpert:
         drag = 5 / 7 * velocity[:2] + 2 / 7 * RADIUS * np.array([spin[1], -spin[0]])
         lean = (wish - drag) / max((5 / 7 + BOUNCE) * down + (1 + BOUNCE) * max(rise, 0), 0.5)
         phi, theta = math.atan2(lean[1], lean[0]), min(math.asin(min(float(np.linalg.norm(lean)), 0.4)), math.radians(20))
-        theta *= min(max(down / max(leave, 1e-3) - 0.3, 0.0) / 0.3, 1.0)  # a low hop is left alone
+        theta *= min(max(down / max(leave, 1e-3) - 0.3, 0.0) / 0.3, 1.0)  # a low hop is not corrected
         control = np.array([*(where - target[:2]) / STEP[:2], climb / STEP[2], phi, theta])
         last = self._cached[1][:3]
         most, more = (0.7, 0.5) if pumping else (0.6, 0.4)  # of a step, and how much from one frame to the next

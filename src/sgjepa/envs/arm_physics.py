@@ -56,8 +56,8 @@ def softness(e: float, stiffness: float = STIFFNESS) -> dict[str, Any]:
 def friction(slide: float, spin: float = 0.0, roll: float = 0.0) -> dict[str, Any]:
     """The five numbers of an explicit pair: two tangents that slide alike, one that spins, two that roll.
 
-    Left to itself MuJoCo damps slip as weakly as the bounce, and friction does next to nothing. With a time of its own, a
-    ball that may grip leaves a touch rolling: 5/7 of its speed along the surface is kept if it came without spin.
+    By default MuJoCo damps slip as weakly as the bounce, and friction does next to nothing. With a time constant of its own,
+    a ball that may grip leaves a touch rolling: 5/7 of its speed along the surface is kept if it came without spin.
     """
     condim = 1 if slide == 0 else 3 if spin == roll == 0 else 6
     return {"condim": condim, "friction": [slide, slide, spin, roll, roll], "solreffriction": [GRIP, 1.0]}

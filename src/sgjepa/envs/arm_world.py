@@ -1,7 +1,7 @@
-"""What the worlds with a robot arm share: names and units of their records, parts of their scenes, and `ArmWorld`.
+"""The common base of the worlds with a robot arm: names and units of their records, parts of their scenes, `ArmWorld`.
 
 A control moves the target of the tool; inverse kinematics and the servos bring the arm there (arm_physics.py). The ball is
-a free body that touches only what the world names, with the restitution and friction that it names.
+a free body that touches only the geoms that the world names, with the restitution and friction that it names.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def arm_record(robot: Robot) -> tuple[Quantity, ...]:
 
 
 def flags(*names: str) -> tuple[Quantity, ...]:
-    """Zeros and ones."""
+    """Quantities that are 0 or 1, dimensionless."""
     return tuple(Quantity(name, "1") for name in names)
 
 
@@ -116,12 +116,13 @@ class Expert(Protocol):
     """The scripted expert of an arm world."""
 
     def forget(self) -> None:
-        """Drop what was planned for a ball that has since been moved."""
+        """Drop the plan for a ball that has since been moved."""
 
 
 class ArmWorld(Spatial):
     """A world in which a robot meets a ball. Its `_build` makes a model and calls `_compile`."""
 
+    arena: ClassVar[Arena]
     robot: ClassVar[Robot] = Z1
     look: ClassVar[Look]
     limb_radius: ClassVar[float] = 0.03  # m, of the arm's shadow
@@ -167,7 +168,7 @@ class ArmWorld(Spatial):
         return _posture_cache[key].copy()
 
     def _set_ball(self, mass: float, position: np.ndarray, velocity: np.ndarray, spin: np.ndarray) -> None:
-        """Place the ball, unturned, and clear what the last episode left."""
+        """Place the ball, unturned, and clear the state of the last episode."""
         body = self.model.body("ball").id
         self.model.body_mass[body] = mass
         self.model.body_inertia[body] = 0.4 * mass * self.radius**2
@@ -237,9 +238,9 @@ class ArmWorld(Spatial):
 
     @contextmanager
     def lookahead(self) -> Iterator[Callable[[np.ndarray], None]]:
-        """Simulate ahead on a copy: yields a function that applies a control in it. Afterwards all is as before.
+        """Simulate ahead on a copy: yields a function that applies a control in it. Afterwards the state is restored.
 
-        The frame number stands still, as nothing that is simulated here counts.
+        The frame number does not change, as nothing that is simulated in the block counts.
         """
         present = self.data, self.command, self.touched, self.events
         self.data, self.touched, self.events = copy.copy(self.data), self.touched.copy(), copy.deepcopy(self.events)

@@ -22,10 +22,10 @@ from sgjepa.envs.spec import EnvSpec
 
 
 class Env(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A gravity-controlled world. The observation is the RGB frame; info holds the named state, law and physics.
+    """A world whose laws can be changed. The observation is the RGB frame; info holds the named state, law and physics.
 
     A world defines `env_spec` and the abstract methods below; this class owns the Gymnasium protocol and the checks.
-    `spec` is Gymnasium's own: how `gymnasium.make` was called.
+    `spec` is Gymnasium's own, the arguments of `gymnasium.make`.
 
     law: holds in every episode whose reset names none; laws that it leaves out are those of `EnvSpec.nominal_law`.
     """
@@ -104,11 +104,11 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """The scripted expert's control for this step, (A,) float32."""
 
     def _draw_goal(self, rng: np.random.Generator) -> dict[str, float]:
-        """A goal for an episode just launched, by the names of `env_spec.goal`; empty where there is none."""
+        """A goal for an episode just launched, by the names of `env_spec.goal`; empty in a world without goals."""
         return {}
 
     def success(self) -> bool:
-        """Whether the task is achieved so far, in worlds with a goal by the present state; False without a task."""
+        """Whether the task is achieved so far (in worlds with a goal: in the present state); False without a task."""
         return False
 
     def measures(self) -> dict[str, float]:
@@ -144,7 +144,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode. options: {"law": {"gravity": 4.0}, "state": {"x": 0.0, "vz": -2.0}}, both optional.
 
-        Worlds with `expert_plans` also take {"plan": "success"}: what launch and expert aim at. Worlds with a `goal` take
+        Worlds with `expert_plans` also take {"plan": "success"}, the aim of launch and expert. Worlds with a `goal` take
         {"goal": {"x": 0.4, "y": 0.1, "z": 0.02}}, a value for each name of `env_spec.goal`. Else the seed decides.
 
         A reset with a seed begins anew: the episode is a function of the seed and the options, and without a law among them
@@ -290,7 +290,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 def _named_numbers(kind: str, values: Any, names: Sequence[str]) -> dict[str, float]:
-    """Finite numbers, checked to have known names. kind: what the errors call them"""
+    """Finite numbers, checked to have known names. kind: their name in errors"""
     if not isinstance(values, Mapping):
         raise InputError(f"{kind} must be a dict of named quantities ({', '.join(names)}), got {one_line(repr(values), 60)}")
     for name, value in values.items():

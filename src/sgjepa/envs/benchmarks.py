@@ -1,6 +1,6 @@
-"""What the conventional benchmarks share: their packages' model files, and environments with several actions per frame.
+"""The common base of the conventional benchmarks: their packages' model files, and several actions per frame.
 
-Only files of those packages are used, nothing of them is imported.
+Only files of those packages are used; none of them is imported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.errors import MachineError
-from sgjepa.envs.base import Env
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spec import Measure, Quantity
+from sgjepa.envs.world3d import Spatial
 
 PACKAGES = {"reacher": "dm_control", "cube": "ogbench"}  # by world
 BLOCK = 5  # control steps of a benchmark in a frame
@@ -47,7 +47,7 @@ def goal_record(names: Sequence[str]) -> tuple[Quantity, ...]:
 
 
 def reaching_measures(about: str) -> tuple[Measure, ...]:
-    """The measures of a world with a goal. about: when it is reached"""
+    """The measures of a world with a goal. about: the condition under which it is reached"""
     return (
         Measure("success", about),
         Measure("missed_by", "how much nearer to the goal it should have come", unit="m", better=-1),
@@ -60,16 +60,15 @@ class _ExpertBlock:
 
     frame: int
     control: np.ndarray  # (5 A,) float32
-    distance: float  # m: the smallest from the goal after one of its actions
+    distance: float  # m: the smallest distance from the goal after one of its actions
 
 
-class BenchmarkEnv(Env):
+class BenchmarkEnv(Spatial):
     """A world with a goal whose frames are five control steps of a benchmark. It builds a model, then calls `_use_model`."""
 
-    data: Any  # mujoco.MjData
     _ahead: Any  # mujoco.MjData
     _prepared: _ExpertBlock | None = None
-    _frame_distance: float = np.inf  # m: the smallest from the goal after one of the actions that led to this frame
+    _frame_distance: float = np.inf  # m: the smallest distance from the goal after one of the actions that led to this frame
     _nearest: float = np.inf  # m: the smallest so far
 
     @abstractmethod
@@ -92,7 +91,7 @@ class BenchmarkEnv(Env):
         self.model, self.data, self._ahead = model, mujoco.MjData(model), mujoco.MjData(model)
 
     def _forget_episode(self) -> None:
-        """Clear what belongs to the episode so far: for a launch, and for a state set by the caller."""
+        """Clear the events of the episode so far: for a launch, and for a state set by the caller."""
         self._prepared, self._frame_distance, self._nearest = None, np.inf, np.inf
 
     def _advance(self, control: np.ndarray) -> None:
@@ -114,7 +113,7 @@ class BenchmarkEnv(Env):
         return near
 
     def expert(self) -> np.ndarray:
-        """The expert sees every control step, so it simulates ahead on a copy; `_advance` does not simulate that again."""
+        """The expert's control; it acts at every control step, so it simulates ahead on a copy, which `_advance` reuses."""
         if self._prepared is None or self._prepared.frame != self.t:
             mujoco.mj_copyData(self._ahead, self.model, self.data)
             actions, near, limit = [], np.inf, self._limit[: len(self._limit) // BLOCK]

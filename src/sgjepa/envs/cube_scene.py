@@ -1,8 +1,8 @@
-"""OGBench's scene with one cube, composed from its own files; and how it looks here.
+"""OGBench's scene with one cube, composed from its own files, with a simpler look.
 
-The physics is OGBench's to the digit: bodies, motors, contacts, options. The look is ours. OGBench draws nearly 200,000
-triangles, most of them of an arm that is nine tenths transparent; here the arm is left out, the gripper's parts are drawn
-as hulls of a few points, and what stands still is drawn once.
+The physics is OGBench's to the digit: bodies, motors, contacts, options. The look is not. OGBench draws nearly 200,000
+triangles, most of them of an arm that is nine tenths transparent; in this scene the arm is left out, the gripper's parts
+are drawn as hulls of a few points, and static geoms are drawn only for the backdrop.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 
 from sgjepa.envs.benchmarks import package_folder
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.render.layered_renderer import BACKDROP
+from sgjepa.envs.render.shadows import Floor
 from sgjepa.envs.robots.kinematics import rotation_vector
-from sgjepa.envs.world3d import HIDDEN, LINE, PAPER, RED
+from sgjepa.envs.world3d import CAMERA, HIDDEN, LINE, PAPER, RED, board
 
 # sizes and gains
 ARM = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
@@ -40,8 +40,7 @@ _ITERATIONS = 20
 _DOWN = np.diag([1.0, -1.0, -1.0])
 
 # the picture
-FLOOR = ((-0.4, 0.0), (1.3, 1.6))  # m, centre and half sides: all that is seen
-CAMERA = "front"
+FLOOR = Floor((-0.4, 0.0), (1.3, 1.6))  # m: all that is seen
 _CAMERA = {"pos": (1.053, -0.014, 0.639), "xyaxes": (0.0, 1.0, 0.0, -0.628, 0.001, 0.778)}  # OGBench's `front_pixels`
 _GRID = 0.1  # m between two of its lines
 _PURPLE, _DARK = (0.61, 0.28, 0.82, 1.0), (0.35, 0.16, 0.50, 1.0)
@@ -84,8 +83,8 @@ def _set_gains(arm: Any) -> None:
         motor.gainprm, motor.biasprm = gain, bias
 
 
-def arm_alone() -> Any:
-    """The robot without gripper and meshes, compiled: what inverse kinematics needs."""
+def arm_model() -> Any:
+    """The compiled robot without gripper and meshes, for inverse kinematics."""
     arm = mujoco.MjSpec.from_file(
         str(package_folder("cube") / "manipspace" / "descriptions" / "universal_robots_ur5e" / "ur5e.xml")
     )
@@ -94,7 +93,7 @@ def arm_alone() -> Any:
 
 
 def _strip(spec: Any) -> None:
-    """Delete the meshes that are only seen. Those that a body's mass comes from are hidden."""
+    """Delete the meshes that are only visual. Those that a body's mass comes from are hidden."""
     for geom in spec.geoms:
         if geom.classname.name != "visual":
             continue
@@ -109,7 +108,7 @@ def _strip(spec: Any) -> None:
 
 
 def _set_looks(arm: Any, hand: Any, files: Path) -> None:
-    """Hulls in place of the gripper's meshes; the arm is not seen."""
+    """Replace the gripper's meshes by hulls and hide the arm."""
     visual = [(geom.parent, geom.meshname, geom.material) for geom in hand.geoms if geom.classname.name == "visual"]
     _strip(arm)
     _strip(hand)
@@ -130,7 +129,7 @@ def _vertices(path: Path) -> np.ndarray:
 
 
 def _outermost(points: np.ndarray) -> np.ndarray:
-    """Those points (N, 3) that lie farthest out in some direction: the corners of a coarse hull."""
+    """The points (N, 3) that are extreme in some direction: the corners of a coarse hull."""
     n = np.arange(_POINTS)
     z, turn = 1 - (2 * n + 1) / _POINTS, n * math.pi * (3 - math.sqrt(5))  # a sunflower on the sphere
     ways = np.stack([np.sqrt(1 - z * z) * np.cos(turn), np.sqrt(1 - z * z) * np.sin(turn), z])
@@ -139,7 +138,7 @@ def _outermost(points: np.ndarray) -> np.ndarray:
 
 
 def _light(scene: Any) -> None:
-    """Camera, lights and a floor of paper with a grid, in place of OGBench's dark one."""
+    """Set camera, lights and a white floor with a grid, in place of OGBench's dark one."""
     scene.worldbody.add_camera(name=CAMERA, **_CAMERA)
     scene.visual.quality.offsamples = 0  # a fine picture averaged is cheaper on a CPU, and better
     headlight = scene.visual.headlight
@@ -150,31 +149,26 @@ def _light(scene: Any) -> None:
     sky = scene.texture("skybox")
     sky.rgb1, sky.rgb2, sky.mark = [0.90, 0.92, 0.95], [0.72, 0.75, 0.79], mujoco.mjtMark.mjMARK_NONE
     sky.width, sky.height = 64, 384
-    (cx, cy), (hx, hy) = FLOOR
-    _board(scene, (cx, cy, -0.005), (hx, hy, 0.005), PAPER)
+    (cx, cy), (hx, hy) = FLOOR.centre, FLOOR.half
+    board(scene, (cx, cy, -0.005), (hx, hy, 0.005), rgba=PAPER)
     for x in np.arange(-math.floor(hx / _GRID), math.floor(hx / _GRID) + 1) * _GRID:
-        _board(scene, (cx + x, cy, 1e-4), (0.002, hy, 1e-4), LINE)
+        board(scene, (cx + x, cy, 1e-4), (0.002, hy, 1e-4), rgba=LINE)
     for y in np.arange(-math.floor(hy / _GRID), math.floor(hy / _GRID) + 1) * _GRID:
-        _board(scene, (cx, cy + y, 1e-4), (hx, 0.002, 1e-4), LINE)
-
-
-def _board(scene: Any, centre: tuple[float, ...], half: tuple[float, ...], colour: tuple[float, ...]) -> None:
-    # a site: seen, but neither mass nor collision
-    scene.worldbody.add_site(type=mujoco.mjtGeom.mjGEOM_BOX, pos=centre, size=half, rgba=colour, group=BACKDROP)
+        board(scene, (cx, cy + y, 1e-4), (hx, 0.002, 1e-4), rgba=LINE)
 
 
 # --- the robot --------------------------------------------------------------------------------------------------------
 
 
 class Gripper:
-    """The robot of a compiled scene. It keeps no state of it: data comes with every call."""
+    """The robot of a compiled scene. It is stateless: every call takes the data."""
 
     def __init__(self, model: Any):
         self._pinch = model.site("ur5e/robotiq/pinch").id
         self._driver = model.joint("ur5e/robotiq/right_driver_joint").qposadr[0]
-        self._alone = arm_alone()
-        self._scratch = mujoco.MjData(self._alone)
-        self._site = self._alone.site("attachment_site").id
+        self._arm = arm_model()
+        self._scratch = mujoco.MjData(self._arm)
+        self._site = self._arm.site("attachment_site").id
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
         axes = data.site_xmat[self._pinch].reshape(3, 3)
@@ -194,7 +188,7 @@ class Gripper:
         c, s = math.cos(yaw), math.sin(yaw)
         axes = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ _DOWN
         position, rotation = target + axes @ self._offset, axes @ self._turn
-        arm, data, jacobian = self._alone, self._scratch, np.empty((6, 6))
+        arm, data, jacobian = self._arm, self._scratch, np.empty((6, 6))
         data.qpos[:] = start
         for _ in range(_ITERATIONS):
             mujoco.mj_kinematics(arm, data)

@@ -7,7 +7,7 @@ ball exchange momentum with a restitution of 0.92. No command asks a joint for m
 
 Success: the blade is the first part of the robot (blade, handle, links) that the ball touches, and then the first time the
 ball comes down through the height of the rim it is within 0.17 m of the middle. `relaxed` asks, after the blade, only for
-entry or a touch of rim, net or bottom. What failed is named in the order no_paddle_contact or invalid_robot_contact,
+entry or a touch of rim, net or bottom. The failure is the first that applies of no_paddle_contact or invalid_robot_contact,
 rim_hit, undershoot (also if it never came up to the rim), overshoot, left_right_miss, other.
 
 Unlike in the authors' scene the ball does not start under the basket, whose bottom it would hit; the arm stands on a

@@ -92,12 +92,12 @@ class BasketExpert:
         return best[1]
 
     def _easier(self, env: FrankaPaddleToBasket) -> Style:
-        """The style, of several that are drawn, with the lowest effort of the joints."""
-        best, least = self._style, math.inf
+        """The style with the lowest effort of the joints among several random ones."""
+        best, lowest = self._style, math.inf
         for style in [Style.draw(self._rng) for _ in range(DRAWS)]:
-            effort = _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style), least)
-            if effort < least:
-                best, least = style, effort
+            effort = _effort(env, self._stroke(env, style, np.zeros(3)), self._hit(env, style), lowest)
+            if effort < lowest:
+                best, lowest = style, effort
         return best
 
     def _hit(self, env: FrankaPaddleToBasket, style: Style) -> float:
@@ -108,17 +108,17 @@ class BasketExpert:
     def _stroke(self, env: FrankaPaddleToBasket, style: Style, boost: np.ndarray) -> Way:
         """Poses by frame of a stroke that meets the ball. boost: added to the wanted velocity, to make up for losses"""
         g, hit = env.law["gravity"], self._hit(env, style)
-        place, speed = _watch_ball(env, hit)
+        position, speed = _watch_ball(env, hit)
         target = BASKET + np.array([*self._goal, 0.0])
-        flight = self._flight * _slowness(env) * math.sqrt(max(place[0] - target[0], 0.1))  # shorter throws, flatter
-        out = (target - place + np.array([0, 0, g * flight**2 / 2])) / flight
-        self._summary = np.concatenate([place, out, target])
+        flight = self._flight * _slowness(env) * math.sqrt(max(position[0] - target[0], 0.1))  # shorter throws, flatter
+        out = (target - position + np.array([0, 0, g * flight**2 / 2])) / flight
+        self._summary = np.concatenate([position, out, target])
         out = out * LOSS + boost
         normal = out - speed
         normal[0] = min(normal[0], -0.3 * np.linalg.norm(normal))
         normal /= np.linalg.norm(normal)
         pace = max((out @ normal + BOUNCE * speed @ normal) / (1 + BOUNCE), 0.05)
-        touch = place - normal * (BLADE[0] + RADIUS)
+        touch = position - normal * (BLADE[0] + RADIUS)
         if self._plan == "no_paddle_contact":
             touch, pace = touch + np.array([0.0, 0.27, 0.0]), 0.7 * pace
         swing = Swing(touch, normal, pace, hit, style, (env.command.position, env.command.rotation[:, 0]))
@@ -140,19 +140,19 @@ class BasketExpert:
 
     def _level(self, env: FrankaPaddleToBasket, behind: float) -> Way:
         g, low, slow = env.law["gravity"], 0.26, _slowness(env)
-        place, speed = _watch_ball(env, self._when)
-        fall = math.sqrt(max(2 * (place[2] - low - BLADE[0] - RADIUS) / max(g, 0.05), 0.0))
-        spot = np.array([place[0] + speed[0] * fall - behind, place[1], low])
-        self._summary = np.concatenate([place, np.zeros(3), spot])
+        position, speed = _watch_ball(env, self._when)
+        fall = math.sqrt(max(2 * (position[2] - low - BLADE[0] - RADIUS) / max(g, 0.05), 0.0))
+        spot = np.array([position[0] + speed[0] * fall - behind, position[1], low])
+        self._summary = np.concatenate([position, np.zeros(3), spot])
         start, before = env.command.position, env.command.rotation[:, 0]
-        beside, level = spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
+        sideways, level = spot + np.array([0.0, 0.27, 0.0]), np.array([-1.0, 0.0, 0.0])
 
         def pose(t: float) -> tuple[np.ndarray, np.ndarray]:
-            # beside the ball's way until its last flight, then under it while it is up
+            # next to the ball's path until its last flight, then under it while it is up
             aside = smooth((t - 0.05) / max(self._when - 0.3 * slow - 0.05, 0.7))
             under = smooth((t - self._when + 0.3 * slow) / (0.57 * slow))
             look = before + aside * (level - before)
-            return start + aside * (beside - start) + under * (spot - beside), look / np.linalg.norm(look)
+            return start + aside * (sideways - start) + under * (spot - sideways), look / np.linalg.norm(look)
 
         return _frames(env, pose)
 
@@ -192,9 +192,9 @@ class Swing:
         t -= hit
         if t < -swing:  # from rest to the point where the swing begins, in good time
             share = smooth((t + hit - 0.1) / max(hit - swing - 0.1, 1e-3))
-            (place, look), (back, turned) = self.start, self._along(-pace * swing / 2)
+            (ready, look), (back, turned) = self.start, self._along(-pace * swing / 2)
             look = look + share * (turned - look)
-            return place + share * (back - place), look / np.linalg.norm(look)
+            return ready + share * (back - ready), look / np.linalg.norm(look)
         if t <= 0:
             return self._along(pace * ((t + swing) ** 2 / (2 * swing) - swing / 2))
         s = min(t, SLOWING)
@@ -217,18 +217,18 @@ def _frames(env: FrankaPaddleToBasket, pose: Callable[[float], tuple[np.ndarray,
     return np.array([p for p, _ in poses]), np.array([n for _, n in poses])
 
 
-def _control(place: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.ndarray:
-    return np.array([*np.clip((place - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
+def _control(position: np.ndarray, normal: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return np.array([*np.clip((position - target) / STEP, -FASTEST, FASTEST), *tilt_of(normal)], np.float32)
 
 
-def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, enough: float) -> float:
-    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `enough`."""
+def _effort(env: FrankaPaddleToBasket, way: Way, hit: float, limit: float) -> float:
+    """The highest speed of a joint, over the published one; far more if a pose is out of reach. It stops at `limit`."""
     joints, effort, last = env.command.joints, 0.0, env.t + math.ceil((hit + SLOWING) * env.env_spec.fps)
     for t in range(env.t + 1, min(last, env.env_spec.frames - 1) + 1):
         solution = env.arm.solve(way[0][t], facing(*tilt_of(way[1][t])), joints)
         speed = float((np.abs(solution.joints - joints) / env.arm.fastest).max()) * env.env_spec.fps
         effort = max(effort, speed, 1e3 * solution.cost)
-        if effort >= enough:
+        if effort >= limit:
             break
         joints = solution.joints
     return effort
@@ -246,8 +246,8 @@ def _top(env: FrankaPaddleToBasket) -> float | None:
     """The time of the top of the first flight that comes near enough to the arm; None if none does."""
     run, before, left = env.free_run(), env.ball()[1][2], env.env_spec.frames - env.t
     for frame in range(left):
-        place, speed = run(env.substeps)
-        if before > 0 >= speed[2] and place[0] > NEAR:
+        position, speed = run(env.substeps)
+        if before > 0 >= speed[2] and position[0] > NEAR:
             return (frame + before / (before - speed[2])) / env.env_spec.fps
         before = speed[2]
     return None

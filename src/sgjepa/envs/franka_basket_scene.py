@@ -25,7 +25,7 @@ FLOOR = Arena(centre=(0.0, -1.62), half=(4.0, 2.38), height=1.68, thickness=0.02
 WALL = 0.76  # m, y of its face
 LOOK = Look(location=(0.06, -2.72, 1.08), target=(0.06, 0.0, 0.3926), fovy=45.0, facets=(16, 8))  # of 74 shapes
 ANCHOR = (0.0, 0.0, 0.45)
-BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal beside the ball's way
+BASE, BASE_YAW = (0.90, 0.40, 0.35), math.atan2(-0.40, -0.60)  # on a pedestal next to the ball's path
 BENT, ASKEW = math.radians(90), math.radians(120)  # the handle leaves the flange at a right angle; about which axis
 BLADE = (0.018, 0.16, 0.20)  # m, half sizes; the normal is x
 REACH = 0.32  # m from the flange to the blade's middle

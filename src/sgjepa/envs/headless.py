@@ -1,6 +1,6 @@
-"""MuJoCo, for every module of this room: imported at its first use, without touching an OpenGL library (render/opengl.py).
+"""MuJoCo for all modules of `envs`: imported at its first use, without touching an OpenGL library (render/opengl.py).
 
-Files of worlds also declare what a world is, for datasets, results and reports that simulate nothing.
+The modules of worlds also declare specifications, for datasets, results and reports that simulate nothing.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from sgjepa.envs.render import opengl
 
 
 class _MuJoCo:
-    """The module's names, each kept when it is first used."""
+    """A lazy proxy of the module, whose attributes are cached at their first use."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(opengl.load_mujoco(), name)

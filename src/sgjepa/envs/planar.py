@@ -152,7 +152,7 @@ class Planar(Env):
     _painter: Painter | None
 
     def __init__(
-        self, image_size: int | None = None, contact: str | Contact = "elastic", renderer: str = "raster", **named: Any
+        self, image_size: int | None = None, contact: str | Contact = "elastic", renderer: str = "raster", **options: Any
     ):
         if isinstance(contact, str) and contact not in CONTACTS:
             raise unknown("contact", contact, CONTACTS)
@@ -160,7 +160,7 @@ class Planar(Env):
             raise unknown("renderer", renderer, RENDERERS)
         self.contact = CONTACTS[contact] if isinstance(contact, str) else contact
         self.renderer = renderer
-        super().__init__(image_size, **named)
+        super().__init__(image_size, **options)
         self._raster = Raster(self.image_size)
 
     def _build(self) -> None:

@@ -1,10 +1,11 @@
-"""How bodies meet walls without losing energy, and the time steps that it takes.
+"""Lossless contacts of planar bodies with walls, and the time steps that they need.
 
-`elastic`, ours. A convex body in a box touches the walls with its vertices only, so each vertex meets each wall plane as
-one frictionless point contact. At low impedance MuJoCo's contact is a true spring, whose force depends on the depth alone:
-it has a potential, so energy is kept also when two vertices touch at once (at MuJoCo's usual impedance the force depends
-on the effective mass, which changes with the pose and with every other contact). RK4 makes free flight exact, and the
-step grows to whatever the clearance to the walls allows: fine steps are paid only at a bounce. docs/log.md has the sweep.
+`elastic`, the default: a convex body in a box touches the walls with its vertices only, so each vertex meets each wall plane
+as one frictionless point contact. At low impedance MuJoCo's contact is a true spring, whose force depends on the depth
+alone: it has a potential, so energy is kept also when two vertices touch at once (at MuJoCo's usual impedance the force
+depends on the effective mass, which changes with the pose and with every other contact). RK4 makes free flight exact, and
+the step grows to whatever the clearance to the walls allows: fine steps are paid only at a bounce. docs/log.md has the
+sweep.
 
 `reference`, the authors': box walls 0.4 m thick, stiffness 1000, MuJoCo's default impedance, 320 Hz. Soft: bodies sink
 0.2 to 0.6 m into the walls, energy drifts by several J/kg, fast triangles escape.
@@ -39,7 +40,7 @@ class Contact:
 
     @property
     def softness(self) -> dict[str, Any]:
-        """As MuJoCo's geoms and pairs take it."""
+        """The solref and solimp of the contacts, as MuJoCo's geoms and pairs take them."""
         return {"solref": [-self.stiffness, 0], "solimp": [*self.impedance, 0.001, 0.5, 2]}
 
 
@@ -55,7 +56,7 @@ BALL_CONTACTS = {
 
 
 def advance(model: Any, data: Any, seconds: float, contact: Contact, free_time: Callable[[], float]) -> None:
-    """Simulate `seconds`. free_time: returns for how long nothing can touch a wall from now on"""
+    """Simulate `seconds`. free_time: returns the time from now on in which nothing can touch a wall"""
     if contact.adaptive:
         while seconds > 1e-12:
             step = min(max(free_time(), contact.timestep), seconds)

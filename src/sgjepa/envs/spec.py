@@ -1,6 +1,6 @@
-"""The specification of a world: names and units of what it records, its task, and its default datasets.
+"""The specification of a world: names and units of its records, its task, and its default datasets.
 
-Nothing here knows a simulator or a model: datasets, results and reports read specifications without either.
+It depends on neither simulator nor model: datasets, results and reports read specifications without either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Probed:
-    """What a probe can read, by names of the state: positions, as many velocities, and an angle with its rate."""
+    """The names of the states that a probe reads: positions, as many velocities, and an angle with its rate."""
 
     position: tuple[str, ...]
     velocity: tuple[str, ...]
@@ -125,7 +125,7 @@ EARTH_GRAVITY: dict[str, Sampler] = {"gravity": ClippedNormal(mean=9.8, std=2.0,
 BODY_GRAVITIES = (0.62, 1.63, 3.72, 8.87)  # m/s^2: Pluto, Moon, Mars, Venus
 PLANET_GRAVITIES: dict[str, Sampler] = {"gravity": Grid((*evenly(0.0, 20.0, 1.0).values, *BODY_GRAVITIES))}  # 25 values
 
-# chosen on validation episodes, the same for every method (docs/log.md)
+# tuned on validation episodes, the same for every method (docs/log.md)
 SMALL_PROBE_WINDOW = 10
 # mini is a prefix of paper: the same episodes, fewer and smaller
 SIZES_3D = {

@@ -49,7 +49,7 @@ class Uniform:
 
 
 class RandomLaw(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Draws the laws of each episode, also of those that an automatic reset begins; info["law"] says what was drawn.
+    """Draws the laws of each episode, also of those that an automatic reset begins; info["law"] holds the drawn values.
 
     samplers: by the name of a law, a tuple (low, high) to draw from evenly, a list of values, or a sampler of `sgjepa.laws`;
     of a list or a Grid each value is equally likely. A reset with a seed makes the laws that follow a function of the seed,
@@ -83,7 +83,7 @@ class RandomLaw(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class LawInObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Adds the law to the picture: the observation is {"image": (H, W, 3) uint8, "law": (L,) float32}.
+    """Adds the law to the observation: {"image": (H, W, 3) uint8, "law": (L,) float32}.
 
     names: the laws, in this order; without names those of the environment's default law, then those that a RandomLaw
     below draws. The bounds are those of each law (`Law.limit`).

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.processes import Executor
+from sgjepa.core.provenance import provenance
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
@@ -187,11 +188,11 @@ def run(experiment: Experiment, request: Request, executor: Executor | None = No
         arms={arm.name: with_settings(arm.run, request) for arm in trainings_of(arms)},
         runs=tuple(job.folder.name for job in jobs),
         answer=tuple((page / ANSWER).read_text(encoding="utf-8").splitlines()),
-        provenance=artifact.provenance(),
+        provenance=provenance(),
         trained={arm.name: tuple(j.folder.name for j in jobs if j.name == arm.name) for arm in trainings_of(arms)},
         settings=dict(request.settings),
     )
-    artifact.add(page, RECORD, artifact.to_json(config.to_dict(record)).encode())
+    artifact.add(page, RECORD, files.to_json(config.to_dict(record)).encode())
     command = request.command(experiment.name, seeds)
     write_claims(
         page, experiment.name, request.size, request.updates, command, answer.claims if answer else (), request.settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.store import Dataset, unseen
 from sgjepa.envs.spec import EnvSpec
@@ -108,7 +108,7 @@ def _driver(folder: Path, run: Run) -> Driver:
     name = folder.resolve().name
     about = run_folder.about(folder)
     shared = {**family(name, run, about.continued), "data": dict(about.data), "plans": True}
-    return Driver(name, name, run.seed, shared, artifact.file_digest(folder / run_folder.MODEL))
+    return Driver(name, name, run.seed, shared, files.file_digest(folder / run_folder.MODEL))
 
 
 def _plan_settings(cfg: PlannerConfig) -> dict[str, int | float]:

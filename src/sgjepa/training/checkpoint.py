@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Digests
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.files import Digests
 from sgjepa.core.run_folder import RunRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
@@ -73,7 +73,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
 def remove_leftovers(folder: Path) -> None:
     """Drop what a killed process of this run left half written; for the holder of its lock."""
     for place in (folder, folder / run_folder.LATENTS):
-        artifact.sweep(place, mine=True)
+        files.sweep(place, mine=True)
     for place in (folder / CHECKPOINTS).glob("step-*"):
         if not _is_saved(place) and MADE_BY in (artifact.made_by(place), artifact.made_by(place / artifact.PARTIAL)):
             shutil.rmtree(place)
@@ -125,11 +125,11 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
 
 def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Digests], None]) -> None:
     """Write weights by their files' names, the last one last of all. note: writes their digests to the record before."""
-    waiting = {name: artifact.temporary(folder / name) for name in modules}
+    waiting = {name: files.temporary(folder / name) for name in modules}
     try:
         for name, module in modules.items():
             save_weights(waiting[name], module)
-        note({name: artifact.file_digest(path) for name, path in waiting.items()})
+        note({name: files.file_digest(path) for name, path in waiting.items()})
         for name, path in waiting.items():
             path.replace(folder / name)
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa import zoo
-from sgjepa.core import artifact, config
+from sgjepa.core import config, files
 from sgjepa.core.methods import GREY
 from sgjepa.data.config import DatasetConfig, episode_seed
 from sgjepa.envs.spec import EnvSpec
@@ -90,7 +90,7 @@ def _card_of(folder: Path, weights: str) -> zoo.PolicyCard | None:
     """The card in a folder of the zoo, if it is about these weights."""
     if not (folder / zoo.CARD).is_file():
         return None
-    card = config.from_dict(zoo.PolicyCard, artifact.read_json(folder / zoo.CARD))
+    card = config.from_dict(zoo.PolicyCard, files.read_json(folder / zoo.CARD))
     return card if card.files.get(WEIGHTS) == weights else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.zoo.cards import ModelCard, PolicyCard
 
@@ -54,7 +54,7 @@ def is_policy(name: str) -> bool:
 def read_card(name: str) -> ModelCard | PolicyCard:
     """The card of a model or policy."""
     kind: type[ModelCard] | type[PolicyCard] = PolicyCard if is_policy(name) else ModelCard
-    return config.from_dict(kind, artifact.read_json(folder_of(name) / CARD))
+    return config.from_dict(kind, files.read_json(folder_of(name) / CARD))
 
 
 def copy(name: str, into: Path = COPIES) -> Path:
@@ -62,17 +62,17 @@ def copy(name: str, into: Path = COPIES) -> Path:
     source, target = folder_of(name), into / name
     kind = "policy" if is_policy(name) else "run"
     if (target / artifact.RECORD).is_file():
-        if artifact.file_digest(target / artifact.RECORD) != artifact.file_digest(source / artifact.RECORD):
+        if files.file_digest(target / artifact.RECORD) != files.file_digest(source / artifact.RECORD):
             raise InputError(f"{target} holds another {kind} than {PREFIX}{name} of this version; move it away")
         return target
     if target.exists() or target.is_symlink():
         raise InputError(f"{target} is in the way: {PREFIX}{name} would be copied there; move it away")
     for path, digest in read_card(name).files.items():
-        if artifact.file_digest(source / path) != digest:
+        if files.file_digest(source / path) != digest:
             raise InputError(f"{source / path} is damaged: it is not what was written; install sgjepa again")
-    with artifact.locked(into):
-        artifact.sweep(into, mine=True)
-        staged = artifact.temporary(target)
+    with files.locked(into):
+        files.sweep(into, mine=True)
+        staged = files.temporary(target)
         shutil.copytree(source, staged)
         staged.rename(target)
     return target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sgjepa.core.artifact import Digests
+from sgjepa.core.files import Digests
 from sgjepa.results.success import Opening, Success
 
 

@@ -1,4 +1,4 @@
-"""MuJoCo's own pictures, on canvases that do not disturb each other, with the backend proved once per process."""
+"""MuJoCo's own pictures, on canvases that do not disturb each other; the backend is tested once per process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _open: weakref.WeakSet[Canvas] = weakref.WeakSet()
 
 @cache
 def _start() -> str:
-    """Prove the backend once. Registered after MuJoCo's own exit hook, ours runs before the display is gone."""
+    """Test the backend once. An exit hook registered after MuJoCo's own runs before the display is closed."""
     backend = opengl.prove()
     atexit.register(_close_all)
     return backend

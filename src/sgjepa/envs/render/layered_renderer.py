@@ -89,7 +89,7 @@ class View:
         return self._within(*(float(end) for low, high in angles for end in (low.min(), high.max())))
 
     def boxes(self, spheres: np.ndarray) -> list[Box | None]:
-        """The rectangle of each sphere alone."""
+        """The rectangle of each sphere by itself."""
         angles, near = self._angles(spheres)
         ends = zip(*(end.tolist() for pair in angles for end in pair), near.tolist(), strict=True)
         return [Box(0, self.side, 0, self.side) if close else self._within(*angle) for *angle, close in ends]
@@ -98,12 +98,12 @@ class View:
         """Bounds of the angles of each sphere, down and to the right; and which spheres are too near to have bounds."""
         right, up, backward = ((spheres[:, :3] - self.position) @ self.axes.T).T
         near = -backward <= spheres[:, 3]  # around the camera, or behind it
-        found = []
+        bounds = []
         with np.errstate(divide="ignore", invalid="ignore"):
             for across in (-up, right):
                 middle, reach = np.arctan2(across, -backward), np.arcsin(spheres[:, 3] / np.hypot(across, backward))
-                found.append((middle - reach, middle + reach))
-        return found, near
+                bounds.append((middle - reach, middle + reach))
+        return bounds, near
 
     def _within(self, top: float, bottom: float, left: float, right: float) -> Box | None:
         """The whole pixels between angles from the middle of the picture; None if there are none."""
@@ -117,7 +117,7 @@ class View:
         return box if box.top < box.bottom and box.left < box.right else None
 
     def rays(self) -> np.ndarray:
-        """From the camera through each pixel's centre, (side, side, 3), as long as to go 1 m forward."""
+        """The rays from the camera through the pixels' centres, (side, side, 3), each 1 m long in the forward direction."""
         middle = (np.arange(self.side) + 0.5 - self.side / 2) / self.focal
         column, row = np.meshgrid(middle, middle)
         rays: np.ndarray = column[..., None] * self.axes[0] - row[..., None] * self.axes[1] - self.axes[2]
@@ -212,8 +212,8 @@ class LayeredPainter:
         """Spheres on the floor that contain the casters' shadows, (N, 4)."""
         lamp, height = np.array(self._lamp.position), casters[:, 2]
         stretch = lamp[2] / (lamp[2] - height)
-        places = lamp + (casters[:, :3] - lamp) * stretch[:, None]
-        return np.column_stack([places, 1.1 * stretch * (casters[:, 3] + self._soft_edge(height))])
+        centres = lamp + (casters[:, :3] - lamp) * stretch[:, None]
+        return np.column_stack([centres, 1.1 * stretch * (casters[:, 3] + self._soft_edge(height))])
 
     def _darken(self, patch: np.ndarray, box: Box, casters: np.ndarray, shadows: np.ndarray) -> None:
         """Put the casters' shadows on a rectangle of the backdrop, in place."""

@@ -28,7 +28,7 @@ _EGL_PLATFORM_DEVICE = 0x313F
 
 
 def _egl_starts() -> bool:
-    """Whether some EGL device, a GPU or Mesa's llvmpipe, can be initialised. The way MuJoCo itself will ask."""
+    """Whether some EGL device, a GPU or Mesa's llvmpipe, can be initialised; uses the same calls as MuJoCo."""
     try:
         egl = ctypes.CDLL("libEGL.so.1")
     except OSError:
@@ -70,11 +70,11 @@ REQUESTED = os.environ.get("MUJOCO_GL", "").lower().strip()  # by the user, befo
 def load_mujoco() -> Any:
     """MuJoCo, imported without touching an OpenGL library; its own Renderer then takes the backend that `choose` finds.
 
-    If it was imported before, it has chosen a backend by itself, which may need a screen; ours takes its place.
-    Outside Linux, and with a user's `glfw` or `off`, MuJoCo decides for itself. A word that MuJoCo does not know would end
-    its import, also for commands that draw nothing: `prove` refuses it.
+    If it was imported before, the backend that it chose, which may need a screen, is replaced. Outside Linux, and with a
+    user's `glfw` or `off`, MuJoCo decides for itself. A name that MuJoCo does not know would end its import, also for
+    commands that draw nothing: `prove` refuses it.
     """
-    if not _ours():
+    if not _chooses_backend():
         return import_module("mujoco")
     before = os.environ.get("MUJOCO_GL")
     os.environ["MUJOCO_GL"] = "off"
@@ -89,7 +89,7 @@ def load_mujoco() -> Any:
     return mujoco
 
 
-def _ours() -> bool:
+def _chooses_backend() -> bool:
     """Whether this module chooses the backend."""
     return sys.platform.startswith("linux") and REQUESTED not in _OTHERS
 
@@ -101,7 +101,7 @@ def choose() -> str:
     MUJOCO_GL then tells it to processes that this one starts, and to other libraries.
     """
     load_triton()
-    if not _ours():
+    if not _chooses_backend():
         return REQUESTED
     # llvmpipe's own threads gain nothing at our sizes and slow down several processes on the same cores; a probe starts it
     os.environ.setdefault("LP_NUM_THREADS", "0")
@@ -131,8 +131,8 @@ def context(width: int, height: int) -> Any:
     """An OpenGL context of the chosen backend (a mujoco.GLContext)."""
     backend = choose()
     if backend in _OFF:
-        raise RuntimeError("no OpenGL library was found" if _ours() else "MUJOCO_GL forbids pictures")
-    if not _ours():
+        raise RuntimeError("no OpenGL library was found" if _chooses_backend() else "MUJOCO_GL forbids pictures")
+    if not _chooses_backend():
         return import_module("mujoco").GLContext(width, height)
     return import_module(f"mujoco.{backend}").GLContext(width, height)
 

@@ -44,7 +44,7 @@ class Floor:
     half: tuple[float, float]
 
     def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which points (..., 2) lie on the floor; NaN does not."""
+        """Whether each of the points (..., 2) lies on the floor; False for NaN."""
         inside: np.ndarray = (np.abs(points - np.array(self.centre)) <= np.array(self.half)).all(axis=-1)
         return inside
 
@@ -59,11 +59,11 @@ def standing(model: Any, data: Any, floor: Floor, groups: tuple[int, ...]) -> li
             hull = _hull(model, model.geom_type[i], model.geom_size[i], model.geom_dataid[i])
             shapes.append(_placed(hull, data.geom_xpos[i], data.geom_xmat[i]))
     for i in range(model.nsite):
-        place = data.site_xpos[i]
+        position = data.site_xpos[i]
         # floor, walls and the lines on them are sites too
-        stands = model.site_size[i].min() > _THIN and place[2] > 0 and floor.holds(place[:2])
+        stands = model.site_size[i].min() > _THIN and position[2] > 0 and floor.holds(position[:2])
         if stands and model.site_group[i] in groups:
-            shapes.append(_placed(_hull(model, model.site_type[i], model.site_size[i]), place, data.site_xmat[i]))
+            shapes.append(_placed(_hull(model, model.site_type[i], model.site_size[i]), position, data.site_xmat[i]))
     return shapes
 
 
@@ -111,18 +111,18 @@ def _edges(spheres: np.ndarray, bulbs: np.ndarray) -> np.ndarray:
     """The reach of a hull's shadow in each direction, from each point of the lamp, (L, K)."""
     top = bulbs[:, None, 2]
     stretch = top / (top - spheres[:, 2])  # (L, P)
-    places = bulbs[:, None, :2] + (spheres[:, :2] - bulbs[:, None, :2]) * stretch[..., None]
+    centres = bulbs[:, None, :2] + (spheres[:, :2] - bulbs[:, None, :2]) * stretch[..., None]
     wide = stretch * spheres[:, 3]
     # one direction after the other: a mesh has many points
-    return np.stack([(places @ way + wide).max(axis=1) for way in _WAYS], axis=1)
+    return np.stack([(centres @ way + wide).max(axis=1) for way in _WAYS], axis=1)
 
 
-def _between(cells: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _between(cells: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Linear interpolation of a map (h, w) at points (..., 2) as column, row; zero outside."""
-    out = np.zeros(places.shape[:-1], np.float32)
+    out = np.zeros(points.shape[:-1], np.float32)
     limit = np.array(cells.shape[::-1]) - 1
-    on = ((places >= 0) & (places < limit)).all(axis=-1)
-    (column, row), (u, v) = places[on].astype(int).T, (places[on] % 1).T
+    on = ((points >= 0) & (points < limit)).all(axis=-1)
+    (column, row), (u, v) = points[on].astype(int).T, (points[on] % 1).T
     upper = cells[row, column] * (1 - u) + cells[row, column + 1] * u
     lower = cells[row + 1, column] * (1 - u) + cells[row + 1, column + 1] * u
     out[on] = upper * (1 - v) + lower * v

@@ -1,4 +1,4 @@
-"""From a pose to the motors: inverse kinematics, and the servo commands that carry a tool along a path."""
+"""Inverse kinematics, and the servo commands that carry a tool along a path."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def wrap_angle(angle: float) -> float:
 
 
 def unit_quaternion(xyzw: Sequence[float]) -> np.ndarray:
-    """A quaternion of a state, x y z w, as MuJoCo has it: w x y z, of length 1."""
+    """A state's quaternion x y z w in MuJoCo's order, w x y z, checked to have length 1."""
     length = float(np.linalg.norm(xyzw))
     if not 0.9 < length < 1.1:
         raise InputError(f"state's quaternion (qx, qy, qz, qw) must have length 1, got {length:.3g}")

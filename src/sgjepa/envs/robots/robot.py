@@ -39,7 +39,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a link looks like: a capsule or cylinder from `start` to `end`, or a box of half sizes `end` about `start`."""
+    """A link's visual shape: a capsule or cylinder from `start` to `end`, or a box of half sizes `end` about `start`."""
 
     kind: str
     start: Vector
@@ -106,8 +106,8 @@ def add_robot(spec: Any, robot: Robot, pos: Vector = (0, 0, 0), quat: Vector = (
     meshes = _meshes(spec, robot)
     body = spec.worldbody
     for number, link in enumerate(robot.links):
-        place = {"pos": pos, "quat": quat} if number == 0 else {"pos": link.pos, "quat": link.quat}
-        body = body.add_body(name=f"{robot.name}_{link.name}", **place)
+        frame = {"pos": pos, "quat": quat} if number == 0 else {"pos": link.pos, "quat": link.quat}
+        body = body.add_body(name=f"{robot.name}_{link.name}", **frame)
         body.explicitinertial = True
         body.mass, body.ipos = link.mass, link.com
         if len(link.inertia) == 6:
@@ -154,7 +154,7 @@ def _look(robot: Robot, shape: Shape) -> dict[str, Any]:
 
 
 def _meshes(spec: Any, robot: Robot) -> dict[str, list[dict[str, Any]]]:
-    """The visual geoms of Menagerie's model, by link; nothing where SGJEPA_MENAGERIE is not set."""
+    """The visual geoms of Menagerie's model, by link; empty if SGJEPA_MENAGERIE is not set."""
     folder = os.environ.get(MENAGERIE, "")
     if not folder:
         return {}
