@@ -284,7 +284,9 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
         == 3
     )
     said = capsys.readouterr().err
-    assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
+    assert (
+        "the training episodes of longer that were held out from the policy are not known: it was trained on caught" in said
+    )
     made = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, held_out=True))
     page = write_page(closed_loop_page(Results.of_trials([made]), WORLD, {}), tmp_path / "held", "a test")
     assert "1 held-out training episode<" in page.read_text()
@@ -298,7 +300,7 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
     about = run_folder.about(run)
     try:
         artifact.write_record(run, replace(about, data={"a longer one": "0" * 12}))
-        with pytest.raises(InputError, match="held out from tiny is not known: it was trained on a longer one"):
+        with pytest.raises(InputError, match="held out from tiny are not known: it was trained on a longer one"):
             trained(policy, dataset, held_out=True)
         artifact.write_record(run, replace(about, data={"another": "0" * 12}, worlds=("square",)))
         trained(policy, dataset, held_out=True)  # of this world it knows nothing
@@ -308,7 +310,7 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
 
 def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:
     larger = collect(replace(dataset.settings, image_size=2 * dataset.settings.image_size), tmp_path / "larger", workers=1)
-    with pytest.raises(InputError, match=r"larger has pictures of .* pixels, and the policy sees through tiny, which takes"):
+    with pytest.raises(InputError, match=r"larger has pictures of .* pixels, and the policy's encoder tiny takes"):
         trained(policy, open_dataset(larger))
 
 
@@ -489,8 +491,8 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         ),
         (["{data}", "--dataset", "{data}"], "was made by `sgjepa data`, not by `sgjepa train-policy`"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
-        (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
-        (["still", "--dataset", "{data}", "--episodes", "6"], "has 4 test episodes; 6 were asked for"),
+        (["{policy}", "--execute", "9"], "plans 8 controls: it can execute 1 to 8, not 9"),
+        (["still", "--dataset", "{data}", "--episodes", "6"], "has 4 test episodes, not 6"),
         (["still", "--dataset", "{data}", "--execute", "4"], "--execute is for policies that plan, not for still"),
         (["still", "still", "--dataset", "{data}"], "still is given twice"),
         (["still", "--dataset", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
