@@ -235,7 +235,7 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
     """As that of all episodes: of 240 with the event, one success in each of three trainings."""
     values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
     results = tried(*(made_up(still, one, seed) for seed, one in enumerate(values)))
-    given = results.estimate("p", Measure("success", "", condition="missed"), given=True)
+    given = results.estimate("p", Measure("success", "", condition="missed"), conditional=True)
     assert given.how == WILSON
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
@@ -369,15 +369,15 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     assert (seconds.mean, seconds.count) == (2.5, 2)
     assert results.estimate("p", WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
     when_missed = Measure("success", "", condition="missed")
-    given = results.estimate("p", when_missed, given=True).interval
+    given = results.estimate("p", when_missed, conditional=True).interval
     assert (given.mean, given.count) == (2 / 3, 3)
     rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
     several = tried(made_up(still, values), made_up(still, rare, seed=1))
-    found = several.estimate("p", when_missed, given=True)
+    found = several.estimate("p", when_missed, conditional=True)
     assert found.interval.mean == pytest.approx(2 / 4)
     assert 0 <= found.interval.low < found.interval.high <= 1
     seldom = tried((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})))
-    assert seldom.estimate("p", when_missed, given=True).how == WILSON
+    assert seldom.estimate("p", when_missed, conditional=True).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
@@ -522,7 +522,7 @@ def test_bad_input_is_one_line(
 
 def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: Path, posed: Path) -> None:
     labels = [source_label(trained(place, dataset).driver, CATCHER) for place in (policy, posed)]
-    assert labels[1] == f"{labels[0]}, told its pose"
+    assert labels[1] == f"{labels[0]}, with proprioception"
 
 
 def test_no_world_is_forgotten() -> None:

@@ -35,7 +35,7 @@ SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE:
 POSITION, ROTATION = "position_l2", "rotation_turns"
 SHOWN = (POSITION, "velocity_l2", ROTATION)
 BAND = 3  # standard deviations of the training laws
-WIDTHS = {"gru": "usual encoder", "gru_small": "encoder twice as wide"}
+WIDTHS = {"gru": "default encoder", "gru_small": "encoder twice as wide"}
 NEAR = 16  # a horizon that models for a CPU can foretell; the paper's is the last
 
 

@@ -24,13 +24,13 @@ from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.report.blocks import Block, Cell, Data, Number, Row, Text
 from sgjepa.report.figures import against_setting, alone
 from sgjepa.report.words import capital, fixed, join
-from sgjepa.results.claims import LEAST, Claims
+from sgjepa.results.claims import MIN_TRAININGS, Claims
 from sgjepa.results.paper_numbers import published_study
 from sgjepa.results.selection import Horizon, at
 from sgjepa.results.training import curve
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
-THRICE = {"mini": LEAST, "small": LEAST, "paper": 1}  # trainings of each setting, where a claim is decided
+THRICE = {"mini": MIN_TRAININGS, "small": MIN_TRAININGS, "paper": 1}  # trainings of each setting, where a claim is decided
 Values = Callable[[Evidence, str], np.ndarray]  # of an arm: (trainings, episodes), or one number for each training
 
 

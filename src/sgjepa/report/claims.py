@@ -22,12 +22,12 @@ Measurements = Mapping[str, Sequence[tuple[ClaimsRecord, Measured]]]
 
 def number(one: Measured) -> str:
     """The mean with its interval: "−0.12 m (−0.20 to −0.05)"; a single training of a number has none."""
-    ends = (one.ours.low, one.ours.high)
+    ends = (one.interval.low, one.interval.high)
     width = ends[1] - ends[0]
-    decimals = 1 if abs(one.ours.mean) >= 10 or width >= 10 else 2 if width >= 0.5 else 3
+    decimals = 1 if abs(one.interval.mean) >= 10 or width >= 10 else 2 if width >= 0.5 else 3
     while decimals < 4 and any(end != one.bound and abs(end - one.bound) < 0.5 * 10**-decimals for end in ends):
         decimals += 1  # an end beside the bound must not look as if it lay on it
-    mean, low, high = (fixed(value, decimals) for value in (one.ours.mean, *ends))
+    mean, low, high = (fixed(value, decimals) for value in (one.interval.mean, *ends))
     named = f"{mean}{f' {one.unit}' if one.unit else ''}"
     return f"{named} ({low} to {high})" if width > 0 else named
 

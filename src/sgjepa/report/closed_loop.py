@@ -19,7 +19,7 @@ from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Film, Named, N
 from sgjepa.report.figures import DASHED, Thin
 from sgjepa.report.page import Page, commit, this_page
 from sgjepa.report.words import DAGGER, capital, count, fixed, join
-from sgjepa.results.claims import LEAST, verdict
+from sgjepa.results.claims import MIN_TRAININGS, verdict
 from sgjepa.results.paper_numbers import published_plans
 from sgjepa.results.selection import REGIONS, Axis
 from sgjepa.results.statistics import WILSON, Estimate
@@ -274,7 +274,7 @@ def pairs(results: Results) -> Iterator[tuple[str, str]]:
 
 def decides(results: Results, *arms: str) -> bool:
     """Whether those of the arms that learn were trained often enough for a verdict."""
-    return all(results.driven(arm).baseline or len(results.seeds(arm)) >= LEAST for arm in arms)
+    return all(results.driven(arm).baseline or len(results.seeds(arm)) >= MIN_TRAININGS for arm in arms)
 
 
 def difference_records(results: Results) -> list[Record]:
@@ -309,7 +309,7 @@ def differences(results: Results) -> list[Block]:
         unit = "" if measure.unit else " in percentage points"
         seldom = [arm for arm in results.arms if not decides(results, arm)]
         caption = f"Difference of {measure.name.replace('_', ' ')}{unit} on the same episodes, with 95 % intervals."
-        caption += f" Fewer than {LEAST} trainings of {join(seldom)}: no verdict there." if seldom else ""
+        caption += f" Fewer than {MIN_TRAININGS} trainings of {join(seldom)}: no verdict there." if seldom else ""
         blocks.append(Table(["Policies", *(capital(REGIONS[region]) for region in results.regions)], rows, caption))
     return [*blocks, Data("differences", difference_records(results))]
 

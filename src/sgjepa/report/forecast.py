@@ -54,7 +54,7 @@ from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.selection import REGIONS
 from sgjepa.results.table import Results
-from sgjepa.results.training import LEAST, budget_words, cost, too_short
+from sgjepa.results.training import MIN_POINTS, budget_words, cost, too_short
 
 MADE_BY = "sgjepa report"
 _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
@@ -286,7 +286,7 @@ def _counterfactual(results: Results) -> list[Block]:
 
 
 def _curves(one: Counterfactual) -> dict[float, list[tuple[float, Interval]]]:
-    return {true: [(given, one.area[true, given]) for given in one.given(true)] for true in one.true}
+    return {true: [(given, one.area[true, given]) for given in one.fed(true)] for true in one.true}
 
 
 # --- pictures, training, origin ------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _training(results: Results) -> list[Block]:
         "different quantities in latents of different scale: compare a curve with itself, not with another method's."
     )
     short = too_short(results)
-    missing = [Text(f"Measured fewer than {LEAST} times, and not drawn: {join(short)}.")] if short else []
+    missing = [Text(f"Measured fewer than {MIN_POINTS} times, and not drawn: {join(short)}.")] if short else []
     costs = [cost(run) for arm in results.arms for run in results.evaluations(arm)]
     return [*captioned(caption, training_figures(results)), *missing, Text(budget_words(costs))]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import METRICS
-from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
+from sgjepa.results.claims import BETTER, MIN_TRAININGS, UNDECIDED, WORSE, verdict
 from sgjepa.results.selection import REGIONS
 from sgjepa.results.table import Results
 
@@ -123,8 +123,8 @@ def too_few(results: Results, *arms: str) -> str:
     if not seldom:
         return ""
     if all(len(results.seeds(arm)) == 1 for arm in compared):
-        return f"One training{' of each method' if len(compared) > 1 else ''}: no verdict, which needs {LEAST}."
-    return f"Fewer than {LEAST} trainings of {join(seldom)}: no verdict there."
+        return f"One training{' of each method' if len(compared) > 1 else ''}: no verdict, which needs {MIN_TRAININGS}."
+    return f"Fewer than {MIN_TRAININGS} trainings of {join(seldom)}: no verdict there."
 
 
 def compare(one: str, other: str, difference: Interval, metric: str, decides: bool) -> str:
