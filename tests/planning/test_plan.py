@@ -240,7 +240,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     assert row["run"] == run.name
     assert 0 < float(row["low"]) <= float(row["k5"]) <= float(row["high"])
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "How long a plan takes" in page
+    assert "Planning time" in page
     assert "its goal" in page
     assert "paper: SG-JEPA (GRU)" in page
     with (tmp_path / "out" / "tables" / "paper.csv").open() as file:
