@@ -42,13 +42,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """The study of that name, all of them, or the list."""
-    arguments.prepare_for_torch()
     from sgjepa import experiments
     from sgjepa.recipes.datasets import SIZES
 
     if options.study is None:
         print(experiments.listing())
         return
+    arguments.prepare_for_torch()
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
     arguments.require_matplotlib()
