@@ -23,7 +23,7 @@ from sgjepa.experiments.engine import WORLDS, Experiment, Request, jobs_of
 from sgjepa.experiments.frozen_encoder import name_of
 from sgjepa.laws import Grid
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.recipes.datasets import dataset, named
+from sgjepa.recipes.datasets import dataset, datasets_named
 from sgjepa.results.claims import CLAIMS, read_claims
 from sgjepa.training import checkpoint
 
@@ -148,7 +148,7 @@ def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path:
 @pytest.mark.slow
 def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path, runs: Path, tmp_path: Path) -> None:
     own = {name: tiny(settings) for name, settings in post_training.datasets("mini").items()}
-    assert all(named([name]) is None for name in own), "no usual recipe is called so"
+    assert all(datasets_named([name]) is None for name in own), "not the name of a recipe"
     report = answered(replace(post_training.EXPERIMENT, datasets=lambda _: own), tmp_path, datasets, runs)
     run, model = checkpoint.load_run(folder_of(report, runs, "square_gru_mixed"))
     leader = folder_of(report, runs, "square_gru")

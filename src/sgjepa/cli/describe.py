@@ -21,10 +21,10 @@ def run(options: Namespace) -> None:
     """Builds the model and times a little of its work; trains nothing."""
     arguments.check_json(options.json)
     arguments.prepare_for_torch()
-    from sgjepa.recipes.datasets import named
+    from sgjepa.recipes.datasets import datasets_named
     from sgjepa.recipes.training import recipe
     from sgjepa.training.profile import as_text, describe
 
     chosen = recipe(options.recipe, options.size)
-    found = describe(chosen, named(chosen.data))
+    found = describe(chosen, datasets_named(chosen.data))
     arguments.print_or_write(options.json, found, as_text(found))

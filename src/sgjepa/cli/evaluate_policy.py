@@ -124,7 +124,7 @@ def _dataset(options: Namespace) -> Any:
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.envs import get_env
-    from sgjepa.planning.load import usual
+    from sgjepa.planning.load import default_planner_config
     from sgjepa.policies.files import read_policy
     from sgjepa.policies.scripted import SIMPLE
 
@@ -143,7 +143,7 @@ def _dataset(options: Namespace) -> Any:
     elif _is_run(folders[0]):
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before a dataset is made in vain
-            usual(get_env(world).env_spec)
+            default_planner_config(get_env(world).env_spec)
         name = next(iter(about.data))
         dataset = open_dataset(options.datasets / name if options.datasets else arguments.dataset_beside(folders[0], name))
     else:
@@ -155,10 +155,10 @@ def _dataset(options: Namespace) -> Any:
 
 
 def _planner(options: Namespace, spec: Any) -> Any:
-    """The usual planner of a world with the options that were given."""
-    from sgjepa.planning.load import usual
+    """The default_planner_config planner of a world with the options that were given."""
+    from sgjepa.planning.load import default_planner_config
 
-    default = usual(spec)
+    default = default_planner_config(spec)
     search = {name: getattr(options, name) for name in ("candidates", "iterations", "elites")} | {"way": options.search}
     lengths = {name: getattr(options, name) for name in ("horizon", "execute", "within")}
     chosen = {name: value for name, value in lengths.items() if value is not None}

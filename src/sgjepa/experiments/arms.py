@@ -281,7 +281,7 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
     import torch
 
     from sgjepa.evaluation.latent_errors import latent_errors
-    from sgjepa.planning.load import planned, simulated, usual
+    from sgjepa.planning.load import default_planner_config, planned, simulated
     from sgjepa.policies.evaluate import beginnings, trial, untrained
 
     arm = job.arm
@@ -295,7 +295,7 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
         latents = {subject.driver.weights: latent_errors(job.model, dataset)}
         return Tried((trial(subject, dataset, job.seed, starts),), latents)
     if arm.kind == policy_files.SIMULATOR:
-        subject = simulated(dataset, job.folder, arm.config or usual(dataset.env_spec))
+        subject = simulated(dataset, job.folder, arm.config or default_planner_config(dataset.env_spec))
     else:
         subject = untrained(arm.kind, dataset, job.folder)
     tries = arm.tries if subject.policy.by_chance else 1

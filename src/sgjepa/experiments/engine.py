@@ -40,7 +40,7 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
-from sgjepa.recipes.datasets import named
+from sgjepa.recipes.datasets import datasets_named
 from sgjepa.report.closed_loop import closed_loop_page
 from sgjepa.report.films import films_of
 from sgjepa.report.forecast import forecast_page
@@ -250,7 +250,7 @@ def make_datasets(
 ) -> None:
     """Make those datasets that are missing and have a recipe. own: recipes besides the usual ones, by name."""
     for name in names:
-        settings = (own or {}).get(name) or next(iter(named([name]) or ()), None)
+        settings = (own or {}).get(name) or next(iter(datasets_named([name]) or ()), None)
         if settings is not None and not (datasets / name).exists():
             print(f"making {datasets / name}", flush=True)
             collect(settings, datasets / name, workers)

@@ -28,7 +28,7 @@ from sgjepa.policies.goal_tasks import Start
 from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.policies.scripted import Demonstrator
 from sgjepa.policies.vector_env import Fleet, Outcome
-from sgjepa.recipes.datasets import dataset, usual
+from sgjepa.recipes.datasets import dataset, world_defaults
 from sgjepa.results.success import Opening, Success, opening_in, success_in
 from sgjepa.results.trials import BASELINE_POLICIES, own_trials, source_label
 from sgjepa.view.messages import Message, rounded
@@ -70,7 +70,7 @@ def open_policy(folder: Path, name: str) -> LoadedPolicy:
     world, weights, laws = record.settings.world, record.files[WEIGHTS], record.settings.laws
     mean = dict(zip(laws, record.scaling.law.mean, strict=True))
     trials, card = own_trials(folder, weights), _card_of(folder, weights)
-    settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
+    settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(world_defaults(world).sizes)))
     pixels = policy.pixels or (settings.image_size if "frame" in policy.observes else _PIXELS)
     return LoadedPolicy(
         name=name,

@@ -1,8 +1,8 @@
-"""Models and policies that come with the package, each small and with a card: `zoo:NAME` in the place of a RUN or POLICY.
+"""Small trained models and policies that come with the package, each with a card: write `zoo:NAME` for a RUN or POLICY.
 
-models/NAME/ is a run folder, its weights in half precision: artifact.json, model, decoder, one probe, and card.json; or
-that of a policy, with the run that it observes through in run/. It is only read. A command that writes works on a copy in
-./zoo/NAME, which is a run or a policy like any other. docs/make_zoo.py adds a model or policy.
+models/NAME/ is a run folder with weights in half precision (artifact.json, model, decoder, one probe, card.json), or a
+policy folder with the run of its features in run/. It is only read. A command that writes works on a copy in ./zoo/NAME.
+docs/make_zoo.py adds a model or policy.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def names() -> list[str]:
 
 
 def folder_of(name: str) -> Path:
-    """The folder of a model or policy in the package, only to read."""
+    """The folder of a model or policy in the package; read only."""
     if name not in names():
         raise unknown("model of the zoo", name, names())
     return _MODELS / name
 
 
 def is_policy(name: str) -> bool:
-    """Whether this is a policy; all others are runs of world models."""
+    """Whether NAME is a policy; the others are runs of world models."""
     return not run_folder.is_run(folder_of(name))
 
 
@@ -58,7 +58,7 @@ def read_card(name: str) -> ModelCard | PolicyCard:
 
 
 def copy(name: str, into: Path = COPIES) -> Path:
-    """Copy a model or policy to `into`/NAME, where commands may work on it. A copy from before is kept."""
+    """Copy a model or policy to `into`/NAME, where commands may write. An existing copy is reused."""
     source, target = folder_of(name), into / name
     kind = "policy" if is_policy(name) else "run"
     if (target / artifact.RECORD).is_file():
@@ -79,12 +79,12 @@ def copy(name: str, into: Path = COPIES) -> Path:
 
 
 def folder_to_read(text: str) -> Path:
-    """The folder that a user names by its path or as `zoo:NAME`, for what only reads."""
+    """The folder of a path or `zoo:NAME`, for commands that only read."""
     return folder_of(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
 
 
 def folder_to_work_in(text: str, policies: bool = False) -> Path:
-    """The folder that a user names by its path or as `zoo:NAME`, which is copied. policies: whether they will do, too."""
+    """The folder of a path or of a copy of `zoo:NAME`, for commands that write. policies: whether policies are allowed."""
     if not text.startswith(PREFIX):
         return Path(text)
     name = text.removeprefix(PREFIX)
