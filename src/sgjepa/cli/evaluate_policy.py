@@ -73,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="where the page goes, with the trials of scripted policies (default: %(default)s)",
     )
-    planner = parser.add_argument_group("of planners, that is of runs and simulator")
+    planner = parser.add_argument_group("planners (runs, simulator)")
     for name, kind, unit, about in _PLANNER:
         planner.add_argument(f"--{name}", type=kind, metavar=unit, help=about)
 
