@@ -77,7 +77,7 @@ def _across_laws(split: Split, rows: int) -> np.ndarray:
 
 
 def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
-    """The laws of an episode, a line each."""
+    """The laws of an episode as text, one line each."""
     return "\n".join(f"{get_law(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 
