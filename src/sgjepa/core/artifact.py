@@ -50,7 +50,7 @@ from sgjepa.core.errors import InputError, one_line
 
 RECORD = "artifact.json"
 LOCK = ".lock"
-PARTIAL = ".partial"  # inside an artefact's folder: what is being made
+PARTIAL = ".partial"  # inside an artefact's folder: the files being made
 _OWN = "record_sha256"  # a record's own digest
 _DAY = 24 * 3600.0  # seconds without a write after which a temporary file counts as abandoned
 _TEMPORARY = re.compile(r"\..+\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp")
@@ -90,8 +90,8 @@ def artifact(
 ) -> Iterator[New]:
     """Make the artefact in `folder` unless it is finished. A second process is refused, and so are other settings.
 
-    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier
-    artefact of this command. resumable: an interrupted block finds in `path` what it had written under the same key. Hidden
+    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier artefact
+    of this command. resumable: keep the files of an interrupted block in `path` for the next one with the same key. Hidden
     files in it, such as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose
     lock is held instead of its own.
     """

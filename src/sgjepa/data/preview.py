@@ -25,7 +25,7 @@ _INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
 
 
 def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> list[Path]:
-    """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns what was written."""
+    """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns their paths."""
     if video not in FORMATS:
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:

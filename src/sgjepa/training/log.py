@@ -95,8 +95,8 @@ class TrainingLog:
             if self.active:
                 self._note(step, {**numbers, "frames_per_second": speed}, "train")
         if self.active:
-            values = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
-            self._bar.set_postfix(values, refresh=False)
+            latest = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
+            self._bar.set_postfix(latest, refresh=False)
             self._bar.update(done)
         if len(self._records) >= _BUFFERED:
             self.flush()

@@ -165,7 +165,7 @@ def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device
     """Set BatchNorm's running statistics to plain averages over some training batches.
 
     Their usual moving average lags behind weights that move fast: at mini learning rates the validation loss in eval mode
-    was 16 times what the same weights reach with statistics of their own (docs/log.md). Weights are not touched.
+    was 16 times that of the same weights with statistics of their own (docs/log.md). Weights are not touched.
     """
     norms = [m for m in learner.modules() if isinstance(m, nn.BatchNorm1d)]
     if run.train.trains == "predictor":

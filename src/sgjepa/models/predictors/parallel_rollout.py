@@ -62,7 +62,7 @@ def unroll(
     plan, latest = Plan(z.shape[1], steps), z[:, -1]
     windows = ParallelWindows(predictor, c[:, : z.shape[1] + steps - 1], plan)
     hidden, blocks = head.first(windows.observe(z)), plan.blocks(0, z.shape[1])
-    # of each window what the head has seen so far, (positions, B, hidden)
+    # the head's inputs of each window so far, (positions, B, hidden)
     seen = [[hidden[[i for i, (_, window) in enumerate(blocks) if window == k]]] for k in range(steps)]
     predicted: list[Tensor] = []
     for k in range(steps):
