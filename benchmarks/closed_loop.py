@@ -22,7 +22,8 @@ from pathlib import Path
 import psutil
 import record
 
-from sgjepa.core import artifact, config, run_folder, threads
+from sgjepa.core import config, run_folder, threads
+from sgjepa.core.provenance import provenance
 
 threads.prepare()  # before torch starts
 
@@ -53,7 +54,7 @@ def untrained(world: str, place: Path) -> tuple[LearnedPolicy, DatasetConfig]:
     run = recipe(f"{world}_gru", "mini")
     folder = place / "run"
     folder.mkdir()
-    about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, artifact.provenance(), (world,))
+    about = RunRecord(config.to_dict(run), {made.path.name: made.manifest.digest}, provenance(), (world,))
     checkpoint.finish(folder, about, {run_folder.MODEL: run.model.build()})
     cfg = replace(policy("mini", world), updates=1, validation=1)
     seen = features.open_features(folder, get_env(world).env_spec)

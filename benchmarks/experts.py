@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import record
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.progress import progress
+from sgjepa.core.provenance import provenance
 from sgjepa.core.stats import wilson
 from sgjepa.data.config import episode_law, episode_seed
 from sgjepa.envs import ENVS
@@ -151,7 +152,7 @@ def begun(out: Path, worlds: list[str], settings: dict[str, int], commit: str | 
     """The rows of earlier runs to keep: of these worlds those of the same code and settings, of others all."""
     if not out.exists():
         return []
-    found = artifact.read_json(out)
+    found = files.read_json(out)
     # edited code ("+") is not known to be the same code
     same = found.get("settings") == settings and commit is not None and not commit.endswith("+")
     return [row for row in found["rows"] if row["world"] not in worlds or (same and row["commit"] == commit)]
@@ -165,8 +166,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="processes")
     options = parser.parse_args()
     settings = {"train": options.train, "episodes": options.episodes, "seed": SEED}
-    provenance = artifact.provenance()
-    commit = provenance["commit"]
+    origin = provenance()
+    commit = origin["commit"]
     kept = begun(options.out, options.worlds, settings, commit)
     rows = {(row["world"], row["gravity"], row["plan"]): row for row in kept}
     every = [cell for world in WORLDS for cell in cells(world, options.train, options.episodes)]
@@ -176,7 +177,7 @@ def main() -> None:
         for cell, row in measured(todo, options.workers):
             rows[cell.name] = {**row, "commit": commit}
             ordered = [rows[cell.name] for cell in every if cell.name in rows]
-            artifact.write_json(options.out, {"settings": settings, "provenance": provenance, "rows": ordered})
+            files.write_json(options.out, {"settings": settings, "provenance": origin, "rows": ordered})
             worst = f"{row['tracking_mm']['max']} mm, {row['tracking_deg']['max']} deg"
             bar.write(f"{' '.join(cell.name)}: {row['as_planned']}/{row['episodes']}, {worst}")
             bar.update()

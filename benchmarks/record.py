@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact
+from sgjepa.core import files
+from sgjepa.core.provenance import provenance
 
 
 def parser(about: str | None, file: str) -> argparse.ArgumentParser:
@@ -25,5 +26,5 @@ def settings(options: argparse.Namespace, *hidden: str) -> dict[str, Any]:
 def write(out: Path, asked: dict[str, Any], result: dict[str, Any]) -> None:
     """The result with its settings and where it came from."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    artifact.write_json(out, {**result, "settings": asked, "provenance": artifact.provenance()})
+    files.write_json(out, {**result, "settings": asked, "provenance": provenance()})
     print(f"written to {out}")

@@ -21,7 +21,8 @@ import mujoco
 import numpy as np
 import record
 
-from sgjepa.core import artifact
+from sgjepa.core import files
+from sgjepa.core.provenance import provenance
 from sgjepa.envs import ENVS
 from sgjepa.envs.render.gl_renderer import reduce
 from sgjepa.envs.world3d import CAMERA, Spatial
@@ -144,8 +145,8 @@ def main() -> None:
     }
     name = "rendering" + ("_sweep" if options.sweep else "") + ("" if backend == "egl" else f"_{backend}")
     out = options.out or Path(__file__).parent / "results" / f"{name}.json"
-    others = artifact.read_json(out) if out.exists() else {}
-    artifact.write_json(out, {**others, options.world: {**result, "provenance": artifact.provenance()}})
+    others = files.read_json(out) if out.exists() else {}
+    files.write_json(out, {**others, options.world: {**result, "provenance": provenance()}})
     print(f"written to {out}")
 
 

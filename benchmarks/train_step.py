@@ -1,4 +1,4 @@
-"""A training step of SG-JEPA (GRU): ours with and without machine.prepare, and plain PyTorch, in one run.
+"""A training step of SG-JEPA (GRU): ours with and without threads.prepare, and plain PyTorch, in one run.
 
 paper   ViT-Tiny 128/8, 8 clips of 25 frames. "plain" is Hugging Face's ViTModel, the same projectors and predictor, the
         rollout as a list, SIGReg with a cosine and a sine per knot, torch.optim.Muon and AdamW, and no machine settings.
@@ -26,10 +26,10 @@ from typing import Any
 
 import record
 
-from sgjepa.core import threads as machine
+from sgjepa.core import threads
 
 BARE = "--bare" in sys.argv
-SETTINGS = {} if BARE else machine.prepare()
+SETTINGS = {} if BARE else threads.prepare()
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402

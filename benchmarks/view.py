@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import record
 
-from sgjepa.core import threads as machine
+from sgjepa.core import threads
 
-SETTINGS = machine.prepare()
+SETTINGS = threads.prepare()
 
 import torch  # noqa: E402
 
@@ -31,7 +31,7 @@ from sgjepa.view.request_queue import RequestQueue  # noqa: E402
 from sgjepa.view.viewer import Viewer  # noqa: E402
 
 BUDGET = 0.3  # s for a drag, simulation and imagination
-WAYS = {"ours": (1, torch.channels_last), "plain": (machine.cores(), torch.contiguous_format)}
+WAYS = {"ours": (1, torch.channels_last), "plain": (threads.cores(), torch.contiguous_format)}
 
 
 def drag(queue: RequestQueue, scenes: ModelScenes, number: int, rng: np.random.Generator) -> tuple[float, float]:
@@ -54,8 +54,8 @@ def measure(one: LoadedModel, drags: int, rounds: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
     for _ in range(rounds):
-        for name, (threads, layout) in WAYS.items():
-            torch.set_num_threads(threads)
+        for name, (count, layout) in WAYS.items():
+            torch.set_num_threads(count)
             if one.decoder is not None:
                 one.decoder.to(memory_format=layout)
             scenes = ModelScenes([one])

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact, config
+from sgjepa.core import config, files
 from sgjepa.results.claims import read_claims
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,7 +39,7 @@ def keep(study: Path, name: str | None = None) -> None:
     place.mkdir(parents=True, exist_ok=True)
     (RESULTS / "claims").mkdir(exist_ok=True)
     kept = config.to_dict(replace(found, provenance=told(found.provenance)))
-    artifact.write_json(RESULTS / "claims" / f"{name}.json", kept)
+    files.write_json(RESULTS / "claims" / f"{name}.json", kept)
     for table in sorted((report / "tables").glob("*.csv")):
         if table.name not in SHARED or table.stem == found.study:
             shutil.copyfile(table, place / table.name)

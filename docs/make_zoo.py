@@ -18,6 +18,7 @@ import numpy as np
 
 from sgjepa import zoo
 from sgjepa.core import artifact, run_folder, threads
+from sgjepa.core.provenance import provenance
 from sgjepa.policies.files import is_policy
 
 threads.prepare()
@@ -120,7 +121,7 @@ def card_of(folder: Path, dataset: Dataset, about: str, selection: str) -> zoo.M
         subset=SUBSET,
         subset_errors=rollout_errors(rows, SUBSET),
         selection=selection,
-        commit=artifact.provenance()["commit"],
+        commit=provenance()["commit"],
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from keep_results import told
 
 from sgjepa import zoo
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.models.weights import load_tensors, save_tensors
 
 
@@ -31,9 +31,9 @@ def round_run(source: Path, target: Path, weights: Sequence[str]) -> None:
 
 def write_record(folder: Path, record: dict[str, Any], names: Sequence[str]) -> None:
     """Write an artefact's record for the files that are in the folder now, without the paths of this machine."""
-    digests = {name: artifact.file_digest(folder / name) for name in names}
+    digests = {name: files.file_digest(folder / name) for name in names}
     record = {**record, "files": digests, "provenance": told(record["provenance"])}
-    artifact.write_json(folder / artifact.RECORD, record)
+    files.write_json(folder / artifact.RECORD, record)
 
 
 def write_zoo(folder: Path, target: Path, names: Sequence[str], card: zoo.ModelCard | zoo.PolicyCard) -> None:
@@ -42,8 +42,8 @@ def write_zoo(folder: Path, target: Path, names: Sequence[str], card: zoo.ModelC
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / name, target / name)
-    digests = {name: artifact.file_digest(folder / name) for name in names}
-    artifact.write_json(target / zoo.CARD, config.to_dict(replace(card, files=digests)))
+    digests = {name: files.file_digest(folder / name) for name in names}
+    files.write_json(target / zoo.CARD, config.to_dict(replace(card, files=digests)))
 
 
 RUN_FILES = (run_folder.CONFIG, run_folder.MODEL)

@@ -14,8 +14,9 @@ from pathlib import Path
 import rounding
 
 from sgjepa import zoo
-from sgjepa.core import artifact, config, run_folder, threads
+from sgjepa.core import artifact, config, files, run_folder, threads
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.data.store import open_dataset
 from sgjepa.policies.evaluate import trained, trial
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy
@@ -60,7 +61,7 @@ def add(policies: Sequence[Path], target: Path, datasets: Path, about: str, trie
             else None,
             selection=selection,
             full_precision=full_precision,
-            commit=artifact.provenance()["commit"],
+            commit=provenance()["commit"],
         )
         run = [f"{RUN}/{name}" for name in rounding.RUN_FILES] if settings.source.run else []
         rounding.write_zoo(folder, target, [RECORD, WEIGHTS, *run], card)
@@ -73,15 +74,15 @@ def _loss(folder: Path) -> float:
     return float("inf") if scores.validation_loss is None else scores.validation_loss
 
 
-def _round_policy(source: Path, target: Path) -> artifact.Digests:
+def _round_policy(source: Path, target: Path) -> files.Digests:
     """Write the policy in half precision, with its run; returns the digests of what it was rounded from."""
     policy = load_policy(source).record  # after a check that its weights and its run are those that were trained
-    features, full_precision = policy.settings.source, {WEIGHTS: artifact.file_digest(source / WEIGHTS)}
+    features, full_precision = policy.settings.source, {WEIGHTS: files.file_digest(source / WEIGHTS)}
     target.mkdir()
     if features.run:
         rounding.round_run(source / features.run, target / RUN, [run_folder.MODEL])
         full_precision[f"{RUN}/{run_folder.MODEL}"] = features.model
-        features = replace(features, run=RUN, model=artifact.file_digest(target / RUN / run_folder.MODEL))
+        features = replace(features, run=RUN, model=files.file_digest(target / RUN / run_folder.MODEL))
     rounding.round_weights(source / WEIGHTS, target / WEIGHTS)
     settings = config.to_dict(replace(policy.settings, source=features))
     rounding.write_record(target, artifact.read_json_record(source) | {"settings": settings}, [WEIGHTS])

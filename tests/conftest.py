@@ -15,7 +15,7 @@ from sgjepa.core import threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
-from sgjepa.envs.benchmarks import PACKAGES, BenchmarkEnv, installed
+from sgjepa.envs.benchmarks import PACKAGES, installed
 from sgjepa.envs.render import opengl
 from sgjepa.envs.world3d import Spatial
 
@@ -57,7 +57,7 @@ def _needs_opengl(request: pytest.FixtureRequest) -> None:
     """A test whose parameter `world` is a 3-D one, or that is marked `opengl`, needs a backend that works."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     world = parameters.get("world")
-    spatial = issubclass(ENVS.get(world, object), Spatial | BenchmarkEnv)
+    spatial = issubclass(ENVS.get(world, object), Spatial)
     if (spatial or request.node.get_closest_marker("opengl")) and (why := request.getfixturevalue("no_opengl")):
         pytest.skip(why)
     if world in PACKAGES and not installed(world):

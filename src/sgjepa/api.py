@@ -214,7 +214,7 @@ def train(
     threads.prepare()
     from sgjepa.core import config
     from sgjepa.evaluation.model import load_model
-    from sgjepa.recipes.training import METHODS, USUAL_METHOD, recipe_for
+    from sgjepa.recipes.training import DEFAULT_METHOD, METHODS, recipe_for
     from sgjepa.recipes.training import recipe as usual_recipe
     from sgjepa.training import world_model
     from sgjepa.training.config import Run
@@ -227,7 +227,7 @@ def train(
     first = opened[0]
     if isinstance(recipe, Run):
         run = recipe
-    elif recipe in METHODS or recipe == USUAL_METHOD:
+    elif recipe in METHODS or recipe == DEFAULT_METHOD:
         run = recipe_for(first.env_spec, first.settings.image_size, recipe, size)
     else:
         run = usual_recipe(recipe, size)

@@ -19,7 +19,7 @@ from fixtures.datasets import small
 
 from sgjepa import cli
 from sgjepa.cli import errors
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 
@@ -47,7 +47,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int 
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    return artifact.digests(folder)
+    return files.digests(folder)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
     def damage(folder: Path) -> None:
         manifest = json.loads((folder / "artifact.json").read_text())
         change(manifest)
-        artifact.write_json(folder / "artifact.json", manifest)
+        files.write_json(folder / "artifact.json", manifest)
 
     return damage
 
@@ -207,7 +207,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
         (edited(lambda m: m["parts"]["test"].pop("digest")), "Manifest.parts.test lacks the field digest"),
         (edited(lambda m: m["parts"]["test"].update(episodes="x")), "Manifest.parts.test.episodes should be"),
         (edited(lambda m: m["config"].update(colour=1)), "Manifest.config has no field colour"),
-        (lambda folder: artifact.write_json(folder / "artifact.json", [1]), "was edited: it should be an object"),
+        (lambda folder: files.write_json(folder / "artifact.json", [1]), "was edited: it should be an object"),
     ],
 )
 def test_an_edited_manifest_is_one_line_for_every_command(
@@ -220,8 +220,8 @@ def test_an_edited_manifest_is_one_line_for_every_command(
 def seal_again(folder: Path) -> None:
     """Make the manifest agree with the files, as a careless tool would: only the content is wrong now."""
     manifest = json.loads((folder / "artifact.json").read_text())
-    files = {name: digest for name, digest in artifact.digests(folder).items() if name != "artifact.json"}
-    artifact.write_json(folder / "artifact.json", manifest | {"files": files})
+    content = {name: digest for name, digest in files.digests(folder).items() if name != "artifact.json"}
+    files.write_json(folder / "artifact.json", manifest | {"files": content})
 
 
 def rewrite(folder: Path, table: pa.Table) -> None:

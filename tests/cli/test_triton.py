@@ -97,7 +97,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory, no_opengl: str) -> dict[str
     [
         "import sgjepa.envs, torch.utils.flop_counter",
         "from sgjepa.envs import ENVS; ENVS['approach_ball'](image_size=16).reset(seed=0); import torch.utils.flop_counter",
-        "import torch; from sgjepa.envs.render import gl; gl.prove(); import torch.utils.flop_counter",
+        "import torch; from sgjepa.envs.render import opengl; opengl.prove(); import torch.utils.flop_counter",
     ],
     ids=["the worlds imported first", "a picture drawn first", "torch imported first"],
 )

@@ -13,7 +13,7 @@ import torch
 
 from sgjepa import zoo
 from sgjepa.cli import main
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import read_table
 from sgjepa.data.collect import collect
@@ -41,7 +41,7 @@ def test_what_lies_there_is_what_its_card_names(name: str) -> None:
     place, card = MODELS / name, zoo.read_card(name)
     there = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} - {zoo.CARD}
     assert there == set(card.files)
-    assert all(artifact.file_digest(place / path) == digest for path, digest in card.files.items())
+    assert all(files.file_digest(place / path) == digest for path, digest in card.files.items())
     if zoo.is_policy(name):
         assert load_policy(place).record.settings.data == card.data
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import pytest
 from fixtures.datasets import small
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.data.config import DatasetConfig
 from sgjepa.envs import ENVS
 from sgjepa.recipes.datasets import dataset
@@ -147,7 +148,7 @@ def test_a_class_attribute_is_no_field() -> None:
 
 def test_a_run_of_other_settings_is_refused_in_one_line(tmp_path: Path) -> None:
     picture = config.to_dict(Picture(Circle(2.0)))
-    run_folder.create(tmp_path, run_folder.RunRecord(picture, {}, artifact.provenance()))
+    run_folder.create(tmp_path, run_folder.RunRecord(picture, {}, provenance()))
     run_folder.check(tmp_path, Picture(Circle(2.0)), {})
     with pytest.raises(InputError, match=r"holds a run with shape.filled = False, not True"):
         run_folder.check(tmp_path, Picture(Circle(2.0, filled=True)), {})

@@ -24,8 +24,9 @@ from safetensors.torch import load_file, save_file
 
 from sgjepa import cli
 from sgjepa.cli import errors
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.core.run_folder import RunRecord
 from sgjepa.data import memmap
 from sgjepa.data.collect import collect
@@ -60,7 +61,7 @@ def edit(path: Path, change: Change, sealed: bool = False) -> None:
     found = json.loads(path.read_text())
     change(found)
     if sealed:
-        artifact.write_json(path, found)
+        files.write_json(path, found)
     else:
         path.write_text(json.dumps(found))
 
@@ -98,7 +99,7 @@ def test_weights_that_are_not_finite_are_refused_also_with_a_digest_that_fits(wo
 
 
 def digest_of(path: Path) -> dict[str, str]:
-    return {path.name: artifact.file_digest(path)}
+    return {path.name: files.file_digest(path)}
 
 
 def test_every_bit_of_a_small_cache_is_checked(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_file_is_read_once_per_process_until_it_changes(tmp_path: Path, monkey
     with artifact.artifact(tmp_path / "one", {}, "sgjepa test") as new:
         (new.path / "file").write_bytes(b"content")
     path, asked = tmp_path / "one" / "file", []
-    real = artifact.file_digest
+    real = files.file_digest
     monkeypatch.setattr(artifact, "file_digest", lambda path: asked.append(path) or real(path))
     for _ in range(3):
         assert artifact.checked(path.parent, path.name) == path
@@ -271,8 +272,9 @@ def test_an_evaluation_lacks_no_column(world: World) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from sgjepa.core import artifact
-with artifact.locked(Path(sys.argv[1])):
+from sgjepa.core import artifact, files
+from sgjepa.core.provenance import provenance
+with files.locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -283,17 +285,17 @@ def test_a_second_writer_is_told_who_the_first_is_and_a_dead_one_is_forgotten(wo
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        before = artifact.digests(world.root)
+        before = files.digests(world.root)
         words = rf"halted is in use by process {holder.pid} on .*; wait for it or stop it"
         with pytest.raises(InputError, match=words):
             train(recipe_of(world), world.halted, world.root)
-        assert artifact.digests(world.root) == before
+        assert files.digests(world.root) == before
     finally:
         holder.kill()
         holder.wait()
-    assert (world.halted / artifact.LOCK).exists(), "what a kill leaves"
+    assert (world.halted / files.LOCK).exists(), "what a kill leaves"
     train(recipe_of(world), world.halted, world.root)
-    assert not (world.halted / artifact.LOCK).exists()
+    assert not (world.halted / files.LOCK).exists()
 
 
 def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
@@ -312,18 +314,18 @@ def test_an_evaluation_waits_for_no_other_but_says_so(world: World) -> None:
 
 
 def test_a_lock_leaves_no_folder_behind_and_may_be_held_twice_by_its_process(tmp_path: Path) -> None:
-    with artifact.locked(tmp_path / "a" / "b"), artifact.locked(tmp_path / "a" / "b"):
-        assert (tmp_path / "a" / "b" / artifact.LOCK).read_text().startswith(f"process {os.getpid()} on ")
+    with files.locked(tmp_path / "a" / "b"), files.locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b" / files.LOCK).read_text().startswith(f"process {os.getpid()} on ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_killed_writers_left_is_cleared_and_what_others_write_is_not(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    mine = artifact.temporary(tmp_path / "train.latents.npy")
+    mine = files.temporary(tmp_path / "train.latents.npy")
     theirs = mine.name.replace(f".{os.getpid()}.", f".{os.getppid()}.")
     left = mine.name.replace(f".{os.getpid()}.", f".{dead.pid}.")
-    elsewhere = mine.name.replace(artifact._host(), "another-machine")
+    elsewhere = mine.name.replace(files._host(), "another-machine")
     older = ".train.latents.npy.0123456789ab.tmp"  # not a name of ours
     for name in (mine.name, theirs, left, elsewhere, older):
         (tmp_path / name).write_bytes(b"half")
@@ -333,7 +335,7 @@ def test_what_killed_writers_left_is_cleared_and_what_others_write_is_not(tmp_pa
     yesterday = time.time() - 2 * 24 * 3600
     for name in (theirs, elsewhere, older):
         os.utime(tmp_path / name, (yesterday, yesterday))
-    artifact.sweep(tmp_path)
+    files.sweep(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, theirs, older, "frames.npy"}
 
 
@@ -477,9 +479,9 @@ def test_written_files_follow_the_umask(world: World, tmp_path: Path, mask: int)
 
 def test_records_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from sgjepa.core import artifact\n"
-        "path = Path(sys.argv[1]); artifact.write_json(path, {'a': '4 ± 0.5 m/s²'})\n"
-        "assert artifact.read_json(path) == {'a': '4 ± 0.5 m/s²'.encode('utf-8').decode('utf-8')}"
+        "import sys; from pathlib import Path; from sgjepa.core import files\n"
+        "path = Path(sys.argv[1]); files.write_json(path, {'a': '4 ± 0.5 m/s²'})\n"
+        "assert files.read_json(path) == {'a': '4 ± 0.5 m/s²'.encode('utf-8').decode('utf-8')}"
     )
     plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     script = tmp_path / "go.py"
@@ -489,7 +491,7 @@ def test_records_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
 
 
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
-    record = RunRecord({"a": 1}, {"square": "0"}, artifact.provenance(), ("square",), None, {"model.safetensors": "1"})
+    record = RunRecord({"a": 1}, {"square": "0"}, provenance(), ("square",), None, {"model.safetensors": "1"})
     artifact.write_record(tmp_path, record)
     assert artifact.read_record(RunRecord, tmp_path) == record
 

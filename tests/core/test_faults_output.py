@@ -13,7 +13,7 @@ import pytest
 from fixtures.datasets import small
 
 from sgjepa import cli
-from sgjepa.core import artifact
+from sgjepa.core import artifact, files
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.data.preview import preview
@@ -29,7 +29,7 @@ def write(path: Path, names: dict[str, str], made_by: str = MADE_BY) -> None:
     with artifact.artifact(path, {}, made_by, replace=True) as new:
         for name, text in names.items():
             (new.path / name).parent.mkdir(exist_ok=True)
-            artifact.write_bytes(new.path / name, text.encode())
+            files.write_bytes(new.path / name, text.encode())
 
 
 def content(path: Path) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     ):
         pytest.fail("it worked first")
     (tmp_path / "out").mkdir()
-    for name in (artifact.PARTIAL, artifact.LOCK):
+    for name in (artifact.PARTIAL, files.LOCK):
         (tmp_path / "out" / name).symlink_to(mine / "target")
         with pytest.raises((InputError, OSError)):
             write(tmp_path / "out", FIRST)
@@ -176,7 +176,7 @@ def test_a_record_that_lists_what_lies_elsewhere_deletes_nothing_there(tmp_path:
     write(out, FIRST)
     record = artifact.read_json_record(out)
     for name in ("../precious.txt", str(tmp_path / "precious.txt")):
-        artifact.write_json(out / artifact.RECORD, record | {"files": {name: None}})
+        files.write_json(out / artifact.RECORD, record | {"files": {name: None}})
         with pytest.raises(InputError, match="is not the record of an artefact"):
             write(out, SECOND)
     assert (tmp_path / "precious.txt").read_text() == "mine"

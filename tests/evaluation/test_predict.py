@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from sgjepa import cli, laws
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL, about
 from sgjepa.core.stats import bootstrap
@@ -377,14 +377,14 @@ def test_evaluations_with_other_settings_stand_side_by_side(
     """Named by what is not usual; nothing is replaced, and notes beside an evaluation stay."""
     folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
     (folder / "predict" / "square-test" / "notes.txt").write_text("mine")
-    before = artifact.digests(folder / "predict" / "square-test")
+    before = files.digests(folder / "predict" / "square-test")
     linear = replace(PROBE, kind="linear", window=2)
     other = ForecastConfig(context=30, steps=3, probe=linear)
     place = evaluate(folder, data, other)
     assert place == folder / "predict" / "square-test-linear2-context30-steps3"
     told = counterfactual(folder, data, CounterfactualConfig(forecast=other, true=(4.0,), given=(2.0,)))
     assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
-    assert artifact.digests(folder / "predict" / "square-test") == before
+    assert files.digests(folder / "predict" / "square-test") == before
     assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
     assert non_default_settings(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
@@ -549,7 +549,7 @@ def test_the_command_prints_what_its_file_holds(
     )
     assert f"{float(row['mean']):.3f} ({float(row['low']):.3f} to {float(row['high']):.3f}) m" in text
     assert cli.main(["evaluate", str(folder), "--probe-only", "--dataset", str(finished), "--probe", "linear"]) == 0
-    scores = artifact.read_json(folder / "probes" / "square-linear10-seed42" / "artifact.json")["scores"]
+    scores = files.read_json(folder / "probes" / "square-linear10-seed42" / "artifact.json")["scores"]
     said = capsys.readouterr().out
     assert f"validation NMSE {scores['validation_nmse']:.4f}" in said
     assert cli.main(["evaluate", str(folder), "--probe-only", "--datasets", str(finished.parent), "--probe", "linear"]) == 0

@@ -20,7 +20,7 @@ from fixtures.runs import RUN
 from fixtures.tiny import tiny
 
 from sgjepa import cli
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL
 from sgjepa.experiments import EXPERIMENTS, factorial, linear_surrogate
@@ -98,7 +98,7 @@ def test_the_demo_speaks_of_sg_jepa_first_and_of_its_duration_last(place: Path) 
 
 
 def test_the_demo_gives_every_method_the_same_budget(place: Path) -> None:
-    configs = [artifact.read_json(run / "artifact.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
+    configs = [files.read_json(run / "artifact.json")["config"] for run in sorted((place / "demo/runs").glob("*/"))]
     assert len(configs) == 3
     for key in ("epochs", "batch", "frames", "drawn", "updates"):
         assert len({json.dumps(c["train"][key]) for c in configs}) == 1, key
@@ -161,7 +161,7 @@ def test_a_study_trains_its_cells_and_reports(place: Path, tmp_path: Path, monke
     said = (tmp_path / "study/report/answer.txt").read_text()
     assert said.count("(interaction at h = 44: ") == 3
     assert "interaction" in said.splitlines()[0]
-    about = artifact.read_json(tmp_path / "study/report/study.json")
+    about = files.read_json(tmp_path / "study/report/study.json")
     assert about["question"] == "Is it the law or the rollout?"
     assert about["answer"] == said.splitlines()
     assert len(about["arms"]) == len(about["runs"]) == 4

@@ -13,7 +13,7 @@ import pytest
 from fixtures.tiny import tiny_run
 from safetensors.numpy import load_file
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.run_folder import MODEL
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig, Part
@@ -23,7 +23,7 @@ from sgjepa.experiments.engine import WORLDS, Experiment, Request, jobs_of
 from sgjepa.experiments.frozen_encoder import name_of
 from sgjepa.laws import Grid
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.recipes.datasets import dataset, named
+from sgjepa.recipes.datasets import dataset, datasets_named
 from sgjepa.results.claims import CLAIMS, read_claims
 from sgjepa.training import checkpoint
 
@@ -76,7 +76,7 @@ def answered(study: Experiment, out: Path, datasets: Path, runs: Path) -> Path:
 
 
 def folder_of(report: Path, runs: Path, cell: str) -> Path:
-    about = artifact.read_json(report / "study.json")
+    about = files.read_json(report / "study.json")
     return runs / about["runs"][list(about["arms"]).index(cell)]
 
 
@@ -109,7 +109,7 @@ def test_a_short_history_shares_the_whole_one_with_the_crossover(
     report = answered(history.EXPERIMENT, tmp_path, datasets, runs)
     cells = [shrunk(cell) for cell in crossover.arms("mini")]
     shared = jobs_of(crossover.EXPERIMENT, cells, Request("mini", runs, datasets, updates=1, runs=runs), seeds=1)
-    assert {chain.folder.name for chain in shared} < set(artifact.read_json(report / "study.json")["runs"])
+    assert {chain.folder.name for chain in shared} < set(files.read_json(report / "study.json")["runs"])
     run, _ = checkpoint.load_run(folder_of(report, runs, "square_transformer_on_gru_m4"))
     assert (run.history, run.train.skip) == (4, 6)
     assert {row["visible"] for row in table(report, "tables/history.csv")} == {"4"}
@@ -135,7 +135,7 @@ def test_local_gap_compares_one_predictor_on_three_kinds_of_features(datasets: P
 @pytest.mark.slow
 def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(shapes.EXPERIMENT, tmp_path, datasets, runs)
-    about = artifact.read_json(report / "study.json")
+    about = files.read_json(report / "study.json")
     assert len(about["runs"]) == 6
     for name in about["runs"]:
         assert [path.name.startswith("house-mini-test") for path in (runs / name / "predict").iterdir()] == [True]
@@ -148,7 +148,7 @@ def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path:
 @pytest.mark.slow
 def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path, runs: Path, tmp_path: Path) -> None:
     own = {name: tiny(settings) for name, settings in post_training.datasets("mini").items()}
-    assert all(named([name]) is None for name in own), "no usual recipe is called so"
+    assert all(datasets_named([name]) is None for name in own), "not the name of a recipe"
     report = answered(replace(post_training.EXPERIMENT, datasets=lambda _: own), tmp_path, datasets, runs)
     run, model = checkpoint.load_run(folder_of(report, runs, "square_gru_mixed"))
     leader = folder_of(report, runs, "square_gru")
@@ -156,5 +156,5 @@ def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path
     _, before = checkpoint.load_run(leader)
     assert (model.law_mean == before.law_mean).all(), "it keeps the statistics it knows"
     assert {row["arm"] for row in table(report, "tables/post_training.csv")} == {"target", "mixed"}
-    for name in artifact.read_json(report / "study.json")["runs"]:
+    for name in files.read_json(report / "study.json")["runs"]:
         assert all(path.name.startswith("square-mini-test") for path in (runs / name / "predict").iterdir())

@@ -10,7 +10,7 @@ import pytest
 
 from sgjepa.experiments import hyperparameters_reacher
 from sgjepa.experiments.hyperparameters import EXPERIMENT, GRID, WEIGHTS, Choice
-from sgjepa.recipes.training import CHOSEN, recipe
+from sgjepa.recipes.training import TUNED, recipe
 
 
 def test_sg_jepa_and_lewm_are_tried_with_the_same_settings() -> None:
@@ -37,8 +37,8 @@ def test_a_choice_changes_nothing_else(choice: Choice) -> None:
     assert replace(run, name=plain.name, model=plain.model, loss=plain.loss) == plain
 
 
-@pytest.mark.parametrize(("size", "family"), [(size, family) for size in CHOSEN for family in CHOSEN[size]])
+@pytest.mark.parametrize(("size", "family"), [(size, family) for size in TUNED for family in TUNED[size]])
 def test_what_the_recipes_take_is_on_the_grid(size: str, family: str) -> None:
-    chosen = CHOSEN[size][family]
+    chosen = TUNED[size][family]
     method = {"sg_jepa": "gru"}.get(family, family)
     assert Choice(method, chosen.sigreg, chosen.residual, chosen.dropout) in GRID

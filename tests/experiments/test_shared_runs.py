@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from fixtures.runs import RUN
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.experiments import EXPERIMENTS
 from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Job, Training, digest_of, locate
@@ -79,7 +80,7 @@ def test_a_follower_has_another_folder_for_another_leader(finished: Path, tmp_pa
 
 def test_a_training_that_is_there_keeps_its_name_and_its_decoder(finished: Path, tmp_path: Path) -> None:
     first = located(replace(SHORT, name="first", train=replace(SHORT.train, decoder=True)), tmp_path, finished.parent)
-    about = run_folder.RunRecord(config=config.to_dict(first.run), data={}, provenance=artifact.provenance())
+    about = run_folder.RunRecord(config=config.to_dict(first.run), data={}, provenance=provenance())
     run_folder.create(first.folder, about)
     again = located(replace(SHORT, name="second"), tmp_path, finished.parent)
     assert again == first

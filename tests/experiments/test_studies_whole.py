@@ -17,7 +17,7 @@ from fixtures.runs import RUN
 from fixtures.tiny import tiny
 
 from sgjepa import cli
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import files, run_folder
 from sgjepa.data.collect import collect
 from sgjepa.experiments import EXPERIMENTS, ORDER
 from sgjepa.experiments.arms import Job
@@ -65,7 +65,7 @@ def test_a_study_goes_from_data_to_a_page(name: str, place: Path, capsys: pytest
     given = {"seeds": 1, "updates": 1, "workers": 1, "only": FEW[name], "runs": place / "runs"}
     page = tiny(study).run(Request("mini", out, place / "datasets", **given))
     text = page.read_text()
-    about = artifact.read_json(page.parent / "study.json")
+    about = files.read_json(page.parent / "study.json")
     assert about["study"] == name
     assert about["answer"], "it says something"
     assert all((place / "runs" / run).is_dir() for run in about["runs"])

@@ -23,14 +23,14 @@ from sgjepa.envs import ENVS, get_env
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig
 from sgjepa.models.candidate_rollouts import rollout_candidates_plain
 from sgjepa.planning.cem import Search
-from sgjepa.planning.interception import Meeting, meeting_targets
-from sgjepa.planning.load import planned, simulated, usual
+from sgjepa.planning.interception import InterceptionCost, interception_targets
+from sgjepa.planning.load import default_planner_config, planned, simulated
 from sgjepa.planning.receding_horizon import PlannerConfig
 from sgjepa.planning.stable_worldmodel_adapter import as_cost
-from sgjepa.policies import films
 from sgjepa.policies.evaluate import beginnings, trial, untrained
 from sgjepa.policies.files import SECONDS, read_controls, read_trial
 from sgjepa.policies.goal_tasks import Cases, cases_of, from_columns, goal_pictures, to_columns
+from sgjepa.report import films
 from sgjepa.report.closed_loop import by_plan
 from sgjepa.results.paper_numbers import PublishedPlans, published_plans
 from sgjepa.results.table import Results
@@ -275,12 +275,12 @@ def test_a_meeting_costs_the_smallest_distance_of_two_places_in_any_imagined_fra
     futures = torch.zeros(1, 2, 3, 4)
     futures[0, 0, :, 0] = torch.tensor([5.0, 1.0, 3.0])  # the first candidate comes to within 1 m in its second frame
     futures[0, 1, :, 3] = 2.0
-    cost = Meeting(Bare(), known)(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
+    cost = InterceptionCost(Bare(), known)(torch.full((1, 5, 4), 9.0), futures, torch.arange(1))  # type: ignore[arg-type]
     assert cost.tolist() == [[1.0, 4.0]]
 
 
 def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset) -> None:
-    found = meeting_targets(get_env(CATCHER).env_spec)
+    found = interception_targets(get_env(CATCHER).env_spec)
     assert found.position == ("x", "y", "z", "catcher_x", "catcher_y", "catcher_z")
     seen = np.concatenate([balls.test.state, balls.test.record("catcher")], axis=-1)
     assert np.array_equal(found.of(seen)[..., :3], balls.test.state[..., :3])
@@ -290,7 +290,7 @@ def test_ball_and_catcher_are_told_apart_by_the_worlds_own_words(balls: Dataset)
 def test_a_run_that_plans_stands_beside_policies_on_the_page_of_control(
     balls: Dataset, catcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sgjepa.planning.load.TO_MEET", replace(FEW, horizon=4, execute=4))
+    monkeypatch.setattr("sgjepa.planning.load.TO_INTERCEPT", replace(FEW, horizon=4, execute=4))
     out = str(tmp_path / "out")
     assert cli.main(["evaluate-policy", str(catcher), "random", "--episodes", "1", "--workers", "1", "--out", out]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
@@ -358,13 +358,13 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
     ("arguments", "line"),
     [
         (["{run}", "--horizon", "0"], "a plan needs a horizon of at least 1, got 0"),
-        (["{run}", "--execute", "6"], "of 5 planned controls 1 to so many can be carried out, not 6"),
+        (["{run}", "--execute", "6"], "of 5 planned controls 1 to 5 can be executed, not 6"),
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
         (["{run}", "--search", "gradient"], "unknown planner 'gradient'"),
         (["{run}", "--episodes", "5"], "has 4 planning cases; 5 were asked for"),
         (["{run}", "--episodes", "0"], "cases must be at least 1 for planning, got 0 (--episodes)"),
         (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),
-        (["{run}", "--horizon", "64"], "takes at most 63 controls in an episode, a plan cannot be 64 long (--horizon)"),
+        (["{run}", "--horizon", "64"], "takes at most 63 controls in an episode, so a plan of 64 is too long (--horizon)"),
         (["{run}", "--offset", "60"], "goals 60 frames on do not fit into episodes of 64 frames"),
         (["{run}", "--budget", "64"], "placed takes at most 63 controls in an episode, not 64"),
         (["{run}", "--dataset", "{balls}"], "arm_catcher_ball"),
@@ -403,4 +403,4 @@ def test_a_goal_of_another_world_is_refused(goals: Dataset) -> None:
     with pytest.raises(InputError, match="unknown reset option 'goal'"):
         ENVS["square"](image_size=32).begin(0, start.options(Placed.env_spec))
     with pytest.raises(InputError, match="has no goal to reach"):
-        usual(ENVS["franka_basket"].env_spec)
+        default_planner_config(ENVS["franka_basket"].env_spec)

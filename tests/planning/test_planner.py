@@ -119,7 +119,7 @@ def test_costs_that_are_no_numbers_are_refused(bad: float) -> None:
         found[:, 3] = bad
         return found
 
-    with pytest.raises(InputError, match=r"of 300 plans cost (nan|inf): a search needs numbers"):
+    with pytest.raises(InputError, match=r"of 300 plans cost (nan|inf): a search needs finite costs"):
         search(Search(), cost, torch.zeros(1, 2, 2), LIMIT, rngs(0))
 
 
@@ -136,7 +136,7 @@ def test_icem_asks_for_fewer_and_fewer_candidates() -> None:
         ({"elites": 301}, "cannot choose 301 elites among 300 candidates"),
         (
             {"way": "icem", "candidates": 4, "elites": 4, "kept": 1.0},
-            "4 elites that are kept and the mean fill all 4 candidates",
+            "4 reused elites and the mean fill all 4 candidates",
         ),
         ({"way": "mppi", "candidates": 1, "elites": 1}, "at least 2 candidates"),
         ({"way": "gradient"}, "unknown planner 'gradient'"),
@@ -150,7 +150,7 @@ def test_a_search_that_cannot_be_is_refused(settings: dict[str, object], words: 
 def test_a_plan_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="a horizon of at least 1, got 0"):
         PlannerConfig(horizon=0)
-    with pytest.raises(InputError, match="of 5 planned controls 1 to so many can be carried out, not 6"):
+    with pytest.raises(InputError, match="of 5 planned controls 1 to 5 can be executed, not 6"):
         PlannerConfig(execute=6)
 
 

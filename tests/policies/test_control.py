@@ -13,10 +13,12 @@ from fixtures.answers import cells, drawn, table
 from fixtures.datasets import small
 from fixtures.policies import TINY
 from fixtures.runs import RUN
+from fixtures.waves import drive_in_waves
 
 from sgjepa import cli
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.core.run_folder import Continued, RunRecord
 from sgjepa.core.stats import bootstrap_difference, wilson
 from sgjepa.data.collect import collect
@@ -26,7 +28,6 @@ from sgjepa.envs.spec import Measure
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
-from sgjepa.policies.closed_loop import drive_in_waves
 from sgjepa.policies.evaluate import Subject, beginnings, family, trained, trial, untrained
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial
@@ -73,9 +74,7 @@ def policy(dataset: Dataset, place: Path) -> Path:
     settings = replace(RUN, data=(dataset.path.name,), model=replace(RUN.model, controls=3))
     run = place / "runs" / "tiny"
     run.mkdir(parents=True)
-    about = RunRecord(
-        config.to_dict(settings), {dataset.path.name: dataset.manifest.digest}, artifact.provenance(), (CATCHER,)
-    )
+    about = RunRecord(config.to_dict(settings), {dataset.path.name: dataset.manifest.digest}, provenance(), (CATCHER,))
     checkpoint.finish(run, about, {run_folder.MODEL: settings.model.build()})
     (place / "policies").mkdir()
     return train_policy(TINY, open_features(run, WORLD), dataset, place / "policies" / "tiny")
@@ -154,12 +153,12 @@ def test_a_trial_that_was_killed_goes_on_after_its_last_wave(
         trial(subject, dataset, 0)
     assert not list(subject.folder.glob(f"*/{TRIAL}")), "a half made trial is not there to be read"
     (spent,) = subject.folder.glob("*/.partial/.waves/*-seconds.json")
-    artifact.write_json(spent, 1000.0)  # as if it had taken that long
+    files.write_json(spent, 1000.0)  # as if it had taken that long
     made = trial(subject, dataset, 0)
     assert begun == [2, 2, 2], "the first wave was kept"
     assert 1000 < read_trial(made)[0].seconds < 1900
     for name in (ROWS, CONTROLS):  # waves of another size, and a kill, make no difference
-        assert artifact.file_digest(made / name) == artifact.file_digest(chance / name)
+        assert files.file_digest(made / name) == files.file_digest(chance / name)
     assert [entry.name for entry in subject.folder.iterdir()] == [made.name]
 
 

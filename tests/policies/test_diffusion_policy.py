@@ -13,8 +13,9 @@ from fixtures.datasets import small
 from fixtures.runs import RUN
 
 from sgjepa import cli
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import config, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.core.run_folder import RunRecord
 from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
@@ -84,7 +85,7 @@ def run(caught: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     folder.mkdir()
     data = {caught.path.name: caught.manifest.digest}
-    about = RunRecord(config.to_dict(settings), data, artifact.provenance(), worlds=(CATCHER,))
+    about = RunRecord(config.to_dict(settings), data, provenance(), worlds=(CATCHER,))
     checkpoint.finish(folder, about, {run_folder.MODEL: settings.model.build()})
     return folder
 

@@ -18,9 +18,9 @@ from sgjepa import cli
 from sgjepa.data.collect import collect
 from sgjepa.data.store import open_dataset
 from sgjepa.envs import ENVS
-from sgjepa.policies import films
 from sgjepa.policies.features import open_features
 from sgjepa.policies.learned import train_policy
+from sgjepa.report import films
 
 torch.set_num_threads(1)
 

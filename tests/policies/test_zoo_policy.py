@@ -17,7 +17,7 @@ from fixtures.driving import opened
 from fixtures.viewer import needs_browser, running
 
 from sgjepa import cli, zoo
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.models.weights import load_tensors, save_tensors
 from sgjepa.policies.files import RECORD, WEIGHTS, read_policy, read_trial
@@ -57,7 +57,7 @@ def test_it_lies_there_in_half_precision_with_what_it_sees_through(driven: Drive
     assert there == {RECORD, WEIGHTS, "run/artifact.json", "run/model.safetensors", zoo.CARD}
     for mine, its in ((WEIGHTS, driven.policy / WEIGHTS), ("run/model.safetensors", driven.run / run_folder.MODEL)):
         full, half = load_tensors(its), load_tensors(models / NAME / mine)
-        assert card().full_precision[mine] == artifact.file_digest(its)
+        assert card().full_precision[mine] == files.file_digest(its)
         for name, value in full.items():
             assert half[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
             torch.testing.assert_close(half[name].to(value.dtype), value, rtol=1e-3, atol=1e-6)
@@ -89,7 +89,7 @@ def test_it_is_tied_to_the_rounded_weights_that_it_sees_through(driven: Driven, 
     with pytest.raises(InputError, match="damaged"):
         load_policy(copy)
     about = run_folder.about(copy / "run")
-    artifact.write_record(copy / "run", replace(about, files={run_folder.MODEL: artifact.file_digest(model)}))
+    artifact.write_record(copy / "run", replace(about, files={run_folder.MODEL: files.file_digest(model)}))
     with pytest.raises(InputError, match="other weights"):
         load_policy(copy)
 
@@ -118,7 +118,7 @@ def test_the_viewer_shows_what_its_card_says() -> None:
 def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(models: Path, tmp_path: Path) -> None:
     """The tiny policy need not succeed, so its card is told a launch; the line is that of the card's trials."""
     place = Path(shutil.copytree(models / NAME, tmp_path / NAME))
-    artifact.write_json(place / zoo.CARD, config.to_dict(replace(card(), opening=Opening(3, {"gravity": 6.0}, 2))))
+    files.write_json(place / zoo.CARD, config.to_dict(replace(card(), opening=Opening(3, {"gravity": 6.0}, 2))))
     with running([place], tmp_path) as (_, port), Browser() as chromium:
         tab = opened(chromium, port)
         assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from sgjepa import cli
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import EXPERIMENTS
 from sgjepa.report.claims import as_markdown, brief, claims_table
@@ -98,12 +99,12 @@ def test_the_command_writes_a_line_for_every_claim(tmp_path: Path, capsys: pytes
 def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
-    made = artifact.provenance()
+    made = provenance()
     trials = [(1, None, {}), (3, None, {}), (5, 10, {}), (6, None, {"optim.lr": "1"})]
     for i, (seeds, updates, settings) in enumerate(trials):
         row = claim(Interval(-0.1 * seeds, -0.2 * seeds, -0.05, 9), seeds)
         record = ClaimsRecord("predictors", "mini", updates, f"sgjepa study --seeds {seeds}", (row,), made, settings)
-        artifact.write_json(kept / f"{i}.json", config.to_dict(record))
+        files.write_json(kept / f"{i}.json", config.to_dict(record))
     ((record, row),) = best(read_claims([kept]))["below_lewm"]
     assert (row.seeds, record.updates) == (3, None)
 

@@ -18,7 +18,7 @@ from fixtures.evaluated import digests_in, thrice
 
 from sgjepa import cli
 from sgjepa.cli.doctor import find_browser
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.evaluation.metrics import MAIN
@@ -187,24 +187,24 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
     spoiled = []
     for number, run in enumerate(runs):
         copy = Path(shutil.copytree(run, tmp_path / f"{number} {name}"))
-        about = artifact.read_json(copy / "artifact.json")
+        about = files.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
-        artifact.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
+        files.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
         place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
-        said = _spoil(artifact.read_json(place / "artifact.json"), keep)
+        said = _spoil(files.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
         table = read_table(place / "episodes.parquet")
         write_table(place / "episodes.parquet", {key.replace("gravity", MARKUP): v for key, v in table.items()})
-        artifact.write_json(place / "artifact.json", said | {"files": digests_in(place)})
+        files.write_json(place / "artifact.json", said | {"files": digests_in(place)})
         if (copy / "counterfactual").exists():
             (copy / "counterfactual" / "square-test").rename(copy / "counterfactual" / name)
             rows = read_table(copy / "counterfactual" / name / "counterfactual.parquet")
             rows["law"] = np.full(len(rows["law"]), MARKUP)
             write_table(copy / "counterfactual" / name / "counterfactual.parquet", rows)
             told = copy / "counterfactual" / name / "artifact.json"
-            settings = artifact.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
-            artifact.write_json(told, artifact.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
+            settings = files.read_json(told)["settings"] | dict.fromkeys(("model", "data"), MARKUP)
+            files.write_json(told, files.read_json(told) | {"settings": settings, "files": digests_in(told.parent)})
         spoiled.append(copy)
     own = Section(MARKUP, [Text(MARKUP), Table((MARKUP, "b"), ((MARKUP, MARKUP),), MARKUP)], name="finding")
     spoiled_page = forecast_page(Results.of_runs(spoiled), MARKUP, MARKUP, [MARKUP], [own])
@@ -394,13 +394,13 @@ def test_a_second_report_replaces_the_first_whole_or_not_at_all(
 ) -> None:
     out = Path(shutil.copytree(made, tmp_path / "report"))
     (out / "notes.txt").write_text("mine")
-    before = artifact.digests(out)
+    before = files.digests(out)
     for stage in ("forecast.lines", "page.to_csv"):
         with monkeypatch.context() as patched:
             patched.setattr(f"sgjepa.report.{stage}", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 report(runs[2:], out)
-    assert artifact.digests(out) == before
+    assert files.digests(out) == before
     report(runs[2:], out)
     assert (out / "notes.txt").read_text() == "mine"
     assert not list((out / "figures").glob("relative_*")), "one method alone has no such figure"
@@ -438,9 +438,9 @@ def test_what_cannot_be_reported_is_one_line(
     assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
     (other / "predict" / "house-test").rename(other / "predict" / "square-test")
     settings = other / "predict" / "square-test" / "artifact.json"
-    about = artifact.read_json(settings)
+    about = files.read_json(settings)
     about["settings"]["data"] = "0123456789ab"
-    artifact.write_json(settings, about)
+    files.write_json(settings, about)
     assert "are of different datasets or horizons" in fails(capsys, runs[0], other, *out)
     assert not (tmp_path / "out").exists(), "a refused report left something behind"
 
@@ -453,7 +453,7 @@ def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Pat
     place = ball / "predict" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
-    artifact.write_json(place / "artifact.json", artifact.read_json(place / "artifact.json") | {"files": digests_in(place)})
+    files.write_json(place / "artifact.json", files.read_json(place / "artifact.json") | {"files": digests_in(place)})
     text = report([ball], tmp_path / "out").read_text()
     assert "rotation" not in Page(text).words
     assert 'id="relative"' not in text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fixtures.evaluated import EVALUATION, RECORD, copy_of
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import bootstrap, bootstrap_difference
 from sgjepa.report.forecast import report
@@ -35,8 +35,8 @@ def folders(results: Results) -> set[str]:
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
     place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
-    about = artifact.read_json(place / RECORD)
-    artifact.write_json(place / RECORD, about | {"differs": differs})
+    about = files.read_json(place / RECORD)
+    files.write_json(place / RECORD, about | {"differs": differs})
 
 
 def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(runs: list[Path], tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
 
 def test_runs_in_folders_of_one_name_are_told_apart(runs: list[Path], tmp_path: Path) -> None:
     """Other settings under the same folder name: another method, with a label and a cost of its own."""
-    loss = artifact.read_json(runs[0] / RECORD)["config"]["loss"]
+    loss = files.read_json(runs[0] / RECORD)["config"]["loss"]
     several = (("one", 3), ("two", 4))
     copies = [copy_of(runs[0], tmp_path / name / "run", config={"loss": loss | {"steps": n}}) for name, n in several]
     arms = Results.of_runs(copies).arms
@@ -107,9 +107,9 @@ def test_a_counterfactual_of_another_model_is_not_taken(runs: list[Path], tmp_pa
     copy = Path(shutil.copytree(runs[0], tmp_path / "copy"))
     assert len(counterfactuals(Results.of_runs([copy]))) == 1
     record = copy / "counterfactual" / "square-test" / RECORD
-    about = artifact.read_json(record)
+    about = files.read_json(record)
     about["settings"]["model"] = "0" * 64
-    artifact.write_json(record, about)
+    files.write_json(record, about)
     assert counterfactuals(Results.of_runs([copy])) == []
 
 

@@ -17,7 +17,7 @@ from sgjepa.core.errors import InputError
 from sgjepa.models.encoders.cnn import Convolutions
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.models.encoders.vit import ViT
-from sgjepa.recipes.datasets import named
+from sgjepa.recipes.datasets import datasets_named
 from sgjepa.recipes.training import recipe, recipes
 from sgjepa.training.data import windows_of
 from sgjepa.training.profile import as_text, describe, flop_counter, outline, parameters
@@ -37,7 +37,7 @@ PAPER = {
 
 def shown(name: str) -> dict[str, Any]:
     run = recipe(name, "mini")
-    return describe(run, named(run.data))
+    return describe(run, datasets_named(run.data))
 
 
 @pytest.mark.parametrize("name", PAPER)

@@ -21,7 +21,7 @@ from fixtures.datasets import small
 from fixtures.runs import RUN, same, train_until, weights
 
 from sgjepa import cli
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.run_folder import MODEL, Continued
 from sgjepa.data.collect import collect
@@ -212,13 +212,13 @@ def test_going_on_killed_at_any_moment_ends_in_the_same_weights(
 def test_a_run_goes_on_to_more_updates_alone(
     fitting: Run, longer: Run, finished: Path, halted: Path, trained: Path, continued: Path, tmp_path: Path
 ) -> None:
-    before = artifact.digests(continued)
+    before = files.digests(continued)
     with pytest.raises(InputError, match=r"holds a training of 36 updates, and 18 are asked for: .* never back"):
         train(fitting, continued, finished.parent)
     other = replace(longer, train=replace(longer.train, epochs=5), optim=replace(longer.optim, lr=1.0))
     with pytest.raises(InputError, match=r"holds a run with train.epochs = 4, not 5"):
         train(other, continued, finished.parent)
-    assert artifact.digests(continued) == before
+    assert files.digests(continued) == before
     with pytest.raises(InputError, match=r"is not finished \(step 7 of 18\); finish it with its own command"):
         train(longer, halted, halted.parent / "data")
     bare = Path(shutil.copytree(trained, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints")))
@@ -232,7 +232,7 @@ def test_seconds_go_on_where_the_checkpoint_was(fitting: Run, halted: Path, trai
     assert place is not None
     state = json.loads((place / "artifact.json").read_text())
     assert state["seconds"] > 0
-    artifact.write_json(place / "artifact.json", {**state, "seconds": 1000.0})
+    files.write_json(place / "artifact.json", {**state, "seconds": 1000.0})
     train(fitting, halted, halted.parent / "data")
     seconds = [row["seconds"] for row in run_folder.read(halted) if row["split"] == "train"]
     assert max(seconds[:7]) < 1000 <= min(seconds[7:])
@@ -273,8 +273,8 @@ def test_what_a_kill_left_half_written_goes_when_the_run_goes_on(fitting: Run, h
     half = halted / "checkpoints" / "step-0000009"
     with suppress(KeyboardInterrupt), artifact.artifact(half, {"step": 9}, "sgjepa train", resumable=True):
         raise KeyboardInterrupt
-    artifact.temporary(halted / "artifact.json").write_text("{")
-    artifact.temporary(halted / "model.safetensors").write_bytes(b"half")
+    files.temporary(halted / "artifact.json").write_text("{")
+    files.temporary(halted / "model.safetensors").write_bytes(b"half")
     (halted / ".model.safetensors.mine.tmp").write_text("not a name of ours")
     train(fitting, halted, halted.parent / "data")
     assert not half.exists()

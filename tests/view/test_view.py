@@ -18,7 +18,7 @@ from fixtures.posting import Post
 from fixtures.viewed import viewed
 
 from sgjepa import zoo
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import fit_zscore
 from sgjepa.data.config import make_env, make_episode
@@ -248,7 +248,7 @@ def test_a_slider_covers_the_usual_test_and_starts_at_the_training_mean(loaded: 
 
 def test_viewing_writes_nothing_into_a_run(viewed: list[Path]) -> None:
     def there() -> dict[Path, str]:
-        return {path: artifact.file_digest(path) if path.is_file() else "" for run in viewed for path in run.rglob("*")}
+        return {path: files.file_digest(path) if path.is_file() else "" for run in viewed for path in run.rglob("*")}
 
     before = there()
     scenes = ModelScenes([open_model(folder, folder.name) for folder in viewed])

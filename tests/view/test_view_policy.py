@@ -19,7 +19,7 @@ from fixtures.posting import Post
 from fixtures.viewer import hear, needs_browser, running, socket_to
 
 from sgjepa import cli, zoo
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import artifact, files, run_folder
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.policies.files import read_controls, read_trial
 from sgjepa.policies.vector_env import Outcome
@@ -152,7 +152,7 @@ def test_a_page_begins_with_a_success_of_the_policy_under_a_law_near_its_trainin
         place = Path(shutil.copytree(driven.trial, tmp_path / str(case) / driven.trial.name))
         table = read_table(place / "episodes.parquet") | {"success": wins.astype(rows["success"].dtype)}
         write_table(place / "episodes.parquet", table)
-        digests = about.files | {"episodes.parquet": artifact.file_digest(place / "episodes.parquet")}
+        digests = about.files | {"episodes.parquet": files.file_digest(place / "episodes.parquet")}
         artifact.write_record(place, replace(about, files=digests))
         found = opening_in([place], {"gravity": 4.0})
         if not wins.any():

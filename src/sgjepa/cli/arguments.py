@@ -10,7 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, MachineError
 
 DATASETS = Path("datasets")
@@ -119,7 +119,7 @@ def check_json(path: Path | None) -> None:
         raise InputError(f"--json {path} is a link; name a file")
     if not path.parent.is_dir():
         raise InputError(f"--json {path}: the folder {path.parent} does not exist")
-    trial = artifact.temporary(path)
+    trial = files.temporary(path)
     trial.touch()
     trial.unlink()
 
@@ -127,15 +127,15 @@ def check_json(path: Path | None) -> None:
 def print_or_write(path: Path | None, value: Any, text: str) -> None:
     """Print the text, and write the JSON to its file if one is named; or print only the JSON, for a pipe."""
     if path == STDOUT:
-        sys.stdout.write(artifact.to_json(value))
+        sys.stdout.write(files.to_json(value))
         return
     if path is not None and path.exists() and not _is_device(path):
         _require_same_kind(path, value)
     print(text)
     if path is not None and _is_device(path):
-        path.write_text(artifact.to_json(value), encoding="utf-8")
+        path.write_text(files.to_json(value), encoding="utf-8")
     elif path is not None:
-        artifact.write_json(path, value)
+        files.write_json(path, value)
 
 
 def _is_device(path: Path) -> bool:
@@ -145,7 +145,7 @@ def _is_device(path: Path) -> bool:
 
 def _require_same_kind(path: Path, value: Any) -> None:
     """Refuse to overwrite a file that another command wrote, by its keys."""
-    existing = artifact.read_json(path) if path.is_file() and path.suffix == ".json" else None
+    existing = files.read_json(path) if path.is_file() and path.suffix == ".json" else None
     if not isinstance(existing, dict) or not (existing.keys() <= value.keys() or value.keys() <= existing.keys()):
         raise InputError(f"{path} exists and holds something else; choose another FILE or move it away")
 

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Write the table, and print the number of claims that hold."""
-    from sgjepa.core import artifact
+    from sgjepa.core import files
     from sgjepa.core.errors import InputError
     from sgjepa.report.claims import TITLE, as_markdown, tally
     from sgjepa.results.claims import best, read_claims
@@ -41,6 +41,6 @@ def run(options: Namespace) -> None:
         where = ", ".join(map(str, folders))
         raise InputError(f"no study's claims lie in {where} (STUDY-SIZE/report/claims.json); nothing was written")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    artifact.write_bytes(options.out, as_markdown(claims).encode())
+    files.write_bytes(options.out, as_markdown(claims).encode())
     print(tally(claims))
     print(options.out)

@@ -21,10 +21,10 @@ def run(options: Namespace) -> None:
     """Build the model and time a few steps; nothing is trained."""
     arguments.check_json(options.json)
     arguments.prepare_for_torch()
-    from sgjepa.recipes.datasets import named
+    from sgjepa.recipes.datasets import datasets_named
     from sgjepa.recipes.training import recipe
     from sgjepa.training.profile import as_text, describe
 
     run_config = recipe(options.recipe, options.size)
-    description = describe(run_config, named(run_config.data))
+    description = describe(run_config, datasets_named(run_config.data))
     arguments.print_or_write(options.json, description, as_text(description))

@@ -92,7 +92,7 @@ def drawing_backends() -> dict[str, str]:
         if name in opengl.PROBES and not opengl.PROBES[name]():
             report[name] = "library not found or no device"
             continue
-        code = "from sgjepa.envs.render import gl; print(gl.prove())"
+        code = "from sgjepa.envs.render import opengl; print(opengl.prove())"
         done = subprocess.run(
             [sys.executable, "-c", code], env={**clean, "MUJOCO_GL": name}, capture_output=True, text=True, check=False
         )
@@ -110,7 +110,7 @@ def triton_after_drawing() -> str:
 
     Mesa's LLVM silently kills a process that loads triton's later, so this is tried in a process of its own.
     """
-    code = "from sgjepa.envs.render import gl; gl.prove(); import triton"
+    code = "from sgjepa.envs.render import opengl; opengl.prove(); import triton"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode < 0:
         return f"the process dies with signal {-done.returncode}"

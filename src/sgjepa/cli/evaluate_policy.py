@@ -73,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="where the page goes, with the trials of scripted policies (default: %(default)s)",
     )
-    planner = parser.add_argument_group("of planners, that is of runs and simulator")
+    planner = parser.add_argument_group("planners (runs, simulator)")
     for name, kind, unit, about in _PLANNER:
         planner.add_argument(f"--{name}", type=kind, metavar=unit, help=about)
 
@@ -124,7 +124,7 @@ def _dataset(options: Namespace) -> Any:
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.envs import get_env
-    from sgjepa.planning.load import usual
+    from sgjepa.planning.load import default_planner_config
     from sgjepa.policies.files import read_policy
     from sgjepa.policies.scripted import SIMPLE
 
@@ -143,7 +143,7 @@ def _dataset(options: Namespace) -> Any:
     elif _is_run(folders[0]):
         about = run_folder.about(folders[0])
         for world in about.worlds:  # before a dataset is made in vain
-            usual(get_env(world).env_spec)
+            default_planner_config(get_env(world).env_spec)
         name = next(iter(about.data))
         dataset = open_dataset(options.datasets / name if options.datasets else arguments.dataset_beside(folders[0], name))
     else:
@@ -156,9 +156,9 @@ def _dataset(options: Namespace) -> Any:
 
 def _planner(options: Namespace, spec: Any) -> Any:
     """The default planner of a world with the options' changes."""
-    from sgjepa.planning.load import usual
+    from sgjepa.planning.load import default_planner_config
 
-    default = usual(spec)
+    default = default_planner_config(spec)
     search = {name: getattr(options, name) for name in ("candidates", "iterations", "elites")} | {"way": options.search}
     lengths = {name: getattr(options, name) for name in ("horizon", "execute", "within")}
     changed_lengths = {name: value for name, value in lengths.items() if value is not None}
@@ -209,13 +209,11 @@ def _subject(name: str, dataset: Any, options: Namespace, planner: Any, cases: A
 
 def _latent_errors(runs: Sequence[Path], dataset: Any, options: Namespace) -> dict[str, Any]:
     """The errors of each run's latents on held-out clips, by the digest of its weights."""
-    from sgjepa.core import artifact
+    from sgjepa.core import files
     from sgjepa.core.run_folder import MODEL
     from sgjepa.evaluation.latent_errors import latent_errors
 
-    return {
-        artifact.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs
-    }
+    return {files.file_digest(folder / MODEL): latent_errors(folder, dataset, held_out=options.held_out) for folder in runs}
 
 
 def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts: Any, latents: dict[str, Any]) -> None:

@@ -46,13 +46,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     """Run the study of that name, or all of them, or print the list."""
-    arguments.prepare_for_torch()
     from sgjepa import experiments
     from sgjepa.recipes.datasets import SIZES
 
     if options.study is None:
         print(experiments.listing())
         return
+    arguments.prepare_for_torch()
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
     arguments.require_matplotlib()

@@ -15,52 +15,46 @@ a record lists:
 - a listed file that differs from what was written is refused when it is read; a missing one is made again by its command;
 - links are never followed, and only names that this module writes are swept.
 
-A run or a policy is written in place instead: it holds `locked(folder)` and calls `write_record` when it begins and ends.
+A run or a policy is written in place instead: it holds its folder's lock (`files.locked`) and calls `write_record` when it
+begins and when it ends.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import hashlib
-import io
 import json
 import os
-import platform
-import re
-import shlex
 import shutil
-import stat
-import subprocess
-import sys
-import threading
-import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from sgjepa import __version__
 from sgjepa.core import config
-from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.errors import InputError
+from sgjepa.core.files import (
+    OWN_DIGEST,
+    TEMPORARY,
+    Seen,
+    briefly_locked,
+    digest_of,
+    digests,
+    file_digest,
+    locked,
+    read_json,
+    require_name,
+    sweep,
+    temporary,
+    write_bytes,
+    write_json,
+)
+from sgjepa.core.provenance import provenance
 
 RECORD = "artifact.json"
-LOCK = ".lock"
 PARTIAL = ".partial"  # inside an artefact's folder: the files being made
-_OWN = "record_sha256"  # a record's own digest
-_DAY = 24 * 3600.0  # seconds without a write after which a temporary file counts as abandoned
-_TEMPORARY = re.compile(r"\..+\.([A-Za-z0-9-]+)\.([0-9]+)\.[0-9a-f]{12}\.tmp")
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # a disk that knows no locks: work goes on without
-_checked: set[tuple[str, int, int, int]] = set()  # files whose content this process has compared with their digests
-_held: dict[Path, int] = {}  # locks of this process, and how often: a stage that calls another one does not wait for itself
-_changing = threading.Lock()
 
 T = TypeVar("T")
-Digests = dict[str, str]  # SHA-256 by the name of a file, seen from the record
 
 
 # --- artefacts -----------------------------------------------------------------------------------------------------
@@ -122,7 +116,7 @@ def artifact(
 
 def require_free(folder: Path, made_by: str) -> None:
     """Refuse a folder that this command must not write into: before the work, which may take hours."""
-    _require_name(folder)
+    require_name(folder)
     if not _exists(folder):
         return _require_writable(next(parent for parent in folder.absolute().parents if parent.exists()), folder)
     if folder.is_symlink() or not folder.is_dir():
@@ -140,7 +134,7 @@ def require_free(folder: Path, made_by: str) -> None:
 
 def add(folder: Path, name: str, content: bytes) -> None:
     """Write one more file of an artefact that is finished, in place of an earlier one of that name."""
-    with _briefly_locked(folder):
+    with briefly_locked(folder):
         record, listed = read_json_record(folder), _listed(folder)
         if (folder / name).is_symlink() or (_exists(folder / name) and name not in listed):
             raise InputError(f"{folder / name} is in the way: it was not made by `{record['made_by']}`; move it away")
@@ -169,7 +163,7 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, 
     """Make the folder that is written to, or reuse the one that an interrupted command left."""
     sweep(staged.parent, mine=True)
     if staged.is_symlink() or (staged.exists() and not (staged / RECORD).is_file()):
-        if not _is_folder(staged) or not all(_TEMPORARY.fullmatch(entry.name) for entry in staged.iterdir()):
+        if not _is_folder(staged) or not all(TEMPORARY.fullmatch(entry.name) for entry in staged.iterdir()):
             raise InputError(f"{staged} is in the way: it was not made by `{made_by}`; move it away")
     elif staged.exists():
         record = read_json_record(staged)
@@ -180,7 +174,7 @@ def _begin(staged: Path, key: Mapping[str, Any], made_by: str, resumable: bool, 
             return
         _remove(staged)
     staged.mkdir(parents=True, exist_ok=True)
-    write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, _OWN: ""})
+    write_json(staged / RECORD, {"made_by": made_by, **_as_json(key), "files": {}, OWN_DIGEST: ""})
 
 
 def _require_key(record: Mapping[str, Any], key: Mapping[str, Any], where: str, inside: Path | None) -> None:
@@ -206,7 +200,7 @@ def _put_in_place(staged: Path, folder: Path, made_by: str, record: Mapping[str,
         if blocked:
             raise InputError(f"{blocked[0]} is in the way: it was not made by `{made_by}`; move it away")
     content = {name: value for name, value in _as_json(record).items() if name != "type"}
-    whole = {"made_by": made_by, **content, "files": made, _OWN: ""}
+    whole = {"made_by": made_by, **content, "files": made, OWN_DIGEST: ""}
     whole.setdefault("provenance", provenance())
     write_json(folder / RECORD, {**whole, "files": dict.fromkeys([*before, *made])})
     stale = [name for name in before if name not in made]
@@ -263,7 +257,7 @@ def write_record(folder: Path, record: Recorded) -> None:
     """Write the record of an artefact that is written in place; its field `files` is empty until it is finished."""
     values: dict[str, Any] = config.to_dict(record)
     values = {name: value for name, value in values.items() if name != "type"}
-    write_json(folder / RECORD, {"made_by": record.made_by, **values, _OWN: ""})
+    write_json(folder / RECORD, {"made_by": record.made_by, **values, OWN_DIGEST: ""})
 
 
 def read_record(cls: type[R], folder: Path) -> R:
@@ -279,7 +273,7 @@ def read_record(cls: type[R], folder: Path) -> R:
 
 def build_record(cls: type[T], record: Mapping[str, Any], path: Path) -> T:
     """A record that was read as JSON, as a dataclass."""
-    free = {"made_by", _OWN, "files", "provenance"} - {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    free = {"made_by", OWN_DIGEST, "files", "provenance"} - {field.name for field in fields(cls)}  # type: ignore[arg-type]
     try:
         return config.from_dict(cls, {name: value for name, value in record.items() if name not in free})
     except InputError as error:
@@ -292,7 +286,7 @@ def read_json_record(folder: Path) -> dict[str, Any]:
     record = read_json(path)
     if not isinstance(record, dict):
         raise InputError(f"{path} was edited: it should be an object; {_cure(path, {})}")
-    if record.get(_OWN) != _digest_of(record):
+    if record.get(OWN_DIGEST) != digest_of(record):
         raise InputError(f"{path} was edited: its digest does not fit its content; {_cure(path, record)}")
     files: Any = record.get("files", {})
     listed = files.items() if isinstance(files, dict) else [("/", None)]
@@ -342,25 +336,6 @@ def check(folder: Path) -> dict[str, Any]:
     return record
 
 
-class Seen:
-    """A file in its present state. It counts as checked until it is written again, so that a process reads it only once."""
-
-    def __init__(self, path: Path):
-        try:
-            status = path.stat()
-            self._key = (str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino)
-        except OSError:
-            self._key = (str(path), -1, -1, -1)
-
-    @property
-    def checked(self) -> bool:
-        return self._key in _checked
-
-    def remember(self) -> None:
-        """Remember that the file's digest was right."""
-        _checked.add(self._key)
-
-
 def _listed(folder: Path) -> dict[str, str | None]:
     """The files of an artefact and their digests; None for a file whose content is not fixed."""
     return dict(read_json_record(folder).get("files", {}))
@@ -368,12 +343,6 @@ def _listed(folder: Path) -> dict[str, str | None]:
 
 def _is_inside(name: str) -> bool:
     return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
-
-
-def _digest_of(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record without its own digest, independent of spaces and of the order of keys."""
-    rest = {key: item for key, item in record.items() if key != _OWN}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def _cure(path: Path, record: Mapping[str, Any]) -> str:
@@ -410,255 +379,9 @@ def _require_no_link(folder: Path, inside: Path) -> None:
             raise InputError(f"{path} is a link; nothing is written through it, move it away")
 
 
-def _require_name(folder: Path) -> None:
-    """Refuse a folder name that libraries, or a terminal, cannot write."""
-    if not all(char.isprintable() for char in str(folder)):  # also bytes that are no UTF-8
-        name = str(folder).encode("unicode_escape").decode("ascii")
-        raise InputError(f"'{name}' cannot be a folder's name: it holds a character that cannot be printed")
-
-
 def _require_writable(parent: Path, path: Path) -> None:
     if not parent.is_dir():
         raise InputError(f"{path} cannot be made: {parent} is not a folder; choose another one")
     if not os.access(parent, os.W_OK | os.X_OK):  # what writing would say, before the work
         why = errno.EROFS if os.statvfs(parent).f_flag & os.ST_RDONLY else errno.EACCES
         raise OSError(why, os.strerror(why), str(path))
-
-
-# --- one writer ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder for one writer; it is made if it is missing, and removed again if it stays empty."""
-    key = folder.resolve()
-    with _changing:
-        again = key in _held
-        made = [] if again else _make(folder)
-        lock = None if again else _take(folder)
-        _held[key] = _held.get(key, 0) + 1
-    try:
-        yield
-    finally:
-        with _changing:
-            _held[key] -= 1
-            if not _held[key]:
-                del _held[key]
-            if lock is not None:
-                _give_back(lock, folder)
-                for empty in made:
-                    with suppress(OSError):  # it is not empty, or has another name by now
-                        empty.rmdir()
-
-
-@contextmanager
-def _briefly_locked(folder: Path) -> Iterator[None]:
-    """Lock an existing folder while one file changes: other writers wait, and no lock file is written."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a disk without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _make(folder: Path) -> list[Path]:
-    """Make the folder; returns those that were missing, the innermost first."""
-    _require_name(folder)
-    made = []
-    for path in [folder, *folder.parents]:
-        if path.exists():
-            break
-        made.append(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return made
-
-
-def _take(folder: Path) -> io.FileIO:
-    path = folder / LOCK
-    while True:
-        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "r+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = file.read(200).decode("utf-8", "replace").strip() or "another process"
-            file.close()
-            raise InputError(f"{folder} is in use by {one_line(holder)}; wait for it or stop it") from error
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                file.close()
-                raise
-        try:
-            same = os.path.samestat(os.fstat(file.fileno()), path.stat())
-        except FileNotFoundError:
-            same = False
-        if same:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}\n".encode())
-            return file
-        file.close()  # the holder before us removed the file just when we opened it
-
-
-def _give_back(file: io.FileIO, folder: Path) -> None:
-    """Remove the file while it is still locked."""
-    path = folder / LOCK
-    with suppress(OSError):
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            path.unlink()
-    file.close()
-
-
-# --- files ---------------------------------------------------------------------------------------------------------
-
-
-def write_bytes(path: Path, content: bytes | memoryview) -> None:
-    """Write the file at once: a reader sees the old content or the new one, never a part."""
-    written = temporary(path)
-    try:
-        with written.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        written.replace(path)
-    finally:
-        written.unlink(missing_ok=True)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file that a person can read, whole or not at all."""
-    write_bytes(path, to_json(value).encode("utf-8"))
-
-
-def to_json(value: Any) -> str:
-    """The text of a JSON file; a record gets its right digest."""
-    if isinstance(value, dict) and _OWN in value:
-        value = {**value, _OWN: _digest_of(value)}
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    # a path that is no UTF-8 has surrogates: nothing can write them, but JSON can spell them
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file, or an InputError that names it."""
-    try:
-        with _open_regular(path) as file:
-            return json.loads(file.read().decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits
-        raise InputError(f"{path} cannot be read as JSON ({one_line(error)})") from error
-
-
-def temporary(path: Path) -> Path:
-    """A hidden name next to the path, unique also among processes of other machines that share the disk."""
-    return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{uuid.uuid4().hex[:12]}.tmp")
-
-
-def sweep(folder: Path, mine: bool = False) -> None:
-    """Remove the temporary files that killed processes left in a folder, but not those of a living process.
-
-    mine: this process holds the folder's lock, so every temporary file in it was left behind.
-    """
-    for path in folder.glob(".*.tmp"):
-        if _TEMPORARY.fullmatch(path.name) and not path.is_symlink() and (mine or _is_abandoned(path)):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-
-
-def digests(folder: Path) -> Digests:
-    """SHA-256 of every file below the folder, by relative path."""
-    return {p.relative_to(folder).as_posix(): file_digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of one file."""
-    with _open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _open_regular(path: Path) -> io.FileIO:
-    """A file to read; a pipe or a device in its place would hang for ever."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise InputError(f"{path} is not a regular file; move it away")
-    return io.FileIO(handle)
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:40] or "host"
-
-
-def _is_abandoned(path: Path) -> bool:
-    """Whether no living process writes to a temporary file."""
-    owner = _TEMPORARY.fullmatch(path.name)
-    if owner is not None and owner[1] == _host():
-        return not _is_alive(int(owner[2]))
-    try:  # of another machine: it does not say whether it lives
-        return time.time() - path.stat().st_mtime > _DAY
-    except OSError:
-        return False
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether a process of that number runs on this machine."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):  # another user's process
-        return True
-    return True
-
-
-# --- where results come from ----------------------------------------------------------------------------------------
-
-
-def provenance() -> dict[str, Any]:
-    """Provenance of a result: code version and commit, library versions, machine, command, time."""
-    return {
-        "sgjepa": __version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "libraries": _versions("mujoco", "numpy", "pylance", "pyarrow", "torch", "safetensors", "transformers"),
-        "threads": os.environ.get("OMP_NUM_THREADS"),
-        "platform": platform.platform(),
-        "opengl": os.environ.get("MUJOCO_GL"),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _versions(*names: str) -> dict[str, str]:
-    """The versions of the installed packages among these."""
-    versions = {}
-    for name in names:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-def _commit() -> str | None:
-    """The git commit of the code that runs, with "+" if it was edited; None for an installed package."""
-    package = Path(__file__).resolve().parents[1]
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=package, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    try:
-        if Path(git("rev-parse", "--show-toplevel")) != package.parent.parent or not git("ls-files", "__init__.py"):
-            return None  # installed inside another repository
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def check_provenance(origin: Mapping[str, Any]) -> None:
-    """Refuse a provenance that lacks an entry that pages quote; further entries are free."""
-    missing = {"sgjepa", "commit", "python", "libraries", "platform", "command", "made"} - set(origin)
-    if missing or not isinstance(origin["libraries"], Mapping):
-        raise InputError(f"provenance lacks {', '.join(sorted(missing)) or 'the versions of libraries'}")

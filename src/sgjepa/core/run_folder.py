@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sgjepa.core import artifact, config
-from sgjepa.core.artifact import Digests
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.files import Digests
+from sgjepa.core.provenance import check_provenance
 
 CONFIG, ROWS, MODEL, DECODER = artifact.RECORD, "rows.jsonl", "model.safetensors", "decoder.safetensors"
 LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
@@ -63,7 +64,7 @@ class RunRecord:
     continued: tuple[Continued, ...] = ()  # the lengths it was finished with before that of the config
 
     def __post_init__(self) -> None:
-        artifact.check_provenance(self.provenance)
+        check_provenance(self.provenance)
 
 
 def check(folder: Path, settings: Any, data: Mapping[str, str]) -> None:
@@ -161,4 +162,4 @@ def keep(folder: Path, up_to_step: int) -> None:
     """Delete records after a step: training that resumes from it will write them again."""
     records = [record for record in read(folder) if record.get("step", 0) <= up_to_step]
     text = "".join(json.dumps(record) + "\n" for record in records)
-    artifact.write_bytes(folder / ROWS, text.encode("utf-8"))
+    files.write_bytes(folder / ROWS, text.encode("utf-8"))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line
 
 Table = dict[str, np.ndarray]
@@ -22,7 +22,7 @@ def write_table(path: Path, table: Mapping[str, np.ndarray]) -> None:
     """Write the columns, whole or not at all."""
     buffer = io.BytesIO()
     pq.write_table(pa.table(dict(table)), buffer, compression="zstd")
-    artifact.write_bytes(path, buffer.getbuffer())
+    files.write_bytes(path, buffer.getbuffer())
 
 
 def read_table(path: Path) -> Table:

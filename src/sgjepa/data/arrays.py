@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import artifact
+from sgjepa.core import artifact, files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.data import episode
@@ -301,7 +301,7 @@ def _chunks(folder: Path, settings: DatasetConfig, recording: _Recording, split:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
                 writer.write_batch(batch)
-            artifact.write_bytes(path, memoryview(sink.getvalue()))
+            files.write_bytes(path, memoryview(sink.getvalue()))
             bar.update(len(some))
             yield path
 

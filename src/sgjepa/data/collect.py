@@ -16,7 +16,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from sgjepa.core import artifact, config, threads
+from sgjepa.core import artifact, config, files, threads
 from sgjepa.core import processes as workers
 from sgjepa.core.errors import InputError, one_line
 from sgjepa.core.progress import progress
@@ -139,7 +139,7 @@ def _require_same_look(out: Path, settings: DatasetConfig) -> None:
 
 def _plan(settings: DatasetConfig, folder: Path) -> list[_Chunk]:
     folder.mkdir(exist_ok=True)
-    artifact.sweep(folder, mine=True)
+    files.sweep(folder, mine=True)
     chunks = []
     for split in episode.SPLITS:
         count = settings.part(split).episodes
@@ -208,4 +208,4 @@ def _make_chunk(chunk: _Chunk) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
-    artifact.write_bytes(chunk.path, memoryview(sink.getvalue()))
+    files.write_bytes(chunk.path, memoryview(sink.getvalue()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sgjepa.core import artifact
+from sgjepa.core import artifact, files
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
 from sgjepa.data import episode
@@ -76,7 +76,7 @@ class Manifest:
 
 def part_digest(folder: Path) -> str:
     """Twelve digits that identify the content of a split's data files, independent of their names and Lance's own files."""
-    content = sorted(artifact.digests(folder / "data").values())
+    content = sorted(files.digests(folder / "data").values())
     return hashlib.sha256("".join(content).encode()).hexdigest()[:12]
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sgjepa.core import artifact
-from sgjepa.core.artifact import Seen
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.files import Seen
 
 _MARK = b"\nsgjepa sha256 "
 _TAIL = len(_MARK) + 64
@@ -55,8 +55,8 @@ def memory_map(
 
 
 def _make(path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[np.ndarray], None], sampled: bool) -> None:
-    artifact.sweep(path.parent)  # killed encodings leave as much as they would have written
-    temporary = artifact.temporary(path)
+    files.sweep(path.parent)  # killed encodings leave as much as they would have written
+    temporary = files.temporary(path)
     try:
         array = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
         size = temporary.stat().st_size

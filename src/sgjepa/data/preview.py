@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sgjepa.core import artifact
+from sgjepa.core import artifact, files
 from sgjepa.core.errors import InputError, MachineError, unknown
 from sgjepa.data.store import Dataset, Split
 from sgjepa.laws import get_law
@@ -53,7 +53,7 @@ def save_film(pictures: list[Image.Image], path: Path, fps: float) -> None:
     if path.suffix == ".mp4":
         _write_mp4(pictures, path, fps)
         return
-    artifact.write_bytes(path, encode_webp(pictures, fps))
+    files.write_bytes(path, encode_webp(pictures, fps))
 
 
 def encode_webp(pictures: list[Image.Image], fps: float) -> bytes:
@@ -125,7 +125,7 @@ def _side_by_side(frames: np.ndarray, labels: list[str], seconds: float) -> Imag
 def _save(picture: Image.Image, path: Path, kind: str, **options: Any) -> None:
     buffer = io.BytesIO()
     picture.save(buffer, format=kind, **options)
-    artifact.write_bytes(path, buffer.getvalue())
+    files.write_bytes(path, buffer.getvalue())
 
 
 def _write_mp4(pictures: list[Image.Image], path: Path, fps: float) -> None:
@@ -133,7 +133,7 @@ def _write_mp4(pictures: list[Image.Image], path: Path, fps: float) -> None:
         import imageio_ffmpeg
     except ImportError as error:
         raise MachineError("MP4 needs the extra `video`: pip install 'sgjepa[video]', or use --video webp") from error
-    temporary = artifact.temporary(path)
+    temporary = files.temporary(path)
     width, height = pictures[0].width // 2 * 2, pictures[0].height // 2 * 2  # the codec wants even sides
     quality = ["-crf", "18", "-f", "mp4", "-loglevel", "error"]
     try:

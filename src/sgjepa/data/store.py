@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import lance
 import numpy as np
 import pyarrow as pa
 
@@ -136,6 +135,8 @@ class Split:
         self.folder, self.name, self.episodes, self.digest, self.env_spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
+            import lance  # here, so that help and kept results are shown without it
+
             self._lance = lance.dataset(str(folder.absolute()))
             self._about = json.loads(self._lance.schema.metadata[b"sgjepa"])
             self.frames: int = self._about["frames_per_episode"]

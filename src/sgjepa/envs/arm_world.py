@@ -122,6 +122,7 @@ class Expert(Protocol):
 class ArmWorld(Spatial):
     """A world in which a robot meets a ball. Its `_build` makes a model and calls `_compile`."""
 
+    arena: ClassVar[Arena]
     robot: ClassVar[Robot] = Z1
     look: ClassVar[Look]
     limb_radius: ClassVar[float] = 0.03  # m, of the arm's shadow

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sgjepa.core.errors import MachineError
-from sgjepa.envs.base import Env
 from sgjepa.envs.headless import mujoco
 from sgjepa.envs.spec import Measure, Quantity
+from sgjepa.envs.world3d import Spatial
 
 PACKAGES = {"reacher": "dm_control", "cube": "ogbench"}  # by world
 BLOCK = 5  # control steps of a benchmark in a frame
@@ -63,10 +63,9 @@ class _ExpertBlock:
     distance: float  # m: the smallest distance from the goal after one of its actions
 
 
-class BenchmarkEnv(Env):
+class BenchmarkEnv(Spatial):
     """A world with a goal whose frames are five control steps of a benchmark. It builds a model, then calls `_use_model`."""
 
-    data: Any  # mujoco.MjData
     _ahead: Any  # mujoco.MjData
     _prepared: _ExpertBlock | None = None
     _frame_distance: float = np.inf  # m: the smallest distance from the goal after one of the actions that led to this frame

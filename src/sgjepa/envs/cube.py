@@ -19,12 +19,10 @@ import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.envs import world3d
-from sgjepa.envs.base import Env
 from sgjepa.envs.benchmarks import BLOCK, BenchmarkEnv, action_block, goal_record, reaching_measures
-from sgjepa.envs.cube_scene import ACTION, ARM, CAMERA, FINGERS, FLOOR, HALF, HOME, SUBSTEPS, Gripper, build_model
+from sgjepa.envs.cube_scene import ACTION, ARM, FINGERS, FLOOR, HALF, HOME, SUBSTEPS, Gripper, build_model
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.render.layered_renderer import LayeredPainter, View
-from sgjepa.envs.render.shadows import Floor, Lamp
+from sgjepa.envs.render.shadows import Lamp
 from sgjepa.envs.robots.kinematics import rotate, unit_quaternion, wrap_angle
 from sgjepa.envs.spec import BENCHMARK_SIZES, DatasetDefaults, EnvSpec, Quantity
 
@@ -36,7 +34,6 @@ CUBES = np.array([[0.3, -0.3], [0.55, 0.3]])  # m: positions of cubes and goals
 _LOOSE = 0.1  # rad that joints, whose ends are soft, may be beyond their range
 _CUBE = world3d.BALL[:13]  # position, velocity, orientation and spin
 _JOINTS = (*ARM, *FINGERS)
-_LAMP, _FLOOR = Lamp((0.3, 0.3, 2.0), 0.15, darkness=0.42), Floor(*FLOOR)
 # radius in m of the spheres that cast the shadows of bodies
 _CASTERS = {
     "cube/object_0": 0.024,
@@ -59,7 +56,8 @@ _SMOOTH = np.array([0.1, 0.8, 0.1])  # a Gaussian of half a control step
 class Cube(BenchmarkEnv):
     """The world of this module. `plan` at reset: "place" or "play"."""
 
-    _painter: LayeredPainter | None
+    arena, lamp = FLOOR, Lamp((0.3, 0.3, 2.0), 0.15, darkness=0.42)
+    radius = math.sqrt(2) * HALF  # of a ring around the cube: a probe reads its position, not its orientation
     env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="cube",
         gym_id="sgjepa/Cube-v0",
@@ -166,20 +164,8 @@ class Cube(BenchmarkEnv):
     def _success_distance(self) -> float:
         return REACHED
 
-    def _frame(self) -> np.ndarray:
-        return self.picture_of(self)
-
-    def picture_of(self, other: Env) -> np.ndarray:
-        if self._painter is None:
-            self._painter = LayeredPainter(self.model, self.image_size, CAMERA, _LAMP, _FLOOR)
-        assert isinstance(other, Cube)
-        bodies = [other.data.body(name).xpos for name in _CASTERS]
-        return self._painter.draw(other.data, np.column_stack([bodies, list(_CASTERS.values())]))
-
-    def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """A ring around the cube: a probe reads its position, not its orientation."""
-        position = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
-        return View(self.model, self.data, CAMERA, 1).rim(position, math.sqrt(2) * HALF)
+    def _casters(self) -> np.ndarray:
+        return np.column_stack([[self.data.body(name).xpos for name in _CASTERS], list(_CASTERS.values())])
 
     def state(self) -> np.ndarray:
         *joints, x, y, z, w, i, j, k = self.data.qpos

@@ -15,9 +15,9 @@ import numpy as np
 
 from sgjepa.envs.benchmarks import package_folder
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.render.layered_renderer import BACKDROP
+from sgjepa.envs.render.shadows import Floor
 from sgjepa.envs.robots.kinematics import rotation_vector
-from sgjepa.envs.world3d import HIDDEN, LINE, PAPER, RED
+from sgjepa.envs.world3d import CAMERA, HIDDEN, LINE, PAPER, RED, board
 
 # sizes and gains
 ARM = ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")
@@ -40,8 +40,7 @@ _ITERATIONS = 20
 _DOWN = np.diag([1.0, -1.0, -1.0])
 
 # the picture
-FLOOR = ((-0.4, 0.0), (1.3, 1.6))  # m, centre and half sides: all that is seen
-CAMERA = "front"
+FLOOR = Floor((-0.4, 0.0), (1.3, 1.6))  # m: all that is seen
 _CAMERA = {"pos": (1.053, -0.014, 0.639), "xyaxes": (0.0, 1.0, 0.0, -0.628, 0.001, 0.778)}  # OGBench's `front_pixels`
 _GRID = 0.1  # m between two of its lines
 _PURPLE, _DARK = (0.61, 0.28, 0.82, 1.0), (0.35, 0.16, 0.50, 1.0)
@@ -150,17 +149,12 @@ def _light(scene: Any) -> None:
     sky = scene.texture("skybox")
     sky.rgb1, sky.rgb2, sky.mark = [0.90, 0.92, 0.95], [0.72, 0.75, 0.79], mujoco.mjtMark.mjMARK_NONE
     sky.width, sky.height = 64, 384
-    (cx, cy), (hx, hy) = FLOOR
-    _board(scene, (cx, cy, -0.005), (hx, hy, 0.005), PAPER)
+    (cx, cy), (hx, hy) = FLOOR.centre, FLOOR.half
+    board(scene, (cx, cy, -0.005), (hx, hy, 0.005), rgba=PAPER)
     for x in np.arange(-math.floor(hx / _GRID), math.floor(hx / _GRID) + 1) * _GRID:
-        _board(scene, (cx + x, cy, 1e-4), (0.002, hy, 1e-4), LINE)
+        board(scene, (cx + x, cy, 1e-4), (0.002, hy, 1e-4), rgba=LINE)
     for y in np.arange(-math.floor(hy / _GRID), math.floor(hy / _GRID) + 1) * _GRID:
-        _board(scene, (cx, cy + y, 1e-4), (hx, 0.002, 1e-4), LINE)
-
-
-def _board(scene: Any, centre: tuple[float, ...], half: tuple[float, ...], colour: tuple[float, ...]) -> None:
-    # a site: seen, but neither mass nor collision
-    scene.worldbody.add_site(type=mujoco.mjtGeom.mjGEOM_BOX, pos=centre, size=half, rgba=colour, group=BACKDROP)
+        board(scene, (cx, cy + y, 1e-4), (hx, 0.002, 1e-4), rgba=LINE)
 
 
 # --- the robot --------------------------------------------------------------------------------------------------------

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sgjepa.core.errors import InputError, unknown
-from sgjepa.envs.base import Env
 from sgjepa.envs.benchmarks import BLOCK, BenchmarkEnv, action_block, goal_record, package_folder, reaching_measures
 from sgjepa.envs.headless import mujoco
-from sgjepa.envs.render.layered_renderer import BACKDROP, LayeredPainter, View
+from sgjepa.envs.render.layered_renderer import BACKDROP
 from sgjepa.envs.render.shadows import Floor, Lamp
 from sgjepa.envs.robots.kinematics import wrap_angle
 from sgjepa.envs.spec import BENCHMARK_SIZES, DatasetDefaults, EnvSpec, Probed, Quantity
@@ -33,8 +32,6 @@ _SAME = 1e-4  # m: position and angles may differ by as much, both rounded to fl
 _GIVES = 0.2  # rad: a swing takes the wrist so far into the soft limit of its range, at most
 _ANGLES, _POSITION = ("shoulder", "wrist"), ("x", "y")
 _RATES, _SPEED = ("shoulder_rate", "wrist_rate"), ("vx", "vy")
-# the light hangs over the middle and the arm lies on the floor: shadows would be as wide as the arm itself
-_LAMP, _FLOOR, _NO_SHADOWS = Lamp((0.0, 0.0, 1.0), 0.1, darkness=0.0), Floor((0.0, 0.0), (0.3, 0.3)), np.zeros((0, 4))
 
 
 # --- the environment --------------------------------------------------------------------------------------------------
@@ -47,7 +44,9 @@ class Reacher(BenchmarkEnv):
     torques too, each held for up to half a second, which moves the arm much farther.
     """
 
-    _painter: LayeredPainter | None
+    arena, lamp = Floor((0.0, 0.0), (0.3, 0.3)), Lamp((0.0, 0.0, 1.0), 0.1, darkness=0.0)
+    camera = "fixed"
+    radius = FINGER
     env_spec: ClassVar[EnvSpec] = EnvSpec(
         name="reacher",
         gym_id="sgjepa/Reacher-v0",
@@ -144,20 +143,14 @@ class Reacher(BenchmarkEnv):
     def _success_distance(self) -> float:
         return TARGETS[self.task] + FINGER
 
-    def _frame(self) -> np.ndarray:
-        return self.picture_of(self)
-
-    def picture_of(self, other: Env) -> np.ndarray:
-        if self._painter is None:
-            self._painter = LayeredPainter(self.model, self.image_size, "fixed", _LAMP, _FLOOR)
-        assert isinstance(other, Reacher)
-        return self._painter.draw(other.data, _NO_SHADOWS)
+    def _casters(self) -> np.ndarray:
+        return np.zeros((0, 4))  # the lamp hangs over the arm, whose shadow would be as wide as the arm itself
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """The finger's rim: a probe reads its position, which two bends of the elbow share."""
         x, y = (np.asarray(state[name], float) for name in _POSITION)
         height = float(self.data.geom("finger").xpos[2])
-        return View(self.model, self.data, "fixed", 1).rim(np.stack([x, y, np.full_like(x, height)], axis=-1), FINGER)
+        return super().outline({"x": x, "y": y, "z": np.full_like(x, height)})
 
     def state(self) -> np.ndarray:
         angles, rates = self.data.qpos, self.data.qvel

@@ -47,19 +47,13 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Arena:
+class Arena(Floor):
     """A floor at z = 0 with walls at the left, the right and the far side; lengths in m."""
 
-    centre: tuple[float, float]
-    half: tuple[float, float]
     height: float
     thickness: float
     grid: float  # between two lines
     line: float = 0.002  # half the width of a line
-
-    @property
-    def floor(self) -> Floor:
-        return Floor(self.centre, self.half)
 
 
 def phys(floor: str) -> tuple[Quantity, ...]:
@@ -76,9 +70,10 @@ def phys(floor: str) -> tuple[Quantity, ...]:
 class Spatial(Env):
     """A 3-D world drawn by MuJoCo in layers. A world defines `_build` (model and data) and `_casters`."""
 
-    arena: Arena
-    lamp: Lamp = LAMP
-    radius: ClassVar[float]  # m, of the ball
+    arena: ClassVar[Floor]  # with walls where it is an Arena
+    lamp: ClassVar[Lamp] = LAMP
+    camera: ClassVar[str] = CAMERA
+    radius: ClassVar[float]  # m, of the object that moves
     data: Any  # mujoco.MjData
     _painter: LayeredPainter | None
 
@@ -91,13 +86,13 @@ class Spatial(Env):
 
     def picture_of(self, other: Env) -> np.ndarray:
         if self._painter is None:
-            self._painter = LayeredPainter(self.model, self.image_size, CAMERA, self.lamp, self.arena.floor)
+            self._painter = LayeredPainter(self.model, self.image_size, self.camera, self.lamp, self.arena)
         assert isinstance(other, Spatial)
         return self._painter.draw(other.data, other._casters())
 
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """The ball's rim, to within a pixel or two."""
-        view = View(self.model, self.data, CAMERA, 1)
+        """The object's rim, to within a pixel or two."""
+        view = View(self.model, self.data, self.camera, 1)
         centre = np.stack([np.asarray(state[name], float) for name in ("x", "y", "z")], axis=-1)
         return view.rim(centre, self.radius)
 
@@ -134,22 +129,22 @@ def _facing(look: Look) -> np.ndarray:
 def add_arena(spec: Any, arena: Arena) -> None:
     """Add floor, three walls and the grid on them, all visual only: a world adds its own collision shapes."""
     (cx, cy), (hx, hy), h, t = arena.centre, arena.half, arena.height, arena.thickness
-    _board(spec, (cx, cy, -0.00667), (hx, hy, 0.00667), "paper")
+    board(spec, (cx, cy, -0.00667), (hx, hy, 0.00667), material="paper")
     for side in (-1, 1):
-        _board(spec, (cx + side * (hx + t / 2), cy, h / 2), (t / 2, hy, h / 2), "paper")
-    _board(spec, (cx, cy + hy + t / 2, h / 2), (hx + t, t / 2, h / 2), "paper")
+        board(spec, (cx + side * (hx + t / 2), cy, h / 2), (t / 2, hy, h / 2), material="paper")
+    board(spec, (cx, cy + hy + t / 2, h / 2), (hx + t, t / 2, h / 2), material="paper")
     w, d = arena.line, 1e-4
     for x in _lines(hx, arena.grid):
-        _board(spec, (cx + x, cy, d), (w, hy, d), "line")
-        _board(spec, (cx + x, cy + hy - d, h / 2), (w, d, h / 2), "line")
+        board(spec, (cx + x, cy, d), (w, hy, d), material="line")
+        board(spec, (cx + x, cy + hy - d, h / 2), (w, d, h / 2), material="line")
     for y in _lines(hy, arena.grid):
-        _board(spec, (cx, cy + y, d), (hx, w, d), "line")
+        board(spec, (cx, cy + y, d), (hx, w, d), material="line")
         for side in (-1, 1):
-            _board(spec, (cx + side * (hx - d), cy + y, h / 2), (d, w, h / 2), "line")
+            board(spec, (cx + side * (hx - d), cy + y, h / 2), (d, w, h / 2), material="line")
     for z in _lines(h / 2, arena.grid):
-        _board(spec, (cx, cy + hy - d, h / 2 + z), (hx, d, w), "line")
+        board(spec, (cx, cy + hy - d, h / 2 + z), (hx, d, w), material="line")
         for side in (-1, 1):
-            _board(spec, (cx + side * (hx - d), cy, h / 2 + z), (d, hy, w), "line")
+            board(spec, (cx + side * (hx - d), cy, h / 2 + z), (d, hy, w), material="line")
 
 
 def _lines(half: float, grid: float) -> list[float]:
@@ -158,8 +153,6 @@ def _lines(half: float, grid: float) -> list[float]:
     return [k * grid for k in range(-count, count + 1)]
 
 
-def _board(spec: Any, centre: Sequence[float], half: Sequence[float], material: str) -> None:
-    # a site: seen, but neither mass nor collision
-    spec.worldbody.add_site(
-        type=mujoco.mjtGeom.mjGEOM_BOX, pos=list(centre), size=list(half), material=material, group=BACKDROP
-    )
+def board(spec: Any, centre: Sequence[float], half: Sequence[float], **look: Any) -> None:
+    """Add a box that is seen, but has neither mass nor collision. look: its material, or its colour as rgba."""
+    spec.worldbody.add_site(type=mujoco.mjtGeom.mjGEOM_BOX, pos=list(centre), size=list(half), group=BACKDROP, **look)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
 from sgjepa.core.tables import Table, join, write_table
@@ -54,7 +54,7 @@ def counterfactual(folder: Path, dataset: Dataset, cfg: CounterfactualConfig) ->
     out = folder / run_folder.COUNTERFACTUALS / folder_name(dataset.path.name, differs)
     settings = {
         "config": config.to_dict(cfg),
-        "model": artifact.file_digest(folder / run_folder.MODEL),
+        "model": files.file_digest(folder / run_folder.MODEL),
         "data": dataset.test.digest,
     }
     with artifact.artifact(out, {"settings": settings}, MADE_BY, inside=folder) as new:

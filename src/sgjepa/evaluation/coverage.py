@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sgjepa import laws
-from sgjepa.core import artifact
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.provenance import provenance
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.theory import coverage as theory
 
@@ -101,7 +101,7 @@ def examine(dataset: Dataset, values: Mapping[str, Sequence[float]] | None = Non
         "mean_L_law_of_training": size,
         "training": {"episodes": len(training), **spread},
         "laws": rows,
-        "provenance": artifact.provenance(),
+        "provenance": provenance(),
     }
 
 

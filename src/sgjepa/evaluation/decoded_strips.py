@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from sgjepa import laws
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import artifact, files, run_folder
 from sgjepa.data.preview import save_film
 from sgjepa.data.store import Dataset, training_samplers
 from sgjepa.models.base import WorldModel
@@ -63,11 +63,11 @@ def write_strips(folder: Path, out: Path, run: Run, model: WorldModel, dataset: 
         episode=numbers,
         inside=laws.in_distribution(training_samplers(dataset), part.law[numbers]),
     )
-    artifact.write_bytes(out / run_folder.STRIPS, buffer.getvalue())
+    files.write_bytes(out / run_folder.STRIPS, buffer.getvalue())
     sheet = out / _SHEET
     picture = io.BytesIO()
     Image.fromarray(_sheet(truth[:, steps], decoded[:, steps])).save(picture, format="PNG", optimize=True)
-    artifact.write_bytes(sheet, picture.getvalue())
+    files.write_bytes(sheet, picture.getvalue())
     film = out / (_MP4 if importlib.util.find_spec("imageio_ffmpeg") else _WEBP)
     frames = [Image.fromarray(_sheet(truth[:, [t]], decoded[:, [t]], across=True)) for t in range(truth.shape[1])]
     save_film(frames, film, part.about["fps"])

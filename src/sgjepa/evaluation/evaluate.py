@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
+from sgjepa.core.provenance import provenance
 from sgjepa.core.tables import Table, join, write_table
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
 from sgjepa.data.probe_targets import Targets, default_probe_window, require_targets
@@ -91,7 +92,7 @@ def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "
     out = folder / run_folder.EVALUATIONS / evaluation_name(dataset, cfg, split)
     settings = Settings(
         config=config.to_dict(cfg),
-        model=artifact.file_digest(folder / run_folder.MODEL),
+        model=files.file_digest(folder / run_folder.MODEL),
         data=(dataset.test if split == "test" else dataset.train).digest,
         split=split,
         meaning=" ".join(metrics.METRICS),  # after a change of metrics, older evaluations are repeated
@@ -131,7 +132,7 @@ def _record(
         target_std=scores.std,
         settings=settings,
         scores=scores.scores,
-        provenance=artifact.provenance(),
+        provenance=provenance(),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.progress import progress
 from sgjepa.core.stats import ZScore, fit_zscore
@@ -231,7 +231,7 @@ def open_probe(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted:
 
 def probe_if_fitted(folder: Path, model: WorldModel, spec: EnvSpec) -> Fitted | None:
     """The first MLP probe in a run's folder that was fitted to its model, or None; needs no dataset."""
-    targets, weights = spec_targets(spec), artifact.file_digest(folder / run_folder.MODEL)
+    targets, weights = spec_targets(spec), files.file_digest(folder / run_folder.MODEL)
     for path in artifact.artifacts_in(folder / run_folder.PROBES):
         settings = artifact.read_record(ProbeRecord, path).settings
         is_default = settings["probe"]["kind"] == "mlp" and "targets" not in settings
@@ -302,7 +302,7 @@ def _settings(folder: Path, run: Run, dataset: Dataset, cfg: ProbeConfig, target
     """The settings that decide a probe: config, the model's weights, data and split, and targets if not the default."""
     return {
         "probe": config.to_dict(cfg),
-        "model": artifact.file_digest(folder / run_folder.MODEL),
+        "model": files.file_digest(folder / run_folder.MODEL),
         "data": dataset.train.digest,
         "split_seed": run.split_seed,
         **({} if targets is None else {"targets": list(targets.names)}),

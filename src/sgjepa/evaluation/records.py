@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from sgjepa.core import artifact, config
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import check_provenance
 from sgjepa.core.tables import Table, read_table
 from sgjepa.data.probe_targets import Targets
 from sgjepa.laws import Sampler
@@ -106,7 +107,7 @@ class EvaluationRecord:
     def __post_init__(self) -> None:
         if self.target_names != self.targets.names or len(self.target_std) != len(self.target_names):
             raise InputError("EvaluationRecord.target_names and target_std do not fit its targets")
-        artifact.check_provenance(self.provenance)
+        check_provenance(self.provenance)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from sgjepa.core import run_folder
-from sgjepa.core import threads as machine
+from sgjepa.core import run_folder, threads
 from sgjepa.data.store import open_dataset
 from sgjepa.experiments.runner import Task
 from sgjepa.policies import files as policy_files
@@ -243,10 +242,10 @@ def train(job: Job, datasets: Path) -> None:
     from sgjepa.training import world_model
 
     finished = job.finished
-    machine.forget_peak_memory()
+    threads.forget_peak_memory()
     world_model.train(job.run, job.folder, datasets)
     if not finished:
-        note = {"stage": "process", "step": job.updates, "peak_memory": machine.peak_memory()}
+        note = {"stage": "process", "step": job.updates, "peak_memory": threads.peak_memory()}
         run_folder.append(job.folder, [note])
     if job.evaluation is None:
         return
@@ -282,7 +281,7 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
     import torch
 
     from sgjepa.evaluation.latent_errors import latent_errors
-    from sgjepa.planning.load import planned, simulated, usual
+    from sgjepa.planning.load import default_planner_config, planned, simulated
     from sgjepa.policies.evaluate import beginnings, trial, untrained
 
     arm = job.arm
@@ -296,7 +295,7 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
         latents = {subject.driver.weights: latent_errors(job.model, dataset)}
         return Tried((trial(subject, dataset, job.seed, starts),), latents)
     if arm.kind == policy_files.SIMULATOR:
-        subject = simulated(dataset, job.folder, arm.config or usual(dataset.env_spec))
+        subject = simulated(dataset, job.folder, arm.config or default_planner_config(dataset.env_spec))
     else:
         subject = untrained(arm.kind, dataset, job.folder)
     tries = arm.tries if subject.policy.by_chance else 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sgjepa.core import threads as machine
+from sgjepa.core import threads
 from sgjepa.core.threads import counted
 from sgjepa.experiments.arms import Job
 from sgjepa.experiments.runner import duration
@@ -42,7 +42,7 @@ class Cost:
 
 def cost(jobs: Sequence[Job], workers: int | None) -> Cost:
     """Look at what is finished, and time a few updates of each kind of training that is not."""
-    processes = min(len(jobs), workers or machine.cores())
+    processes = min(len(jobs), workers or threads.cores())
     left = {job: job.updates - job.updates_done() for job in jobs if not job.finished}
     kinds: dict[Run, int] = {}
     for job, updates in left.items():
@@ -69,9 +69,9 @@ def _kind(run: Run) -> Run:
 
 def _seconds(run: Run, processes: int) -> float:
     """One update's, with the threads that each of so many processes will have."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, machine.cores() // processes))
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads.cores() // processes))
     try:
         return float(steps(run, outline(run))["time"]["seconds_per_step"])
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)

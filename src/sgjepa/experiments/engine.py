@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.core.processes import Executor
+from sgjepa.core.provenance import provenance
 from sgjepa.core.threads import counted
 from sgjepa.data.collect import collect
 from sgjepa.data.config import DatasetConfig
@@ -39,7 +40,7 @@ from sgjepa.experiments.arms import (
     world_of,
 )
 from sgjepa.experiments.cost import cost
-from sgjepa.recipes.datasets import named
+from sgjepa.recipes.datasets import datasets_named
 from sgjepa.report.closed_loop import closed_loop_page
 from sgjepa.report.films import films_of
 from sgjepa.report.forecast import forecast_page
@@ -187,11 +188,11 @@ def run(experiment: Experiment, request: Request, executor: Executor | None = No
         arms={arm.name: with_settings(arm.run, request) for arm in trainings_of(arms)},
         runs=tuple(job.folder.name for job in jobs),
         answer=tuple((page / ANSWER).read_text(encoding="utf-8").splitlines()),
-        provenance=artifact.provenance(),
+        provenance=provenance(),
         trained={arm.name: tuple(j.folder.name for j in jobs if j.name == arm.name) for arm in trainings_of(arms)},
         settings=dict(request.settings),
     )
-    artifact.add(page, RECORD, artifact.to_json(config.to_dict(record)).encode())
+    artifact.add(page, RECORD, files.to_json(config.to_dict(record)).encode())
     command = request.command(experiment.name, seeds)
     write_claims(
         page, experiment.name, request.size, request.updates, command, answer.claims if answer else (), request.settings
@@ -249,7 +250,7 @@ def make_datasets(
 ) -> None:
     """Make those datasets that are missing and have a recipe. own: recipes besides the usual ones, by name."""
     for name in names:
-        settings = (own or {}).get(name) or next(iter(named([name]) or ()), None)
+        settings = (own or {}).get(name) or next(iter(datasets_named([name]) or ()), None)
         if settings is not None and not (datasets / name).exists():
             print(f"making {datasets / name}", flush=True)
             collect(settings, datasets / name, workers)

@@ -1,4 +1,4 @@
-"""Which settings does the small policy get? Chosen on the true state and on held-out episodes, so on no compared method.
+"""Which settings does the small policy get? Tuned on the true state and on held-out episodes, so on no compared method.
 
 Each setting differs from the recipe in one thing. Judged by success on the training episodes that no policy learned from;
 the loss on them and the seconds of the training stand beside it, since the small size should not take longer than minutes.

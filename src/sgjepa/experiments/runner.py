@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sgjepa.core import errors
-from sgjepa.core import threads as machine
+from sgjepa.core import errors, threads
 from sgjepa.core.errors import InputError, MachineError, one_line
 from sgjepa.core.processes import Executor, Processes
 from sgjepa.core.progress import progress
@@ -55,8 +54,8 @@ def run(tasks: Sequence[Task], label: str, workers: int | None = None, executor:
     """
     if not tasks:
         return {}
-    workers = min(len(tasks), workers or machine.cores())
-    own = None if executor else Processes(workers, threads=max(1, machine.cores() // workers))
+    workers = min(len(tasks), workers or threads.cores())
+    own = None if executor else Processes(workers, threads=max(1, threads.cores() // workers))
     doing = executor or own
     assert doing is not None
     try:
@@ -103,7 +102,7 @@ def _run(tasks: Sequence[Task], label: str, workers: int, executor: Executor) ->
 
 def _work(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path | None) -> Any:
     """Call it in a worker process; what it prints goes to the log, and so does the story of a failure."""
-    machine.prepare()
+    threads.prepare()
     if log is None:
         return work(*arguments)
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError
 from sgjepa.models.base import WorldModel
 
@@ -72,5 +72,5 @@ def _write(
     written = torch.onnx.export(program, dynamo=True, verbose=False, input_names=list(inputs), output_names=[output])
     assert written is not None
     path = folder / f"{method}.onnx"
-    artifact.write_bytes(path, written.model_proto.SerializeToString())
+    files.write_bytes(path, written.model_proto.SerializeToString())
     return path

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.core.errors import InputError, one_line
 
 
@@ -31,7 +31,7 @@ def load_weights(path: Path, module: nn.Module) -> None:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Save tensors by name, with text metadata."""
-    temporary = artifact.temporary(path)
+    temporary = files.temporary(path)
     try:
         temporary.touch()
         mode = temporary.stat().st_mode  # by the umask; safetensors itself would make the file private

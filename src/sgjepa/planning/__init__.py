@@ -1,1 +1,1 @@
-"""Planning on imagined latents: the cross-entropy method, its costs, and the policy that carries plans out."""
+"""Planning on imagined latents: the cross-entropy method, planning costs, and the receding-horizon policy."""

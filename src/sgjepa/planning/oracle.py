@@ -1,7 +1,7 @@
-"""The ceiling of planning: the same search with the true simulator in the model's place, and the true state before it.
+"""Oracle planner, the upper bound of planning: it searches with the true simulator from the true state, without a model.
 
-A plan is carried out in an environment that is put into the present state; it costs the distance of the goal's quantities at
-its end, squared. No model, no pictures. Simulating is slow, so its search is smaller than that of a model (`SEARCH`).
+A plan is simulated from the current state; it costs the squared distance of the goal's quantities to the goal at its end.
+Simulation is slow, so the search is smaller than a model's (`SEARCH`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEARCH = Search(candidates=64, iterations=6, elites=8)
 
 
 class TrueSimulator(RecedingHorizon):
-    """Drives N episodes of a world with a goal."""
+    """Receding-horizon planning by simulation, for N episodes of a world with a goal."""
 
     observes: Sequence[Part] = ("state",)
 
@@ -55,7 +55,7 @@ class TrueSimulator(RecedingHorizon):
         options: dict[str, Any] = {**start.options(spec), "state": now}
 
         def cost(plans: Tensor) -> Tensor:
-            """(1, N, P, A) -> (1, N)"""
+            """The costs (1, N) of plans (1, N, P, A)."""
             distances = []
             for plan in plans[0].numpy():
                 self._env.begin(start.seed, options)

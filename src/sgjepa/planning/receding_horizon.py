@@ -1,4 +1,4 @@
-"""Plans of many episodes side by side: when each is made, from where its search begins, and how long that took."""
+"""Receding-horizon planning for a batch of episodes: when to plan, where a search begins, and how long it takes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from sgjepa.policies.goal_tasks import Start
 
 @dataclass(frozen=True)
 class PlannerConfig:
-    """horizon: P, controls of a plan. execute: E, how many of them are carried out before the next plan.
+    """Settings of a planner. horizon: P, controls of a plan. execute: E, controls of a plan executed before the next.
 
-    within: a model's plans stay so many standard deviations from zero as its training controls did, beyond which it has
-    seen nothing; 0: the world's limits are the only ones.
+    within: limit of a model's planned controls, in root mean squares of its training controls; 0: only the world's limits.
     """
 
     horizon: int = 5
@@ -32,33 +31,34 @@ class PlannerConfig:
     search: Search = field(default_factory=Search)
 
     def __post_init__(self) -> None:
-        check_bounds(self, horizon=(-1e6, 10_000), execute=(-1e6, 10_000), within=(0, 1e6))  # from below: here
+        check_bounds(self, horizon=(-1e6, 10_000), execute=(-1e6, 10_000), within=(0, 1e6))  # lower bounds: below
         if self.horizon < 1:
             raise InputError(f"a plan needs a horizon of at least 1, got {self.horizon}")
         if not 1 <= self.execute <= self.horizon:
-            raise InputError(f"of {self.horizon} planned controls 1 to so many can be carried out, not {self.execute}")
+            raise InputError(f"of {self.horizon} planned controls 1 to {self.horizon} can be executed, not {self.execute}")
 
     def check(self, spec: EnvSpec) -> None:
         """Refuse a plan that is longer than an episode of the world."""
         if self.horizon >= spec.frames:
             most = spec.frames - 1
             raise InputError(
-                f"{spec.name} takes at most {most} controls in an episode, a plan cannot be {self.horizon} long (--horizon)"
+                f"{spec.name} takes at most {most} controls in an episode, "
+                f"so a plan of {self.horizon} is too long (--horizon)"
             )
 
 
 class RecedingHorizon(ABC):
-    """Drives N episodes side by side by plans that are made anew after every E controls; how, a subclass says.
+    """Base class of planners that control N episodes, and plan again after every E controls; subclasses make the plans.
 
-    seconds: what each episode waited for its last plan, not-a-number where none was made this time. Episodes whose plans are
-    searched for together wait as long as all of them take.
+    seconds: (N,) time to make each episode's plan at this frame, not-a-number where none was made. Episodes that are
+    planned in one batch take the batch's time.
     """
 
-    by_chance = True  # candidates are drawn
-    together = 1  # episodes whose plans are searched for at a time
+    by_chance = True  # candidates are random
+    together = 1  # episodes that are planned in one batch
 
     def __init__(self, spec: EnvSpec, cfg: PlannerConfig, familiar: np.ndarray | None = None):
-        """familiar: (A,) the spread of controls that a model has seen, from zero."""
+        """familiar: (A,) root mean squares of the model's training controls."""
         cfg.check(spec)
         limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
         if cfg.within and familiar is not None:
@@ -68,10 +68,10 @@ class RecedingHorizon(ABC):
 
     @abstractmethod
     def plans(self, rows: Tensor, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """Plans of the episodes with these numbers (E,), by a search that begins at `mean`, (E, P, A) -> (E, P, A)."""
+        """The plans (E, P, A) of the episodes with these indices (E,), by a search from `mean`, (E, P, A)."""
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
-        """Begin N episodes; see `Policy`."""
+        """Begin N episodes (see `Policy`)."""
         self._begin(seeds)
 
     def _begin(self, seeds: Sequence[int]) -> None:
@@ -81,24 +81,24 @@ class RecedingHorizon(ABC):
         self.seconds = np.full(len(self._seeds), np.nan)
 
     def aim(self, starts: Sequence[Start]) -> None:  # noqa: B027
-        """Take note of how each episode begins, and of its goal if it has one."""
+        """Set how each episode begins, and its goal if it has one."""
 
     def rest(self, over: np.ndarray) -> None:
-        """Make no more plans for episodes that are over, (N,) bool."""
+        """Stop planning for episodes that are over, (N,) bool."""
         self._over = over
 
     def search(self, cost: Cost, mean: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """The best plans that a search from `mean` finds, (E, P, A), on the CPU."""
+        """The best plans (E, P, A) of a search from `mean`, on the CPU."""
         search = PLANNERS.lookup(self.cfg.search.way)
         return search(self.cfg.search, cost, mean, self.limit.to(mean.device), rngs, self._actions)[0].cpu()
 
     def next_control(self, before: float = 0.0) -> np.ndarray:
-        """The next control of each plan, (N, A), after planning anew where it is time. before: seconds to see it."""
+        """The next control of each plan, (N, A); plans again every E frames. before: seconds that encoding took."""
         replan, since = divmod(self._frame, self.cfg.execute)
         self.seconds = np.full(len(self._plan), np.nan)
         running = np.flatnonzero(~self._over)
         if since == 0:
-            # the last plan, moved on by what was carried out of it; what comes after it is unknown
+            # the last plan, shifted by the executed controls and padded with zeros
             moved = self.cfg.execute if replan else 0
             mean = torch.cat([self._plan[:, moved:], torch.zeros_like(self._plan[:, :moved])], dim=1)
             for rows in torch.split(torch.from_numpy(running), self.together):

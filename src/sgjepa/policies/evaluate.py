@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.core.progress import progress
+from sgjepa.core.provenance import provenance
 from sgjepa.core.run_folder import Continued
 from sgjepa.core.tables import read_table, write_table
 from sgjepa.data.config import SPLIT_SEED, begin_episode, make_env, with_mesh_digest
@@ -205,7 +206,7 @@ def trial(
             done = together(list(_waves(subject, dataset, settings, waves, processes, begun.starts)))
             write_table(new.path / ROWS, done.rows)
             write_table(new.path / CONTROLS, done.controls)
-            seconds = round(sum(artifact.read_json(path) for path in waves.glob(f"*-{_SECONDS}")), 2)
+            seconds = round(sum(files.read_json(path) for path in waves.glob(f"*-{_SECONDS}")), 2)
             new.about = config.to_dict(_record(dataset, settings, done, seconds, differs))
     return place
 
@@ -223,7 +224,7 @@ def _record(dataset: Dataset, settings: TrialSettings, done: Driven, seconds: fl
         settings=settings,
         scores={one.name: _mean(done.rows[one.name]) for one in measures},
         seconds=seconds,
-        provenance=artifact.provenance(),
+        provenance=provenance(),
         differs=differs,
     )
 
@@ -265,7 +266,7 @@ def _waves(
                 fleet = fleet or stack.enter_context(Fleet(dataset.settings, subject.policy.observes, processes))
                 driven = drive(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", driven.controls)
-                artifact.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
+                files.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
                 write_table(partial / f"{i:05d}-{ROWS}", driven.rows)  # last: it says that the wave is whole
                 bar.update(len(part))
             yield driven

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgjepa.core import artifact, run_folder
+from sgjepa.core import files, run_folder
 from sgjepa.core.errors import InputError
 from sgjepa.data.probe_targets import state_observations
 from sgjepa.data.store import Split
@@ -96,7 +96,7 @@ class ModelFeatures:
 
     def source(self, folder: Path) -> Source:
         place = os.path.relpath(self.folder.resolve(), folder.resolve())
-        digest = artifact.file_digest(self.folder / run_folder.MODEL)
+        digest = files.file_digest(self.folder / run_folder.MODEL)
         return Source(self.folder.resolve().name, place, digest, self.run.split_seed)
 
     @torch.no_grad()

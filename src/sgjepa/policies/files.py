@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sgjepa.core import artifact, config
-from sgjepa.core.artifact import Digests, check_provenance
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError
+from sgjepa.core.files import Digests
+from sgjepa.core.provenance import check_provenance
 from sgjepa.core.stats import MinMax, ZScore
 from sgjepa.core.tables import Table, read_table
 from sgjepa.data.config import SPLIT_SEED, DatasetConfig
@@ -163,7 +164,7 @@ class ControlRecord:
     files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        artifact.check_provenance(self.provenance)
+        check_provenance(self.provenance)
         if not self.measures or self.measures[0].name != "success":
             raise InputError("ControlRecord.measures should begin with success")
 

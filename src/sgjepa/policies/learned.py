@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Digests
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.files import Digests
+from sgjepa.core.provenance import provenance
 from sgjepa.core.registry import Registry
 from sgjepa.data.store import Dataset
 from sgjepa.envs import get_env
@@ -132,7 +133,7 @@ def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder
     _check(folder, settings)
     if (folder / WEIGHTS).is_file():
         return folder
-    with artifact.locked(folder):
+    with files.locked(folder):
         _check(folder, settings)  # somebody may have begun, or even ended, since we looked
         if not (folder / WEIGHTS).is_file():
             checkpoint.remove_leftovers(folder)
@@ -144,7 +145,7 @@ def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path
     """Prepare everything, then run the loop, from the first update or from the newest checkpoint on."""
     scaling, training, validation = demonstrations(cfg, features, settings.source.split_seed, dataset)
     machine = {"threads": torch.get_num_threads()}
-    about = PolicyRecord(settings, scaling, counts(training, validation), artifact.provenance() | machine)
+    about = PolicyRecord(settings, scaling, counts(training, validation), provenance() | machine)
     if not (folder / RECORD).is_file():
         artifact.write_record(folder, about)
     run_loop(cfg.training(training, validation, folder.name), folder, about, checkpoint.newest(folder), device())

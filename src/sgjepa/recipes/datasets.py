@@ -1,4 +1,4 @@
-"""The paper's datasets at the sizes that each world declares. `mini` and `small` are prefixes of `paper`, smaller drawn."""
+"""The paper's datasets at the sizes of each world. `mini` and `small` are prefixes of `paper`, with smaller pictures."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sgjepa.envs.spec import DatasetDefaults, EnvSpec
 SIZES = ("mini", "small", "paper")
 
 
-def usual(world: str) -> DatasetDefaults:
-    """What recipes are made from in the world of that name."""
+def world_defaults(world: str) -> DatasetDefaults:
+    """The dataset defaults of the world of that name; an InputError if it has none."""
     return settings_of(get_env(world).env_spec)
 
 
 def settings_of(spec: EnvSpec) -> DatasetDefaults:
-    """What recipes are made from in a world."""
+    """The dataset defaults that recipes in a world are made from; an InputError if it has none."""
     if spec.defaults is None:
-        raise InputError(f"{spec.name} has no recipes: its EnvSpec declares no usual settings")
+        raise InputError(f"{spec.name} has no recipes: its EnvSpec declares no defaults")
     return spec.defaults
 
 
 def check_size(world: str, size: str) -> None:
-    """Refuse a size that does not exist, or not in the world of that name."""
+    """Raise an InputError for a size that the world of that name does not have."""
     check_size_of(get_env(world).env_spec, size)
 
 
 def check_size_of(spec: EnvSpec, size: str) -> None:
-    """Refuse a size that does not exist, or not in a world."""
+    """Raise an InputError for a size that a world does not have."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
     if size not in (sizes := settings_of(spec).sizes):
@@ -38,16 +38,16 @@ def check_size_of(spec: EnvSpec, size: str) -> None:
 
 
 def dataset(world: str, size: str) -> DatasetConfig:
-    """The recipe of a world's dataset."""
-    settings = usual(world)
+    """The settings of a world's dataset at a size."""
+    defaults = world_defaults(world)
     check_size(world, size)
-    chosen = settings.sizes[size]
-    train, test = Part(chosen.train, dict(settings.train)), Part(chosen.test, dict(settings.test))
-    return DatasetConfig(world, chosen.pixels, train, test)
+    counts = defaults.sizes[size]
+    train, test = Part(counts.train, dict(defaults.train)), Part(counts.test, dict(defaults.test))
+    return DatasetConfig(world, counts.pixels, train, test)
 
 
-def named(names: Iterable[str]) -> list[DatasetConfig] | None:
-    """The recipes of datasets by their usual names, WORLD-SIZE; None if one of them has none."""
+def datasets_named(names: Iterable[str]) -> list[DatasetConfig] | None:
+    """The settings of the datasets with these names, WORLD-SIZE; None if one of them is not a recipe."""
     parts = [name.rpartition("-") for name in names]
     declared = {world: env.env_spec.defaults for world, env in ENVS.items()}
     if any((defaults := declared.get(world)) is None or size not in defaults.sizes for world, _, size in parts):

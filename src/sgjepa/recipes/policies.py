@@ -28,20 +28,20 @@ SIZES = {
         save_every=250,
     ),
 }
-# a ball that has to be met is all speeds: a wider GRU that is shown changes, and larger steps on half the windows. Chosen on
-# what the simulator says of that world, and on held-out episodes (docs/log.md)
-_MEETS_A_BALL = ("arm_catcher_ball", "arm_paddle_ball")
+# interception depends on velocities: a wider GRU with feature changes as input, larger steps and half the batch; selected
+# with the true state and on held-out episodes (docs/log.md)
+_INTERCEPTION = ("arm_catcher_ball", "arm_paddle_ball")
 
 
 def diffusion(size: str, world: str) -> DiffusionConfig:
-    """The diffusion policy of that size in that world."""
+    """The settings of the diffusion policy of a size, in a world."""
     if size not in SIZES:
         raise unknown("size", size, SIZES)
-    usual = SIZES[size]
-    if size == "mini" and world in _MEETS_A_BALL:
-        network = replace(usual.network, hidden=128, changes=True)
-        return replace(usual, batch=usual.batch // 2, lr=3 * usual.lr, network=network)
-    return usual
+    base = SIZES[size]
+    if size == "mini" and world in _INTERCEPTION:
+        network = replace(base.network, hidden=128, changes=True)
+        return replace(base, batch=base.batch // 2, lr=3 * base.lr, network=network)
+    return base
 
 
 PolicyRecipe: TypeAlias = Callable[[str, str], PolicyConfig]  # of a size, in a world
@@ -49,5 +49,5 @@ POLICIES: Registry[PolicyRecipe] = Registry("kind of policy", {"diffusion": diff
 
 
 def policy(size: str, world: str, kind: str = "diffusion") -> PolicyConfig:
-    """The settings of a kind of policy, of that size in that world: the same whatever a policy observes."""
+    """The settings of a kind of policy of a size, in a world; they do not depend on what it observes."""
     return POLICIES.lookup(kind)(size, world)

@@ -3,7 +3,7 @@
 A recipe is WORLD_METHOD; a world may be several shapes that are trained on together, for the study of transfer to a new one.
 `paper` is the paper's: 20 epochs of independent clips, for GPUs. `mini` is for two CPU cores: small pictures and models,
 stretches encoded once for several windows, and the same number of updates on the same data for every method compared.
-`small` is the same for half an hour on one core, with an encoder that keeps how a body is turned.
+`small` takes half an hour on one core, with an encoder whose latents keep a body's orientation.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _ON_CPU = {"mini": _MINI_TRAIN, "small": replace(_MINI_TRAIN, epochs=12, updates
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What validation episodes chose for a method, from one grid for all. sigreg: of one test over an update's frames."""
+class Tuned:
+    """Settings of a method selected on validation episodes, from one grid for all. sigreg: of one test per update."""
 
     sigreg: float
     residual: bool
     dropout: float
 
 
-# `sgjepa study hyperparameters` at that size; SSM and Transformer take what the GRU wants (docs/log.md)
-CHOSEN = {
-    "mini": {"sg_jepa": Chosen(0.09, False, 0.0), "lewm": Chosen(0.02, True, 0.1)},
-    "small": {"sg_jepa": Chosen(0.18, True, 0.0), "lewm": Chosen(0.02, True, 0.0)},
+# `sgjepa study hyperparameters` at that size; SSM and Transformer use the GRU's values (docs/log.md)
+TUNED = {
+    "mini": {"sg_jepa": Tuned(0.09, False, 0.0), "lewm": Tuned(0.02, True, 0.1)},
+    "small": {"sg_jepa": Tuned(0.18, True, 0.0), "lewm": Tuned(0.02, True, 0.0)},
 }
 
 
@@ -70,18 +70,18 @@ class Family:
 
     sigreg: float = 0.09  # the paper's weight of SIGReg
     history: int = 20  # H of the paper's models
-    chosen: Mapping[str, Mapping[str, Chosen]] = field(default_factory=lambda: CHOSEN)  # by size and method
-    convolutions: bool = False  # the encoder on a CPU, instead of a ViT, which reads a ball's height better
+    tuned: Mapping[str, Mapping[str, Tuned]] = field(default_factory=lambda: TUNED)  # by size and method
+    convolutions: bool = False  # the encoder on a CPU; a ViT encodes a ball's height better
 
 
-# an arm alone in the picture: `sgjepa study hyperparameters_reacher`, at mini size, the only one for a CPU that they have
+# `sgjepa study hyperparameters_reacher` at mini size, the only size for a CPU of these worlds
 _BENCHMARK = Family(
     sigreg=0.72,
     history=10,
-    chosen={"mini": {"sg_jepa": Chosen(0.02, True, 0.0), "lewm": CHOSEN["mini"]["lewm"]}},
+    tuned={"mini": {"sg_jepa": Tuned(0.02, True, 0.0), "lewm": TUNED["mini"]["lewm"]}},
     convolutions=True,
 )
-# a world that is not named here, such as one of somebody else, has the defaults
+# a world that is not listed, such as one of a plug-in, has the defaults
 FAMILIES = {
     **dict.fromkeys(("right_triangle", "square", "pentagon", "house", "arm_paddle_ball"), Family(sigreg=0.72)),
     **dict.fromkeys(("approach_ball", "arm_catcher_ball"), Family(sigreg=0.18)),
@@ -100,18 +100,18 @@ def gru(spec: EnvSpec, size: str) -> Run:
 
 
 def gru_small(spec: EnvSpec, size: str) -> Run:
-    """The same with an encoder of twice the width: the paper's ViT-Small."""
+    """SG-JEPA with the GRU predictor and an encoder of twice the width, the paper's ViT-Small."""
     return _sg_jepa(spec, size, "gru_small", _gru(size), _encoder(spec, size).wider())
 
 
 def ssm(spec: EnvSpec, size: str) -> Run:
-    """SG-JEPA with the selective state space."""
+    """SG-JEPA with the selective state-space predictor."""
     predictor = SSM(**_NARROW) if size in _ON_CPU else SSM()
     return _sg_jepa(spec, size, "ssm", predictor, _encoder(spec, size))
 
 
 def transformer(spec: EnvSpec, size: str, conditioning: str = "adaln_0") -> Run:
-    """SG-JEPA with the Transformer that LeWM has, or one that is conditioned in another way and as large."""
+    """SG-JEPA with LeWM's Transformer, or one of equal size with another kind of conditioning."""
     predictor = variant(conditioning, _transformer(size), _LATENT if size in _ON_CPU else JEPAConfig.latent)
     return _sg_jepa(spec, size, "transformer", predictor, _encoder(spec, size))
 
@@ -120,7 +120,7 @@ def lewm(spec: EnvSpec, size: str) -> Run:
     """The original LeWM: one step, teacher forced, AdaLN Transformer."""
     loss = OneStepLoss(sigreg=_LEWM_SIGREG)
     if size in _ON_CPU:
-        loss = OneStepLoss(sigreg=family_of(spec).chosen[size]["lewm"].sigreg, windows="dense", flatten=True)
+        loss = OneStepLoss(sigreg=family_of(spec).tuned[size]["lewm"].sigreg, windows="dense", flatten=True)
     return _run(spec, size, "lewm", _model(spec, size, "lewm", _transformer(size), _encoder(spec, size)), loss)
 
 
@@ -143,7 +143,7 @@ def dino(spec: EnvSpec, size: str) -> Run:
 
 
 def dino_gru(spec: EnvSpec, size: str) -> Run:
-    """SG-JEPA's GRU and objective on DINO's mean patch: what its features are good for with another predictor."""
+    """SG-JEPA's GRU and objective on the mean patch of frozen DINO features."""
     like = gru(spec, size)
     assert isinstance(like.model, JEPAConfig)
     shared = ("predictor", "controls", "laws", "projector_width", "condition_width", "history", "residual")
@@ -156,12 +156,12 @@ def _sg_jepa(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, 
     """A predictor trained on its own rollouts, with the world's weight of SIGReg."""
     loss = RolloutLoss(sigreg=family_of(spec).sigreg)
     if size in _ON_CPU:
-        loss = RolloutLoss(sigreg=family_of(spec).chosen[size]["sg_jepa"].sigreg, windows="dense", flatten=True)
+        loss = RolloutLoss(sigreg=family_of(spec).tuned[size]["sg_jepa"].sigreg, windows="dense", flatten=True)
     return _run(spec, size, method, _model(spec, size, "sg_jepa", predictor, encoder), loss)
 
 
 def _run(spec: EnvSpec, size: str, method: str, model: JEPAConfig | DinoConfig, loss: RolloutLoss | OneStepLoss) -> Run:
-    """How long and how fast a model is trained at that size."""
+    """A run with the training length and learning rates of a size."""
     name, data = f"{spec.name}_{method}", (f"{spec.name}-{size}",)
     if size in _ON_CPU:
         return Run(name, data, model, loss, _ON_CPU[size], OptimConfig(lr_matrix=2e-3, lr=1e-3))
@@ -173,7 +173,7 @@ def _model(spec: EnvSpec, size: str, method: str, predictor: PredictorConfig, en
         return JEPAConfig(
             encoder=encoder, predictor=predictor, controls=_controls(spec), laws=_laws(spec), history=family_of(spec).history
         )
-    settings = family_of(spec).chosen[size][method]
+    settings = family_of(spec).tuned[size][method]
     return JEPAConfig(
         encoder=encoder,
         predictor=replace(predictor, dropout=settings.dropout) if hasattr(predictor, "dropout") else predictor,
@@ -192,7 +192,7 @@ def _controls(spec: EnvSpec) -> int:
 
 
 def _laws(spec: EnvSpec) -> int:
-    """How many vary in the world's dataset: none in conventional benchmarks."""
+    """The number of laws that vary in the world's dataset: 0 in conventional benchmarks."""
     return len(settings_of(spec).train)
 
 
@@ -219,7 +219,7 @@ def _transformer(size: str) -> Transformer:
     return Transformer(depth=3, heads=4, head_dim=32, mlp=256) if size in _ON_CPU else Transformer()
 
 
-Recipe: TypeAlias = Callable[[EnvSpec, str], Run]  # of a world, at a size
+Recipe: TypeAlias = Callable[[EnvSpec, str], Run]  # (world, size) -> run
 
 METHODS: Registry[Recipe] = Registry(
     "method",
@@ -234,21 +234,21 @@ METHODS: Registry[Recipe] = Registry(
         "dino_gru": dino_gru,
     },
 )
-USUAL_METHOD = "sg_jepa"  # what the paper's own is called where no predictor is named: the GRU
+DEFAULT_METHOD = "sg_jepa"  # the paper's method with its default predictor, the GRU
 
 
 def worlds() -> dict[str, tuple[str, ...]]:
-    """What the first part of a recipe's name may be, and the worlds that it trains on."""
+    """The first parts of recipe names, with the worlds that each trains on."""
     return {**{name: (name,) for name, env in ENVS.items() if env.env_spec.defaults}, **_TOGETHER}
 
 
 def recipes() -> dict[str, tuple[tuple[str, ...], Recipe]]:
-    """Every WORLD_METHOD there is now, with its worlds and what makes its run."""
+    """All recipes by name, WORLD_METHOD, with their worlds and the function that makes the run."""
     return {f"{name}_{method}": (parts, make) for name, parts in worlds().items() for method, make in METHODS.items()}
 
 
 def recipe(name: str, size: str) -> Run:
-    """The run of that name, such as square_gru."""
+    """The run of a recipe by name, such as square_gru."""
     known = recipes()
     if name not in known:
         near = [f"{name}_gru"] if name in worlds() else difflib.get_close_matches(name, known, n=1)
@@ -262,19 +262,20 @@ def recipe(name: str, size: str) -> Run:
 
 
 def recipe_for(spec: EnvSpec, pixels: int, method: str, size: str) -> Run:
-    """The run of a method in a world that need not have a simulator, for pictures of that size.
+    """The run of a method for pictures of a size, in a world that need not have a simulator.
 
-    Its dataset is called as the usual one.
+    Its dataset has the default name, WORLD-SIZE.
     """
     check_size_of(spec, size)
-    usual = settings_of(spec)
-    if usual.sizes[size].pixels != pixels:
-        spec = replace(spec, defaults=replace(usual, sizes={**usual.sizes, size: replace(usual.sizes[size], pixels=pixels)}))
-    return _within(METHODS.lookup("gru" if method == USUAL_METHOD else method)(spec, size), spec.frames)
+    defaults = settings_of(spec)
+    if defaults.sizes[size].pixels != pixels:
+        sizes = {**defaults.sizes, size: replace(defaults.sizes[size], pixels=pixels)}
+        spec = replace(spec, defaults=replace(defaults, sizes=sizes))
+    return _within(METHODS.lookup("gru" if method == DEFAULT_METHOD else method)(spec, size), spec.frames)
 
 
 def _within(run: Run, frames: int) -> Run:
-    """The run for episodes of so many frames: short ones get shorter stretches and a shorter history."""
+    """The run for episodes of `frames` frames: short episodes get shorter stretches and a shorter history."""
     if frames >= run.train.frames:
         return run
     history = min(run.history, max(1, frames // 2 - run.loss.steps))
@@ -283,7 +284,7 @@ def _within(run: Run, frames: int) -> Run:
 
 
 def recipe_with(predictor: type[PredictorConfig], method: str) -> Recipe:
-    """SG-JEPA with somebody else's predictor, as its config's defaults have it; dropout as chosen, if it has any."""
+    """A recipe of SG-JEPA with a registered predictor at its default settings, with the tuned dropout if it has any."""
 
     def make(spec: EnvSpec, size: str) -> Run:
         return _sg_jepa(spec, size, method, predictor(), _encoder(spec, size))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sgjepa.core import artifact
+from sgjepa.core.provenance import provenance
 from sgjepa.core.tables import to_csv
 from sgjepa.report.blocks import Block, Data, Figure, Film, Link, Section, Table, Text, blocks_html, cell_html, html, plain
 
@@ -140,7 +141,7 @@ def _relative(page: Path, out: Path) -> str:
 
 def this_page(beside: str = "") -> list[Text]:
     """What made the page that is being written. beside: what lies in its folder."""
-    made = artifact.provenance()
+    made = provenance()
     line = Text(f"This page: {made['command']}, commit {commit(made)}, {made['made']}.")
     return [line, Text(f"Beside it: {beside}.")] if beside else [line]
 

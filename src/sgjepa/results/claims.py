@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from sgjepa.core import artifact, config
+from sgjepa.core import artifact, config, files
 from sgjepa.core.errors import InputError, unknown
+from sgjepa.core.provenance import provenance
 from sgjepa.core.stats import Interval
 
 # --- verdicts ------------------------------------------------------------------------------------------------------
@@ -285,8 +286,8 @@ def write_claims(
     settings: Mapping[str, str] | None = None,
 ) -> None:
     """Write claims.json beside a report, in its folder."""
-    record = ClaimsRecord(study, size, updates, command, tuple(rows), artifact.provenance(), dict(settings or {}))
-    artifact.add(folder, FILE, artifact.to_json(config.to_dict(record)).encode())
+    record = ClaimsRecord(study, size, updates, command, tuple(rows), provenance(), dict(settings or {}))
+    artifact.add(folder, FILE, files.to_json(config.to_dict(record)).encode())
 
 
 def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
@@ -306,7 +307,7 @@ def _read(path: Path) -> ClaimsRecord:
     try:
         if artifact.made_by(path.parent):
             artifact.checked(path.parent, path.name)
-        return config.from_dict(ClaimsRecord, artifact.read_json(path))
+        return config.from_dict(ClaimsRecord, files.read_json(path))
     except InputError as error:
         raise InputError(f"{path} is no list of claims ({error}); run the study again, or delete it") from error
 

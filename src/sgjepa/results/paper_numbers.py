@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sgjepa.core import artifact
+from sgjepa.core import files
 from sgjepa.results.selection import Horizon
 
 _FILE = Path(__file__).with_name("published.json")
@@ -51,14 +51,14 @@ class PublishedPlans:
 
 def published_plans(world: str) -> dict[str, PublishedPlans]:
     """What the paper says about planning in a world, by method; empty if nothing."""
-    found = artifact.read_json(_FILE)["planning"]
+    found = files.read_json(_FILE)["planning"]
     rows = found["worlds"].get(world, {})
     return {method: PublishedPlans(**dict(zip(found["columns"], row, strict=True))) for method, row in rows.items()}
 
 
 def published_study(name: str) -> PublishedStudy | None:
     """What the paper says on a study's question, or None."""
-    found = artifact.read_json(_FILE)["studies"].get(name)
+    found = files.read_json(_FILE)["studies"].get(name)
     if found is None:
         return None
     return PublishedStudy(
@@ -73,7 +73,7 @@ def published_study(name: str) -> PublishedStudy | None:
 
 def published(world: str) -> Published | None:
     """What the paper says about a world, or None."""
-    found = artifact.read_json(_FILE)
+    found = files.read_json(_FILE)
     if world not in found["worlds"]:
         return None
     horizons = found["horizons"]
@@ -94,5 +94,5 @@ def of_the_square(number: str, world: str) -> str:
 
 def ablation(study: str) -> dict[str, dict[str, float]]:
     """The numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
-    found: dict[str, dict[str, float]] = artifact.read_json(_FILE)["ablations"].get(study, {})
+    found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
     return found

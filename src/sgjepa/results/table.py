@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sgjepa.core import artifact, config
+from sgjepa.core import config, files
 from sgjepa.core.errors import InputError, need_matplotlib, one_line, unknown
 from sgjepa.core.stats import Interval
 from sgjepa.core.tables import Table
@@ -158,7 +158,7 @@ class Results(Comparisons):
         """
         path, buffer = Path(path), io.BytesIO()
         pq.write_table(self.to_arrow(), buffer, compression="zstd")
-        artifact.write_bytes(path, buffer.getbuffer())
+        files.write_bytes(path, buffer.getbuffer())
         return path
 
     def __add__(self, other: Results) -> Results:

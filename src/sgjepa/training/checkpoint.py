@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from sgjepa.core import artifact, config, run_folder
-from sgjepa.core.artifact import Digests
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, one_line
+from sgjepa.core.files import Digests
 from sgjepa.core.run_folder import RunRecord
 from sgjepa.models.base import WorldModel
 from sgjepa.models.weights import load_metadata, load_tensors, load_weights, save_tensors, save_weights
@@ -73,7 +73,7 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
 def remove_leftovers(folder: Path) -> None:
     """Delete incomplete files of a killed process of this run; the caller holds its lock."""
     for path in (folder, folder / run_folder.LATENTS):
-        artifact.sweep(path, mine=True)
+        files.sweep(path, mine=True)
     for path in (folder / CHECKPOINTS).glob("step-*"):
         if not _is_saved(path) and MADE_BY in (artifact.made_by(path), artifact.made_by(path / artifact.PARTIAL)):
             shutil.rmtree(path)
@@ -125,11 +125,11 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
 
 def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Digests], None]) -> None:
     """Write weights by file name, in order. note: writes their digests to the record before."""
-    waiting = {name: artifact.temporary(folder / name) for name in modules}
+    waiting = {name: files.temporary(folder / name) for name in modules}
     try:
         for name, module in modules.items():
             save_weights(waiting[name], module)
-        note({name: artifact.file_digest(path) for name, path in waiting.items()})
+        note({name: files.file_digest(path) for name, path in waiting.items()})
         for name, path in waiting.items():
             path.replace(folder / name)
     finally:

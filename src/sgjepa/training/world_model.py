@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError
+from sgjepa.core.provenance import provenance
 from sgjepa.core.run_folder import Continued, RunRecord
 from sgjepa.data.config import env_options
 from sgjepa.data.windows import JointClips
@@ -171,12 +172,12 @@ def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group)
     held: takes the run's lock for the training. Of several processes the first holds it for all.
     """
     if _shorter(run, folder) is not None:
-        held.enter_context(artifact.locked(folder))
+        held.enter_context(files.locked(folder))
         if (shorter := _shorter(run, folder)) is not None:  # another process may have continued it since the first look
             _lengthen(run, shorter, folder, datasets, _provenance(group))
     run_folder.check(folder, run, dataset_digests(run, datasets))
     if not (folder / run_folder.MODEL).is_file():
-        held.enter_context(artifact.locked(folder))
+        held.enter_context(files.locked(folder))
         run_folder.check(folder, run, {})  # another process may have begun, or even finished it since
     if (folder / run_folder.MODEL).is_file():
         return True, None
@@ -197,7 +198,7 @@ def _count_updates(run: Run, data: Data, group: Group) -> Updates:
 
 
 def _provenance(group: Group) -> dict[str, Any]:
-    return artifact.provenance() | {"threads": torch.get_num_threads(), "processes": distributed.world_size(group)}
+    return provenance() | {"threads": torch.get_num_threads(), "processes": distributed.world_size(group)}
 
 
 def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
@@ -274,7 +275,7 @@ def _set_aside(folder: Path, earlier: Path) -> None:
     earlier.mkdir(parents=True, exist_ok=True)
     for name in (run_folder.CONFIG, run_folder.ROWS):
         if (folder / name).is_file():
-            artifact.write_bytes(earlier / name, (folder / name).read_bytes())
+            files.write_bytes(earlier / name, (folder / name).read_bytes())
     made = [path for path in folder.iterdir() if path.name not in _STAYS and not path.name.startswith(".")]
     for path in sorted(made, key=lambda path: path.name == run_folder.MODEL):
         if (target := earlier / path.name).is_dir():  # finished and evaluated once more after a kill: the same results

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sgjepa import zoo
-from sgjepa.core import artifact, config
+from sgjepa.core import config, files
 from sgjepa.core.methods import GREY
 from sgjepa.data.config import DatasetConfig, episode_seed
 from sgjepa.envs.spec import EnvSpec
@@ -28,7 +28,7 @@ from sgjepa.policies.goal_tasks import Start
 from sgjepa.policies.learned import LearnedPolicy, load_policy
 from sgjepa.policies.scripted import Demonstrator
 from sgjepa.policies.vector_env import Fleet, Outcome
-from sgjepa.recipes.datasets import dataset, usual
+from sgjepa.recipes.datasets import dataset, world_defaults
 from sgjepa.results.success import Opening, Success, opening_in, success_in
 from sgjepa.results.trials import BASELINE_POLICIES, own_trials, source_label
 from sgjepa.view.messages import Message, rounded
@@ -70,7 +70,7 @@ def open_policy(folder: Path, name: str) -> LoadedPolicy:
     world, weights, laws = record.settings.world, record.files[WEIGHTS], record.settings.laws
     mean = dict(zip(laws, record.scaling.law.mean, strict=True))
     trials, card = own_trials(folder, weights), _card_of(folder, weights)
-    settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(usual(world).sizes)))
+    settings = read_trial(trials[0])[0].played if trials else dataset(world, next(iter(world_defaults(world).sizes)))
     pixels = policy.pixels or (settings.image_size if "frame" in policy.observes else _PIXELS)
     return LoadedPolicy(
         name=name,
@@ -90,7 +90,7 @@ def _card_of(folder: Path, weights: str) -> zoo.PolicyCard | None:
     """The card in a folder of the zoo, if it is about these weights."""
     if not (folder / zoo.CARD).is_file():
         return None
-    card = config.from_dict(zoo.PolicyCard, artifact.read_json(folder / zoo.CARD))
+    card = config.from_dict(zoo.PolicyCard, files.read_json(folder / zoo.CARD))
     return card if card.files.get(WEIGHTS) == weights else None
 
 

@@ -1,8 +1,8 @@
-"""Models and policies that come with the package, each small and with a card: `zoo:NAME` in the place of a RUN or POLICY.
+"""Small trained models and policies that come with the package, each with a card: write `zoo:NAME` for a RUN or POLICY.
 
-models/NAME/ is a run folder, its weights in half precision: artifact.json, model, decoder, one probe, and card.json; or
-that of a policy, with the run that it observes through in run/. It is only read. A command that writes works on a copy in
-./zoo/NAME, which is a run or a policy like any other. docs/make_zoo.py adds a model or policy.
+models/NAME/ is a run folder with weights in half precision (artifact.json, model, decoder, one probe, card.json), or a
+policy folder with the run of its features in run/. It is only read. A command that writes works on a copy in ./zoo/NAME.
+docs/make_zoo.py adds a model or policy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sgjepa.core import artifact, config, run_folder
+from sgjepa.core import artifact, config, files, run_folder
 from sgjepa.core.errors import InputError, unknown
 from sgjepa.zoo.cards import ModelCard, PolicyCard
 
@@ -40,51 +40,51 @@ def names() -> list[str]:
 
 
 def folder_of(name: str) -> Path:
-    """The folder of a model or policy in the package, only to read."""
+    """The folder of a model or policy in the package; read only."""
     if name not in names():
         raise unknown("model of the zoo", name, names())
     return _MODELS / name
 
 
 def is_policy(name: str) -> bool:
-    """Whether this is a policy; all others are runs of world models."""
+    """Whether NAME is a policy; the others are runs of world models."""
     return not run_folder.is_run(folder_of(name))
 
 
 def read_card(name: str) -> ModelCard | PolicyCard:
     """The card of a model or policy."""
     kind: type[ModelCard] | type[PolicyCard] = PolicyCard if is_policy(name) else ModelCard
-    return config.from_dict(kind, artifact.read_json(folder_of(name) / CARD))
+    return config.from_dict(kind, files.read_json(folder_of(name) / CARD))
 
 
 def copy(name: str, into: Path = COPIES) -> Path:
-    """Copy a model or policy to `into`/NAME, where commands may work on it. A copy from before is kept."""
+    """Copy a model or policy to `into`/NAME, where commands may write. An existing copy is reused."""
     source, target = folder_of(name), into / name
     kind = "policy" if is_policy(name) else "run"
     if (target / artifact.RECORD).is_file():
-        if artifact.file_digest(target / artifact.RECORD) != artifact.file_digest(source / artifact.RECORD):
+        if files.file_digest(target / artifact.RECORD) != files.file_digest(source / artifact.RECORD):
             raise InputError(f"{target} holds another {kind} than {PREFIX}{name} of this version; move it away")
         return target
     if target.exists() or target.is_symlink():
         raise InputError(f"{target} is in the way: {PREFIX}{name} would be copied there; move it away")
     for path, digest in read_card(name).files.items():
-        if artifact.file_digest(source / path) != digest:
+        if files.file_digest(source / path) != digest:
             raise InputError(f"{source / path} is damaged: it is not what was written; install sgjepa again")
-    with artifact.locked(into):
-        artifact.sweep(into, mine=True)
-        staged = artifact.temporary(target)
+    with files.locked(into):
+        files.sweep(into, mine=True)
+        staged = files.temporary(target)
         shutil.copytree(source, staged)
         staged.rename(target)
     return target
 
 
 def folder_to_read(text: str) -> Path:
-    """The folder that a user names by its path or as `zoo:NAME`, for what only reads."""
+    """The folder of a path or `zoo:NAME`, for commands that only read."""
     return folder_of(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
 
 
 def folder_to_work_in(text: str, policies: bool = False) -> Path:
-    """The folder that a user names by its path or as `zoo:NAME`, which is copied. policies: whether they will do, too."""
+    """The folder of a path or of a copy of `zoo:NAME`, for commands that write. policies: whether policies are allowed."""
     if not text.startswith(PREFIX):
         return Path(text)
     name = text.removeprefix(PREFIX)

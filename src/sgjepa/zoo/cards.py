@@ -1,10 +1,10 @@
-"""Cards: what a model or a policy of the zoo is, where it comes from, and how good it is."""
+"""Cards of zoo models and policies: description, origin and measured performance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sgjepa.core.artifact import Digests
+from sgjepa.core.files import Digests
 from sgjepa.results.success import Opening, Success
 
 
@@ -13,8 +13,8 @@ class ModelCard:
     """The card of a world model.
 
     errors: of its rollouts over all test episodes, by metric and horizon, such as "position_l2, h = 44". subset_errors:
-    over the first `subset` test episodes alone, which can be measured again in seconds. selection: among which trainings
-    it was selected, and by what.
+    over the first `subset` test episodes only, which take seconds to measure. selection: the trainings that it was
+    selected from, and the criterion.
     """
 
     about: str
@@ -34,7 +34,7 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class PolicyCard:
-    """The card of a diffusion policy, with the run that it observes through.
+    """The card of a diffusion policy, with the run of its features.
 
     success: of the policy in the zoo, whose weights have half precision. full_precision: digests of the weights that they
     were rounded from, by the same paths. blind_success: of a policy that observes only the robot's own pose, on the same
@@ -43,7 +43,7 @@ class PolicyCard:
 
     about: str
     world: str
-    source: str  # of its features: the run's name, or "state", or "pose"
+    source: str  # of its features: a run's name, "state" or "pose"
     conditioned: bool  # on the law
     seed: int
     updates: int
