@@ -1,4 +1,4 @@
-"""`sgjepa demo`: the paper's question from nothing to a page. It says how long it takes from what it has measured."""
+"""`sgjepa demo`: the paper's comparison from data to a page, with an estimate of the time from measured updates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Three numbered steps; what there is already is kept."""
+    """Make data, trainings and page in three numbered steps; finished ones are reused."""
     arguments.prepare_for_torch()
     arguments.require_matplotlib()
     from sgjepa.experiments import demo

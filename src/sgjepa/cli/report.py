@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Prints where the page is."""
+    """Write the page and print its path."""
     arguments.require_matplotlib()
     from sgjepa.report.forecast import report
 
