@@ -44,8 +44,8 @@ def settings(size: str) -> list[Setting]:
         weight = float(f"{multiple * base.loss.sigreg:.3g}")
         frames = base.train.frames if base.loss.windows == "dense" else history + steps
         name = f"{base.name}_h{history}_k{steps}_w{weight:g}"
-        run = replace(base, name=name, model=replace(base.model, history=history), train=replace(base.train, frames=frames))
-        run = replace(run, loss=replace(loss, sigreg=weight, steps=steps))
+        train, objective = replace(base.train, frames=frames), replace(loss, sigreg=weight, steps=steps)
+        run = replace(base, name=name, model=replace(base.model, history=history), loss=objective, train=train)
         length, values = f"H = {history}, K = {steps}", (str(history), str(steps), f"{weight:g}")
         arms.append(Setting(run, label=f"{length}, weight {weight:g}", values=values, x=weight, line=length))
     return arms
