@@ -45,8 +45,7 @@ def test_a_pendulum_of_gymnasium_goes_the_whole_way_from_the_command_line(outsid
     command(outside, "data", "pendulum", "--workers", "1", "--out", "datasets/again", *ours)
     digests = [json.loads((folder / "artifact.json").read_text())["parts"] for folder in (one, outside / "datasets/again")]
     assert [digests[0][split]["episodes"] for split in ("train", "test")] == [12, 6]
-    contents = [{name: digest for name, digest in part["test"]["sha256"].items() if name[:5] == "data/"} for part in digests]
-    assert sorted(contents[0].values()) == sorted(contents[1].values())
+    assert digests[0]["test"]["digest"] == digests[1]["test"]["digest"]
     command(outside, "train", "pendulum_gru", "--updates", "2", *ours)
     command(outside, "evaluate", "runs/pendulum_gru-mini-seed0", *ours)
     said = command(outside, "report", "runs/pendulum_gru-mini-seed0", *ours)

@@ -38,9 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--workers", type=int, metavar="N", help="processes (default: one per core); the bytes do not depend on it"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="default: 0")
-    parser.add_argument("--train-episodes", type=int, metavar="N", help="instead of the size's own number")
-    parser.add_argument("--test-episodes", type=int, metavar="N", help="instead of the size's own number")
-    parser.add_argument("--image-size", type=int, metavar="PX", help="instead of the size's own")
+    parser.add_argument("--train-episodes", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--test-episodes", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--image-size", type=int, metavar="PX", help="override the size's default")
     parser.add_argument("--codec", metavar="NAME", help="lz4 (lossless, default) or jpeg (quality 95, 4:4:4)")
     arguments.add_law(
         parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10; repeat for several laws"

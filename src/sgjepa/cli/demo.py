@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="methods of the world's recipes, such as gru ssm lewm (default: gru lewm dino)",
     )
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where everything goes (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="output folder (default: %(default)s)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
 
 

@@ -71,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         default=OUT,
         metavar="DIR",
-        help="where the page goes, with the trials of scripted policies (default: %(default)s)",
+        help="folder of the page, and of the trials of scripted policies (default: %(default)s)",
     )
     planner = parser.add_argument_group("planners (runs, simulator)")
     for name, kind, unit, about in _PLANNER:

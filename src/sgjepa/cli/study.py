@@ -21,8 +21,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; omit it for a list")
     arguments.add_size(parser)
-    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each arm (default: the study's own number)")
-    parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each arm (default: the study's)")
+    parser.add_argument("--updates", type=int, metavar="N", help="updates of each training (default: the recipe's)")
     arguments.add_set(parser, "every world model that is trained")
     parser.add_argument(
         "--only",

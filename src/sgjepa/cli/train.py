@@ -43,16 +43,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="also train a decoder that draws latents, for strips and the viewer; the model is the same with and without",
     )
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    length.add_argument("--epochs", type=int, metavar="N", help="override the recipe's default")
     length.add_argument(
         "--updates",
         type=int,
         metavar="N",
         help="in all, instead of the recipe's epochs; rounded up to equal epochs",
     )
-    parser.add_argument(
-        "--save-every", type=int, metavar="N", help="updates between checkpoints (default: the recipe's own)"
-    )
+    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the recipe's)")
     parser.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
     )

@@ -23,31 +23,31 @@ def add_arguments(parser: ArgumentParser) -> None:
         "run_folder",
         type=arguments.run_argument,
         metavar="RUN",
-        help="folder that `sgjepa train` made, or zoo:NAME; or a word: state sees the true state of --dataset, pose the "
-        "robot's own pose alone",
+        help="folder that `sgjepa train` made, or zoo:NAME; or `state`: train on the true state of --dataset; or `pose`: on "
+        "the robot's own pose only",
     )
     arguments.add_dataset(parser)
     parser.add_argument(
         "--size", default="mini", metavar="SIZE", help="mini (default, 4 to 8 minutes on one core) or paper (for a GPU)"
     )
-    parser.add_argument("--kind", default="diffusion", metavar="NAME", help="of policy (default: %(default)s)")
+    parser.add_argument("--kind", default="diffusion", metavar="NAME", help="kind of policy (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
-    parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
-    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
-    parser.add_argument("--pose", action="store_true", help="tell the policy the robot's own pose beside the run's features")
+    parser.add_argument("--updates", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's)")
+    parser.add_argument("--pose", action="store_true", help="also observe the robot's own pose, besides the run's features")
     parser.add_argument(
         "--blur",
         type=float,
         metavar="M",
-        help="with `state`: show the ball's place alone, with normal errors of M metres (standard deviation) in each "
-        "direction, and the robot's own pose; no speeds",
+        help="with `state`: observe only the ball's position, with normal errors of M metres (standard deviation) in each "
+        "direction, and the robot's own pose; no velocities",
     )
-    parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
+    parser.add_argument("--no-law", action="store_true", help="do not give the policy the law")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="its folder (default: policies/RUN-SIZE-seedN; -pose, -blurM and -nolaw are added for other than the default)",
+        help="its folder (default: policies/RUN-SIZE-seedN; -pose, -blurM and -nolaw are added if these options are used)",
     )
 
 
