@@ -115,7 +115,7 @@ FAULTS: list[tuple[BaseException, int, str]] = [
 def test_every_failure_is_one_line_with_a_code_by_whose_fault_it_was(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, words: str
 ) -> None:
-    monkeypatch.setattr(doctor, "examine", broken(error))
+    monkeypatch.setattr(doctor, "examine_machine", broken(error))
     assert cli.main(["doctor"]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sgjepa: error: ")
@@ -151,7 +151,7 @@ def test_real_weights_on_a_full_disk_are_the_machines_fault(tmp_path: Path) -> N
 def test_tracebacks_are_added_to_the_log_with_time_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["sgjepa", "doctor", "--law", "größe \udc80"])
     for number in range(2):
-        monkeypatch.setattr(doctor, "examine", broken(KeyError(f"ä{number}")))
+        monkeypatch.setattr(doctor, "examine_machine", broken(KeyError(f"ä{number}")))
         assert cli.main(["doctor"]) == errors.BUG
     text = Path("sgjepa-error.log").read_text(encoding="utf-8")
     heads = re.findall(r"^--- (\d{4}-\d\d-\d\dT.*), sgjepa \S+: sgjepa doctor --law 'größe \\udc80'$", text, re.MULTILINE)
@@ -167,7 +167,7 @@ def test_the_log_of_a_run_lies_in_the_run(
     for there in (False, True):  # a folder that is not a run yet would be refused as somebody's own if a log lay in it
         if there:
             (run / "artifact.json").write_text('{"made_by": "sgjepa train"}')
-        monkeypatch.setattr(shared, "dataset_of", broken(MemoryError()))
+        monkeypatch.setattr(shared, "open_dataset_for", broken(MemoryError()))
         assert cli.main(["evaluate", str(run), "--probe-only"]) == errors.MACHINE
         assert (run / "sgjepa-error.log").exists() == there
         assert f"the whole story: {run / 'sgjepa-error.log' if there else 'sgjepa-error.log'}" in capsys.readouterr().err
@@ -178,7 +178,7 @@ def test_where_no_log_can_be_written_the_line_stands_alone(
 ) -> None:
     Path("sgjepa-error.log").mkdir()
     monkeypatch.setattr(errors.tempfile, "mkstemp", broken(FileNotFoundError(errno.ENOENT, "No usable temporary directory")))
-    monkeypatch.setattr(doctor, "examine", broken(KeyError("x")))
+    monkeypatch.setattr(doctor, "examine_machine", broken(KeyError("x")))
     assert cli.main(["doctor"]) == errors.BUG
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("please report it")
@@ -235,14 +235,16 @@ runpy.run_module("sgjepa", run_name="__main__", alter_sys=True)
         ("argparse", ["doctor"]),
         ("sgjepa.cli.train", ["doctor"]),
         ("numpy", ["doctor"]),
-        ("mujoco", ["data", "--help"]),
+        ("mujoco", ["data", "square", "--train-episodes", "1", "--test-episodes", "1", "--workers", "1"]),
         ("torch", ["describe", "square_gru"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_interrupt_in_the_middle_of_any_import_is_one_line(module: str, arguments: list[str], number: int) -> None:
-    code = AT_IMPORT.format(module=module, signal=int(number), arguments=arguments)
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+def test_an_interrupt_in_the_middle_of_any_import_is_one_line(
+    module: str, arguments: list[str], number: int, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number), arguments=arguments)]
+    done = subprocess.run(command, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "sgjepa: stopped; run the same command again to go on\n")
 
 
@@ -271,7 +273,7 @@ def test_an_interrupt_that_a_stage_answers_with_words_is_said_in_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(doctor, "examine", broken(KeyboardInterrupt("step 7 is saved")))
+    monkeypatch.setattr(doctor, "examine_machine", broken(KeyboardInterrupt("step 7 is saved")))
     assert cli.main(["doctor"]) == 130
     assert capsys.readouterr().err == "sgjepa: step 7 is saved; run the same command again to go on\n"
     assert signal.getsignal(signal.SIGTERM) is before, "a program that calls us has its handlers back"
@@ -289,7 +291,7 @@ def test_what_fails_because_of_an_interrupt_is_an_interrupt(
         except KeyboardInterrupt:
             raise SystemError("returned a result with an exception set") from None
 
-    monkeypatch.setattr(doctor, "examine", swallowed)
+    monkeypatch.setattr(doctor, "examine_machine", swallowed)
     assert cli.main(["doctor"]) == 130
     assert capsys.readouterr().err == "sgjepa: stopped; run the same command again to go on\n"
     assert not Path("sgjepa-error.log").exists()
@@ -535,7 +537,7 @@ def test_a_grid_looks_even_when_each_value_occurs_once(tmp_path: Path, monkeypat
     ]["counts"]
     assert counts == [1] * 25
     assert data._bars(counts) == "▅" * 25
-    monkeypatch.setattr(errors, "shows", lambda _: False)
+    monkeypatch.setattr(errors, "can_print", lambda _: False)
     assert data._bars([0, 1, 7]) == " 28"
 
 

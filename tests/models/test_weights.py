@@ -44,12 +44,12 @@ def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not safetensors at all"])
-def test_a_file_that_cannot_be_read_is_one_line_with_a_cure(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "w").write_bytes(content)
     for read in (load_tensors, load_metadata):
-        with pytest.raises(InputError, match=r"w cannot be read \(.*\); delete it") as caught:
-            read(tmp_path / "w", "delete it")
+        with pytest.raises(InputError, match=r"w cannot be read \(.*\)$") as caught:
+            read(tmp_path / "w")
         assert "\n" not in str(caught.value)
 
 
