@@ -90,7 +90,7 @@ def test_the_demo_ends_in_a_page_that_answers(place: Path) -> None:
 
 def test_the_demo_speaks_of_sg_jepa_first_and_of_its_duration_last(place: Path) -> None:
     lines = (place / "out.txt").read_text().splitlines()
-    assert lines[0].startswith("SG-JEPA is a world model that is told the law")
+    assert lines[0].startswith("SG-JEPA is a world model that is conditioned on the law")
     assert "trained at g = 9.8 ± 2 m/s² and tested at g from 0 to 20" in lines[1]
     assert "one training of each" in lines[1]
     assert re.fullmatch(r" +It took (\d+ min )?\d+ s\.", lines[-1])

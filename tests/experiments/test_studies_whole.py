@@ -89,7 +89,7 @@ def test_a_study_that_is_run_again_does_nothing_anew(place: Path, capsys: pytest
         page = tiny(study).run(Request("mini", place / "again", place / "datasets", **given))
         answers.append({path.name: path.read_bytes() for path in (page.parent / "tables").iterdir()})
     assert answers[0] == answers[1]
-    assert "2 of them there already\n" in capsys.readouterr().out
+    assert "2 of them finished\n" in capsys.readouterr().out
 
 
 def answered(place: Path, out: Path, runs: Path) -> dict[str, bytes]:
@@ -161,7 +161,7 @@ def test_a_study_says_what_is_there_and_how_long_the_rest_takes(finished: Path, 
     assert timed.seconds is not None
     assert timed.seconds > 0
     words = timed.words("two")
-    assert words.startswith("two: 2 trainings, 1 of them there already; 400 updates to go, about ")
+    assert words.startswith("two: 2 trainings, 1 of them finished; 400 updates to go, about ")
     assert "updates to go" not in cost(chains[:1], workers=1).words("two")
 
 

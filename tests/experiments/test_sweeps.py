@@ -92,7 +92,7 @@ def test_the_learning_rate_with_the_lowest_loss_need_not_have_the_best_probe(tmp
         f"Rate 0.001 has the lowest position error at h = {HORIZONS} (m): 0.500; all others are signific"
     )
     assert best(found, f"position error at h = {HORIZONS} (m)") == {"0.001"}
-    assert Text(sweep.ONCE, quiet=True) in found.blocks
+    assert Text(sweep.SINGLE_TRAINING_NOTE, quiet=True) in found.blocks
     assert drawn(found) == [f"learning_rate_{x}" for x in ("loss", "probes", "errors")]
 
 
@@ -115,7 +115,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
     assert [(claim.claim, claim.verdict) for claim in one.claims] == [("muon", "not decided")] * 3, "one training each"
     three = said(optimiser, evidence(tmp_path / "three", points[:2], made, seeds=3))
     assert "\N{MINUS SIGN}20.0 (\N{MINUS SIGN}20.0 to \N{MINUS SIGN}20.0) %" in three.words[0]
-    assert Text(sweep.ONCE, quiet=True) not in three.blocks
+    assert Text(sweep.SINGLE_TRAINING_NOTE, quiet=True) not in three.blocks
     (claim,) = three.claims
     assert claim.verdict == "not decided", "three trainings that agree to the last digit have no interval"
     made = {name: replace(one, stray=0.02) for name, one in made.items()}
@@ -228,13 +228,13 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     numbers = next(iter(values.values()))[1]
     longer = [replace(points[0], values=(str(h), str(k), "0.09")) for h, k in history_rollout.LENGTHS["paper"]]
     lengths: dict[str, Any] = dict(zip(of.results.arms, ((setting, numbers) for setting in longer), strict=False))
-    claims = history_rollout.enough(of, lengths, HORIZONS)
+    claims = history_rollout.length_claims(of, lengths, HORIZONS)
     assert [(one.claim, one.where) for one in claims] == [
         ("five_steps", "approach ball, H = 20, K = 5"),
         ("twenty_frames", "approach ball, H = 20, K = 10"),
     ], "the paper's lengths differ in one thing at a time there"
     few = dict(list(lengths.items())[2:])
-    assert history_rollout.enough(of, few, HORIZONS) == (), "K = 10 against 20 is not the claim"
+    assert history_rollout.length_claims(of, few, HORIZONS) == (), "K = 10 against 20 is not the claim"
     assert {claim.note for claim in found.claims} == {"weights 0.09 and 0.09, chosen of 3 on validation frames"}
     often = evidence(tmp_path / "often", points, made, seeds=3)
     judged, unjudged = (said(history_rollout, one).words[1] for one in (often, of))

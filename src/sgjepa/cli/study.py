@@ -56,7 +56,7 @@ def run(options: Namespace) -> None:
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
     arguments.require_matplotlib()
-    if options.study == experiments.EVERYTHING:
+    if options.study == experiments.ALL_EXPERIMENTS:
         _run_all(options)
     else:
         experiments.EXPERIMENTS.lookup(options.study)

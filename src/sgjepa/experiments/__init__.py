@@ -30,11 +30,11 @@ def _questions() -> dict[str, str]:
     return questions
 
 
-EVERYTHING = "all"  # instead of an experiment's name
-# in the order of value, with those of its arms that `all` asks for; without those that chose what the recipes are
+ALL_EXPERIMENTS = "all"  # instead of an experiment's name
+# in order of importance, with the arms that `all` runs; without those that selected the recipes' settings
 ORDER: dict[str, tuple[str, ...]] = {
     "factorial": (),
-    "predictors": ("approach_ball_*",),  # the world that the mini size can decide
+    "predictors": ("approach_ball_*",),  # the world with enough room at mini size
     **dict.fromkeys(("counterfactual", "crossover", "local_gap", "history", "conditioning", "sigreg", "post_training"), ()),
     **dict.fromkeys(("shapes", "optimiser", "learning_rate", "discount", "history_depth", "history_rollout"), ()),
     **dict.fromkeys(("coverage", "linear_surrogate", "control", "planning", "proprioception", "perception_error"), ()),
@@ -44,9 +44,9 @@ EXPERIMENTS: Registry[Experiment] = Registry("study", {name: f"{__name__}.{name}
 
 
 def register_experiment(experiment: Experiment) -> None:
-    """Make an experiment a word of `sgjepa study`.
+    """Register an experiment for `sgjepa study`.
 
-    experiment: with a name of its own.
+    experiment: its name must be new.
     """
     EXPERIMENTS.register(experiment.name, experiment, experiment.arms.__module__)
 

@@ -1,4 +1,4 @@
-"""What an analysis is given and what it returns: the evidence of an experiment, and its answer as blocks of a page."""
+"""The input and output of an analysis: the evidence of an experiment, and its answer as blocks of a page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sgjepa.results.table import Results
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that was measured of the chosen arms, by world. latents: errors of models that plan, by their weights."""
+    """All measurements of the selected arms, by world. latents: latent errors of models that plan, by weights digest."""
 
     arms: Sequence[Arm]
     by_world: Mapping[str, Results]
@@ -35,17 +35,17 @@ class Evidence:
         return results
 
     def has(self, *names: str) -> bool:
-        """Whether all these arms were asked for."""
+        """Whether all these arms have results."""
         return {self.results.name(arm) for arm in self.results.arms}.issuperset(names)
 
     def values(self, name: str, metric: str, source: str | None = None, region: Episodes = "all") -> np.ndarray:
-        """(seeds, E, H) of an arm by its name; the rest as `Results.values` takes it."""
+        """Values (seeds, E, H) of an arm by name; metric, source and region as in `Results.values`."""
         return self.results.values(self.results.arm(name), metric, source, region)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an analysis says. title: of its section. words: a sentence for each thing that was asked."""
+    """The result of an analysis. title: of its section. words: a sentence for each finding."""
 
     title: str
     words: Sequence[str]
@@ -54,7 +54,7 @@ class Answer:
 
     @property
     def section(self) -> Section:
-        """What stands first on the page, below the sentences."""
+        """The first section of the page, with blocks and claims."""
         claims = claims_table(self.claims)
         return Section(
             self.title, [*(block for block in self.blocks if block), *([claims] if claims else [])], name="finding"
@@ -62,24 +62,24 @@ class Answer:
 
 
 def region_words(region: str) -> str:
-    """Where something was measured, as claims say it."""
+    """A region in the words of claims."""
     return "over all episodes" if region == "all" else REGIONS[region]
 
 
 def main_table(columns: Sequence[str], rows: Sequence[Row | Sequence[Cell]], caption: str) -> Table:
-    """An answer's own table. Its file, finding.csv, has the cells as a reader sees them."""
+    """The main table of an answer. Its file, finding.csv, has the cells as text."""
     lines = [row.cells if isinstance(row, Row) else row for row in rows]
     records = [dict(zip(columns, map(cell_text, line), strict=True)) for line in lines]
     return Table(columns, rows, f"{caption} Means with 95 % intervals.", "finding", records)
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell of a table in one line."""
+    """A cell of a table as one line of text."""
     if isinstance(cell, Number):
-        scale, one = cell.scale, cell.interval
-        scaled = Interval(scale * one.mean, scale * one.low, scale * one.high, one.count)
-        shown = with_interval(scaled, cell.decimals) if scaled.low == scaled.low else fixed(scaled.mean, cell.decimals)
-        return "" if scaled.mean != scaled.mean else f"{shown} {cell.note or ''}".strip()
+        scale, interval = cell.scale, cell.interval
+        scaled = Interval(scale * interval.mean, scale * interval.low, scale * interval.high, interval.count)
+        text = with_interval(scaled, cell.decimals) if scaled.low == scaled.low else fixed(scaled.mean, cell.decimals)
+        return "" if scaled.mean != scaled.mean else f"{text} {cell.note or ''}".strip()
     if isinstance(cell, Interval):
         return cell_text(Number(cell))
     return "" if cell is None else str(cell)

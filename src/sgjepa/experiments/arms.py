@@ -1,9 +1,9 @@
-"""What an experiment compares: world models, policies and planners as configurations, and references that learn nothing.
+"""The arms of an experiment: configurations of world models, policies and planners, and references without training.
 
-An arm with a seed is a job: its folder, and the work that fills it, in a worker process. A training's folder is named by a
-digest of everything that decides the training, so that experiments share it. The digest is of the settings that are not the
-usual ones, the datasets, and what the training starts from; not of the names that experiments give it, nor of the picture
-decoder, which changes nothing in the model. A setting that is added later with a default leaves the digests as they are.
+An arm with a seed is a job: a folder, and the work in a worker process that fills it. A training's folder is named by a
+digest of everything that decides the training, so that experiments share it. The digest covers the settings that are not
+defaults, the datasets and the initial weights; not the names that experiments use, nor the picture decoder, which does not
+change the model. A new setting with a default does not change the digests.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _DIGITS = 10  # of the digest, in a folder's name
 
 @dataclass(frozen=True)
 class Training:
-    """A world model, called as its run is. start: the name of the arm whose weights of the same seed it starts from.
+    """A world model, named after its run. start: the arm from whose weights of the same seed it starts.
 
-    evaluated_on: a dataset; the first that it is trained on if None. label: what pages call it, if not as its method.
+    evaluated_on: a dataset (default: the first training dataset). label: on pages (default: of its method).
     """
 
     run: Run
@@ -59,17 +59,17 @@ class Training:
 
     @property
     def shared(self) -> bool:
-        """Whether the features of all its seeds are the same, as a foreign encoder's are, whatever is trained on them."""
+        """Whether the features of all its seeds are equal, as those of a pretrained encoder."""
         return self.run.model.foreign_encoder is not None
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy, and what it sees. model: the world model whose features it sees; None for the true state.
+    """A policy and its observations. model: the world model of its features; None for the true state.
 
-    robot: it also sees the robot's own state, and without a model nothing else. position_error: without a model it sees
-    positions alone, with such an error in m. tries: sampling seeds, others for each training. held_out: it is tried on
-    training episodes that it did not learn from, not on test episodes. share: of a number of updates that is asked for.
+    robot: with proprioception; without a model, proprioception only. position_error: noisy positions with this error in m,
+    without a model. tries: sampling seeds per training. held_out: evaluated on training episodes that it did not learn from,
+    not on test episodes. share: its factor on a requested number of updates.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Planner:
-    """A world model that plans, called as the model is. config: as is usual in its world if None."""
+    """A world model that plans, named after the model. config: the world's default if None."""
 
     model: Training
     cases: Cases
@@ -102,9 +102,9 @@ class Planner:
 
 @dataclass(frozen=True)
 class Reference:
-    """What learns nothing: "expert", "still", "random", or a planner in the true simulator. It has no seed.
+    """A policy without training: "expert", "still", "random", or a planner in the true simulator. It has no seed.
 
-    tries: sampling seeds, for what acts by chance. cases, config: of what plans.
+    tries: sampling seeds, for a stochastic policy. cases, config: for a planner.
     """
 
     kind: str
@@ -123,13 +123,13 @@ Arm: TypeAlias = Training | Actor
 
 
 def world_of(data: str) -> str:
-    """The world of a dataset by its usual name, WORLD-SIZE."""
+    """The world in a dataset's name, WORLD-SIZE."""
     return data.rpartition("-")[0]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How world models are evaluated on a dataset. context: true frames that are given; None for the usual number."""
+    """The settings of an evaluation of world models. context: true frames; None for the default number."""
 
     data: str
     split: str = "test"
@@ -138,25 +138,25 @@ class Evaluation:
     counterfactual: bool = False
 
     def name(self, datasets: Path) -> str:
-        """The name of its folder in a run: a run that several experiments share may have others too."""
+        """The name of its folder in a run, which may have other evaluations, too."""
         from sgjepa.evaluation.evaluate import evaluation_name
 
         dataset = open_dataset(datasets / self.data, verify=False)
         return evaluation_name(dataset, self.forecast(dataset), self.split)
 
     def forecast(self, dataset: Dataset) -> ForecastConfig:
-        """How rollouts are made and read."""
+        """The settings of rollouts and probes."""
         from sgjepa.evaluation.evaluate import default_forecast
 
-        usual = default_forecast(dataset.settings, self.probe)
-        return usual if self.context is None else replace(usual, context=self.context)
+        default = default_forecast(dataset.settings, self.probe)
+        return default if self.context is None else replace(default, context=self.context)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training of a world model: `updates` in `folder`. arm, label: its own. evaluation: None if it serves policies.
+    """A training of a world model with `updates` in `folder`. arm, label: of its arm. evaluation: None if not needed.
 
-    digest: of everything that decides it but the seed; empty where trainings are not shared.
+    digest: of everything that decides it except the seed; empty for trainings that are not shared.
     """
 
     run: Run
@@ -176,11 +176,11 @@ class Job:
         return (self.folder / run_folder.MODEL).is_file()
 
     def updates_done(self) -> int:
-        """Updates so far; all of them also where a training stopped early."""
+        """The number of updates so far; all of them if a training stopped early."""
         return self.updates if self.finished else min(self.updates, _last_step(self.folder / run_folder.ROWS))
 
     def task(self, datasets: Path, others: Mapping[str, str]) -> Task:
-        """For the runner. others: names of the tasks that may have to be over first, by the folder that they fill."""
+        """The task for the runner. others: names of tasks by folder, for those that have to finish first."""
         after = (others[self.run.init],) if self.run.init and self.run.init in others else ()
         more = self.evaluation is not None
         return Task(
@@ -190,9 +190,9 @@ class Job:
 
 @dataclass(frozen=True)
 class ActorJob:
-    """An actor with a seed. folder: of its training, or in which the trials of what is not trained go.
+    """An actor with a seed. folder: of its training, or of the trials if it is not trained.
 
-    model: the finished world model's folder.
+    model: the folder of the finished world model.
     """
 
     arm: Actor
@@ -208,18 +208,18 @@ class ActorJob:
 
     @property
     def config(self) -> PolicyConfig:
-        """A policy's own, with its seed."""
+        """The policy's settings with the job's seed."""
         assert isinstance(self.arm, Policy)
         return replace(self.arm.config, seed=self.seed)
 
     def updates_done(self) -> int:
-        """Updates of a policy so far."""
+        """The number of a policy's updates so far."""
         if (self.folder / policy_files.WEIGHTS).is_file():
             return self.config.updates
         return min(self.config.updates, _last_step(self.folder / run_folder.ROWS))
 
     def task(self, datasets: Path, first: ActorJob) -> Task:
-        """For the runner. first: the job that encodes the pictures that this one sees too; together both would do it."""
+        """The task for the runner. first: the job that encodes the same pictures, and has to finish before."""
         if not isinstance(self.arm, Policy):
             return Task(self.name, try_planner, (self, datasets))
         after = () if first is self else (first.name,)
@@ -229,14 +229,14 @@ class ActorJob:
 
 @dataclass(frozen=True)
 class Tried:
-    """The folders of an actor's trials. latents: of a model that plans, its errors, by the digest of its weights."""
+    """The trials of an actor. latents: latent errors of a model that plans, by the digest of its weights."""
 
     trials: tuple[Path, ...]
     latents: Mapping[str, LatentErrors]
 
 
 def train(job: Job, datasets: Path) -> None:
-    """Train, probe and evaluate a world model; every stage is kept."""
+    """Train, probe and evaluate a world model; finished stages are not repeated."""
     from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual, varying
     from sgjepa.evaluation.evaluate import evaluate
     from sgjepa.training import world_model
@@ -257,7 +257,7 @@ def train(job: Job, datasets: Path) -> None:
 
 
 def try_policy(job: ActorJob, datasets: Path) -> Tried:
-    """Train a policy and try it in closed loop."""
+    """Train a policy and evaluate it in closed loop."""
     import torch
 
     from sgjepa.policies.evaluate import beginnings, trained, trial
@@ -277,7 +277,7 @@ def try_policy(job: ActorJob, datasets: Path) -> Tried:
 
 
 def try_planner(job: ActorJob, datasets: Path) -> Tried:
-    """Try what plans, or what learns nothing, in closed loop."""
+    """Evaluate a planner or a reference policy in closed loop."""
     import torch
 
     from sgjepa.evaluation.latent_errors import latent_errors
@@ -303,14 +303,14 @@ def try_planner(job: ActorJob, datasets: Path) -> Tried:
 
 
 def log_of(folder: Path) -> Path:
-    """What the processes of a training have printed."""
+    """The log file of a training's processes."""
     return folder.with_name(f"{folder.name}.log")
 
 
 def locate(job: Job, runs: Path, datasets: Path, leader: Job | None = None) -> Job:
-    """The job in the folder of `runs` that holds this training, or will. leader: what it starts from.
+    """The job with its folder in `runs`, existing or new. leader: the training that it starts from.
 
-    A training that is there keeps the name, the decoder and the path of its leader that it was made with.
+    An existing training keeps its name, its decoder and the path of its leader.
     """
     run, digest = job.run, digest_of(job.run, datasets, leader)
     end = f"{digest}-seed{run.seed}"
@@ -324,19 +324,19 @@ def locate(job: Job, runs: Path, datasets: Path, leader: Job | None = None) -> J
 
 
 def digest_of(run: Run, datasets: Path, leader: Job | None = None) -> str:
-    """Of everything that decides a training but its seed."""
+    """A digest of everything that decides a training except its seed."""
     start = run.init if leader is None else leader.digest
     decides = {"run": _changed(_plain(run)), "data": dataset_digests(run, datasets), "start": start}
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
 def _plain(run: Run) -> Run:
-    """Without what an experiment, a seed and a decoder add."""
+    """The run without name, seed, initial weights and decoder."""
     return replace(run, name="", seed=0, init=None, train=replace(run.train, decoder=False))
 
 
 def _recipe_name(run: Run) -> str:
-    """The recipe that this is; empty if it is a variant of one."""
+    """The name of the recipe that equals the run; empty if there is none."""
     for name, (worlds, _) in recipes().items():
         size = run.data[0].rpartition("-")[2]
         if run.data == tuple(f"{world}-{size}" for world in worlds) and _plain(recipe(name, size)) == _plain(run):

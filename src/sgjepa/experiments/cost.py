@@ -1,4 +1,4 @@
-"""What an experiment will cost, before it starts: trainings, those that are finished, and how long the rest takes here."""
+"""The cost of an experiment before it starts: trainings, finished ones, and the time of the rest on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sgjepa.training.config import Run
 from sgjepa.training.losses import RolloutLoss
 from sgjepa.training.profile import outline, steps
 
-_WORTH = 100  # updates of one kind that are left; for fewer, timing them would take as long as they do
+_WORTH = 100  # remaining updates of one kind for which timing is worth it
 
 
 @dataclass(frozen=True)
 class Cost:
-    """updates: still to be made. seconds: that they take, None where there are too few to be timed."""
+    """The cost of an experiment. updates: remaining. seconds: of these, None if they are too few to time."""
 
     trainings: int
     finished: int
@@ -30,9 +30,9 @@ class Cost:
     processes: int
 
     def words(self, experiment: str) -> str:
-        """For a person, before the work."""
-        kept = f"{self.finished} of them there already" + (f", {self.begun} begun" if self.begun else "")
-        message = f"{experiment}: {counted(self.trainings, 'training')}, {kept}"
+        """The cost in words."""
+        progress = f"{self.finished} of them finished" + (f", {self.begun} started" if self.begun else "")
+        message = f"{experiment}: {counted(self.trainings, 'training')}, {progress}"
         if self.trainings == self.finished:
             return message
         processes = "one process" if self.processes == 1 else f"{self.processes} processes"
@@ -41,7 +41,7 @@ class Cost:
 
 
 def cost(jobs: Sequence[Job], workers: int | None) -> Cost:
-    """Look at what is finished, and time a few updates of each kind of training that is not."""
+    """The cost of jobs; a few updates of each kind of unfinished training are timed."""
     processes = min(len(jobs), workers or threads.cores())
     left = {job: job.updates - job.updates_done() for job in jobs if not job.finished}
     kinds: dict[Run, int] = {}
@@ -60,7 +60,7 @@ def cost(jobs: Sequence[Job], workers: int | None) -> Cost:
 
 
 def _kind(run: Run) -> Run:
-    """Runs that take equally long have the same one: rates and weights make no difference."""
+    """A key that is equal for runs that take equal time, which rates and weights do not change."""
     loss = replace(run.loss, sigreg=float(run.loss.sigreg > 0))
     loss = replace(loss, discount=1.0) if isinstance(loss, RolloutLoss) else loss
     optim = replace(run.optim, lr=1.0, lr_matrix=1.0)
@@ -68,7 +68,7 @@ def _kind(run: Run) -> Run:
 
 
 def _seconds(run: Run, processes: int) -> float:
-    """One update's, with the threads that each of so many processes will have."""
+    """Seconds of an update with the number of threads that each process will have."""
     before = torch.get_num_threads()
     torch.set_num_threads(max(1, threads.cores() // processes))
     try:

@@ -1,4 +1,4 @@
-"""Does L_law tell beforehand where the error will be large?
+"""Does L_law predict where the error will be large?
 
 L_law is computed from the training laws alone, before any training (`sgjepa coverage`). Here it is put beside the errors of
 trained models: the rank correlation over the test laws, by method and horizon, with an interval over the episodes of each
@@ -23,7 +23,7 @@ from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
 from sgjepa.results.selection import MEAN
 
 RECIPES = ("gru", "transformer", "lewm", "dino")
-SAID = {
+VERDICT_WORDS = {
     BETTER: "larger where L_law is",
     WORSE: "smaller where L_law is larger",
     UNDECIDED: "not significantly related to L_law",
@@ -31,13 +31,20 @@ SAID = {
 
 
 def analyse(evidence: Evidence) -> Answer:
-    """A correlation for each method, metric and horizon; the sentences are about the last one."""
+    """The rank correlation for each method, metric and horizon; sentences are on the last horizon."""
     results = evidence.results
     columns, metrics = results.columns, results.comparable
     correlations = {key: results.coverage_correlation(*key) for key in product(results.arms, metrics, columns)}
     records = [
-        {"method": arm, "metric": metric, "horizon": h, "correlation": one.mean, "low": one.low, "high": one.high}
-        for (arm, metric, h), one in correlations.items()
+        {
+            "method": arm,
+            "metric": metric,
+            "horizon": h,
+            "correlation": correlation.mean,
+            "low": correlation.low,
+            "high": correlation.high,
+        }
+        for (arm, metric, h), correlation in correlations.items()
     ]
     rows: list[tuple[Cell, ...]] = [
         (
@@ -54,20 +61,21 @@ def analyse(evidence: Evidence) -> Answer:
     heads = ("method", "trainings", "error", *("mean" if h == MEAN else f"h = {h}" for h in columns))
     table = main_table(heads, rows, "Rank correlation over the test laws between L_law and the error.")
     last = {arm: correlations[arm, MAIN, results.horizons] for arm in results.arms}
-    words = [_said(arm, one, results.horizons) for arm, one in last.items()]
+    words = [_sentence(arm, correlation, results.horizons) for arm, correlation in last.items()]
     if not results.coverage:
-        words = ["L_law has no meaning here: the training laws never vary."]
+        words = ["L_law is not defined here: the training laws do not vary."]
     return Answer("Coverage and error", words, [figure, table, Data("coverage", records)])
 
 
-def _said(arm: str, one: Interval, last: int) -> str:
-    text = cell_text(Number(one, 2))
-    return f"{arm}: the error at h = {last} is {SAID[verdict(one, 1)]} (rank correlation over {one.count} laws: {text})."
+def _sentence(arm: str, correlation: Interval, last: int) -> str:
+    text = cell_text(Number(correlation, 2))
+    relation, laws = VERDICT_WORDS[verdict(correlation, 1)], correlation.count
+    return f"{arm}: the error at h = {last} is {relation} (rank correlation over {laws} laws: {text})."
 
 
 EXPERIMENT = Experiment(
     name="coverage",
-    question="Does L_law tell beforehand where the error will be large?",
+    question="Does L_law predict where the error will be large?",
     claim="The error grows with L_law, the distance of a law from the training laws.",
     arms=lambda size: [Training(recipe(f"{WORLDS[size]}_{method}", size)) for method in RECIPES],
     analyse=analyse,

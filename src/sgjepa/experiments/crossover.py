@@ -47,9 +47,9 @@ def arms(size: str) -> list[Training]:
 def effects(
     evidence: Evidence, metric: str = ENDPOINT, horizons: Sequence[Horizon] = (), region: str = "all"
 ) -> dict[str, list[Interval]]:
-    """GRU minus Transformer, as what trained the encoder and as the fresh predictor, and how the two interact.
+    """Effects of GRU minus Transformer, as the encoder's training and as the fresh predictor, and their interaction.
 
-    horizons: the last if none is given.
+    horizons: default the last.
     """
     results = evidence.results
     x = {
@@ -67,7 +67,7 @@ def effects(
 
 
 def answer(evidence: Evidence) -> Answer:
-    """A line for each cell and effect, and which effect there is."""
+    """A row for each cell and effect, and a sentence on the effects."""
     results, paper = evidence.results, ablation("crossover")
     world, last = results.world, results.horizons
     metrics: list[tuple[str, Horizon]] = [(ENDPOINT, last), ("latent_mse", MEAN)]
@@ -118,7 +118,7 @@ def answer(evidence: Evidence) -> Answer:
         main_table(heads, rows, caption),
         Data("crossover", records),
     ]
-    return Answer("Encoder or predictor?", _said(endpoint, last), blocks, _claims(evidence, endpoint))
+    return Answer("Encoder or predictor?", _sentences(endpoint, last), blocks, _claims(evidence, endpoint))
 
 
 def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
@@ -138,8 +138,8 @@ def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
     return claims
 
 
-def _said(contrasts: dict[str, Interval], last: int) -> list[str]:
-    """Whose the difference is, and both effects."""
+def _sentences(contrasts: dict[str, Interval], last: int) -> list[str]:
+    """A sentence that attributes the difference, with both effects."""
     with_each = {verdict(contrasts[f"encoder, {predictor}"]) for predictor in PREDICTORS}
     whichever = ", whichever predictor is fitted to it" if with_each in ({BETTER}, {WORSE}) else " on average"
     whose = {

@@ -1,7 +1,7 @@
-"""`sgjepa demo`: the paper's question in minutes. Train on a narrow band of gravity, ask far outside it, read the report.
+"""`sgjepa demo`: the paper's question in minutes. Train on a narrow band of gravity, test far outside it, read the report.
 
-Data, then SG-JEPA and its baselines with equal budgets, side by side, each probed and evaluated; then one page. It is a
-study whose sizes are lengths: quick, short and long.
+It makes data, trains SG-JEPA and its baselines with equal budgets in parallel, probes and evaluates them, and writes a page.
+It is a study whose sizes are lengths: quick, short and long.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sgjepa.results.claims import MIN_TRAININGS
 from sgjepa.training.config import Run
 
 WORLD = "approach_ball"
-METHODS = ("dino", "gru", "lewm")  # the longest first: it starts first
+METHODS = ("dino", "gru", "lewm")  # the longest training first
 QUICK_EPISODES = (400, 100)  # training and test
 SHORTENED = {"quick": (1, 140), "short": (3, 130)}  # epochs, and updates of each
 
 
 def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
-    """Refuse, before any work, a world or method that is not there and folders that the demo did not make."""
+    """Raise an InputError, before any work, for an unknown world or method, or folders that the demo did not make."""
     demo = experiment(world, methods, length)
     demo.arms(length)
     artifact.require_free(out / page(world, length), demo.command)
@@ -43,55 +43,55 @@ def check(out: Path, world: str, length: str, methods: tuple[str, ...]) -> None:
 
 
 def page(world: str, length: str) -> str:
-    """The report's folder."""
+    """The name of the report's folder."""
     return f"report-{length}" if world == WORLD else f"report-{world}-{length}"
 
 
 def preview_folder(world: str) -> str:
-    """The contact sheet's and the film's."""
+    """The name of the folder of the contact sheet and the film."""
     return "preview" if world == WORLD else f"preview-{world}"
 
 
 def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
-    """What is about to happen, before it does."""
+    """An announcement of the trainings."""
     train, test = dataset(world, "mini").train.laws, dataset(world, "mini").test.laws
     names = {method: label_of(f"{world}_{method}", world, None) for method in methods}
     led, *baselines = sorted(names.values(), key=lambda name: not name.startswith("SG-JEPA"))
     about = (
-        "SG-JEPA is a world model that is told the law of physics and is trained on its own rollouts.\n"
+        "SG-JEPA is a world model that is conditioned on the law of physics and is trained on its own rollouts.\n"
         if led.startswith("SG-JEPA")
         else ""
     )
     known = {law: get_law(law) for law in train}
     bands = " and ".join(
-        f"{known[law].label} {one.description} {known[law].unit}".replace("^2", "²") for law, one in train.items()
+        f"{known[law].label} {sampler.description} {known[law].unit}".replace("^2", "²") for law, sampler in train.items()
     )
-    grids = " and ".join(f"{get_law(law).label} {one.description}" for law, one in test.items())
+    grids = " and ".join(f"{get_law(law).label} {sampler.description}" for law, sampler in test.items())
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
-    beside = f", beside {' and '.join(baselines)}" if baselines else ""
+    compared = f", next to {' and '.join(baselines)}" if baselines else ""
     each = "one training" if seeds == 1 else f"{seeds} trainings"
     few = f" Too few for a verdict, which needs {MIN_TRAININGS}." if seeds < MIN_TRAININGS else ""
-    return f"{about}{led} is trained at {laws}{beside}: {each} of each.{few}"
+    return f"{about}{led} is trained at {laws}{compared}: {each} of each.{few}"
 
 
 def settings(world: str, length: str) -> DatasetConfig:
-    """The world's mini dataset, or a part of it."""
-    usual = dataset(world, "mini")
+    """The settings of the world's mini dataset, or of a part of it."""
+    mini = dataset(world, "mini")
     if length != "quick":
-        return usual
-    train, test = (replace(part, episodes=n) for part, n in zip((usual.train, usual.test), QUICK_EPISODES, strict=True))
-    return replace(usual, train=train, test=test)
+        return mini
+    train, test = (replace(part, episodes=n) for part, n in zip((mini.train, mini.test), QUICK_EPISODES, strict=True))
+    return replace(mini, train=train, test=test)
 
 
 def make_data(out: Path, world: str, length: str, workers: int | None) -> Dataset:
-    """The world under all its test laws, in `out/datasets`, with a contact sheet and a film."""
+    """Make the dataset in `out/datasets`, with a contact sheet and a film."""
     made = open_dataset(collect(settings(world, length), out / "datasets" / _data(world, length), workers))
     looks.preview(made, out / preview_folder(world))
     return made
 
 
 def without_weights() -> str | None:
-    """Why DINO-WM cannot take part, or None."""
+    """The reason why DINO-WM is not available, or None."""
     try:
         MobileNetV2(64).build()
     except InputError as error:
@@ -102,7 +102,7 @@ def without_weights() -> str | None:
 def experiment(world: str = WORLD, methods: tuple[str, ...] = METHODS, length: str = "short") -> Experiment:
     """The demo as an experiment: every method with the same data and the same number of updates.
 
-    The quick one reads latents with a linear probe, fitted in a second, and tells no model a wrong law.
+    The quick one reads latents with a linear probe, fitted in a second, and has no counterfactual laws.
     """
     get_env(world)
     quick = length == "quick"
@@ -127,7 +127,7 @@ def _run(world: str, method: str, length: str) -> Run:
 
 
 def shortened(world: str, length: str) -> str:
-    """What a reader of the page must know about these runs."""
+    """A note for the page on the length of these runs."""
     if length == "long":
         return ""
     train, episodes = recipe(f"{world}_gru", "mini").train, dataset(world, "mini").train.episodes

@@ -1,8 +1,8 @@
 """The engine of experiments: from a question and its arms to a page and claims.
 
-It chooses the arms that are asked for, makes datasets that are missing, says what the work will cost, trains, evaluates and
-tries what is not there yet, gathers the results, and writes what the analysis says of them. Every stage is kept:
-interrupted, the same call goes on where it was.
+It selects the requested arms, makes missing datasets, estimates the cost, trains and evaluates what is not finished yet,
+collects the results, and writes the analysis. Finished stages are not repeated: after an interruption, the same call
+resumes.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from sgjepa.training.config import Run
 from sgjepa.training.data import total_updates, with_updates
 
 RECORD = "study.json"
-# the world that a question is put to: at mini size the one that can answer it, else the one the paper asks
+# the default world of a question: the paper's, or at mini size the one with enough room for an answer
 WORLDS = {"mini": "approach_ball", "small": "square", "paper": "square"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """How large, where to, how often, which part of an experiment. The report goes to `out/<page>`.
+    """Options of an experiment's run. The report goes to `out/<page>`.
 
-    seeds, updates: instead of the experiment's and the recipes' own numbers. only: patterns of arms' names, such as "*_gru";
-    all without. runs: a folder of trainings that experiments share; without one they go to `out/runs` under the arms' own
-    names. note: for the page's reader. settings: of every world model that is trained, by dotted places of its run's config.
+    seeds, updates: instead of the experiment's and the recipes' numbers. only: patterns of arms' names, such as "*_gru";
+    empty: all. runs: a folder of shared trainings; None: trainings go to `out/runs` under the arms' names. note: for the
+    page. settings: changes of every world model's run config, by dotted names.
     """
 
     size: str
@@ -82,7 +82,7 @@ class Request:
                 raise InputError(f"--{name} must be at least 1, got {value}")
 
     def command(self, experiment: str, seeds: int) -> str:
-        """What makes the same result again."""
+        """The command that reproduces the result."""
         more = ["--updates", str(self.updates)] if self.updates is not None else []
         only = ["--only", *self.only] if self.only else []
         changed = [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
@@ -92,7 +92,7 @@ class Request:
 
     @property
     def notes(self) -> str:
-        """What a reader of the page must know about the trainings."""
+        """Notes for the page on the trainings."""
         changed = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
         changes = f"Every world model was trained with {changed} instead of the study's own settings." if changed else ""
         return " ".join(part for part in (self.note, changes) if part)
@@ -102,12 +102,11 @@ class Request:
 class Experiment:
     """A question, the arms that are compared, and the analysis that answers it.
 
-    claim: what the paper says; the analysis says whether it holds here. arms: by size. needs: by size, sets of arms' names,
-    of which the analysis takes at least one whole. seeds: trainings of each arm, by size. datasets: by size, those that it
-    brings itself, by name; others are known by theirs, WORLD-SIZE. worlds: each has a page of its own, and one is over all.
-    counterfactual: also tell models wrong laws. split: the episodes it is judged on; what chooses settings must take
-    "validation". probe: the kind that reads latents. context: true frames that an evaluation is given, by size, where it is
-    not the usual number. analyse: None leaves it to the report.
+    claim: the paper's claim, which the analysis tests. arms: by size. needs: by size, sets of arms' names, of which the
+    analysis needs at least one complete. seeds: trainings per arm, by size. datasets: by size, the experiment's own datasets
+    by name; others have recipes, WORLD-SIZE. worlds: whether each world has a page, with an overview. counterfactual: also
+    evaluate wrong laws. split: of the evaluation; experiments that select settings must use "validation". probe: its kind.
+    context: true frames of an evaluation, by size, if not the default. analyse: None for the report only.
     """
 
     name: str
@@ -126,19 +125,19 @@ class Experiment:
 
     @property
     def command(self) -> str:
-        """What makes its report's folder."""
+        """The command that makes its report's folder."""
         return f"sgjepa study {self.name}"
 
     def run(self, request: Request, executor: Executor | None = None) -> Path:
-        """Answer the question; returns the page. executor: where the work is done, processes of this machine if None."""
+        """Run the experiment; returns the page. executor: runs the tasks; None: processes of this machine."""
         return run(self, request, executor)
 
 
 @dataclass(frozen=True)
 class Record:
-    """study.json: what was asked and answered. seeds: trainings of each arm. updates: None for the recipes' own.
+    """The record study.json: question and answer. seeds: trainings per arm. updates: None for the recipes' numbers.
 
-    arms: the run of each world model, by name. trained: the runs of each, by seed.
+    arms: the run of each world model, by name. trained: the folders of each, by seed.
     """
 
     study: str
@@ -156,14 +155,14 @@ class Record:
 
 
 def run(experiment: Experiment, request: Request, executor: Executor | None = None) -> Path:
-    """Answer the question; returns the page. executor: where the work is done, processes of this machine if None."""
+    """Run the experiment; returns the page. executor: runs the tasks; None: processes of this machine."""
     seeds = experiment.seeds.get(request.size, 1) if request.seeds is None else request.seeds
     arms = selected(experiment, request)
     missing = missing_arms(experiment, arms, request.size)
     if missing:
-        print(f"{experiment.name}: its answer needs {', '.join(missing)} too; without that only a comparison is written")
+        print(f"{experiment.name}: its answer needs {', '.join(missing)} too; without them only a comparison is written")
     page = request.out / request.page
-    artifact.require_free(page, experiment.command)  # hours before it is written
+    artifact.require_free(page, experiment.command)  # before hours of work
     for arm in trainings_of(arms):
         with_settings(arm.run, request)
     make_datasets(dataset_names(arms), request.datasets, request.workers, experiment.datasets(request.size))
@@ -176,7 +175,7 @@ def run(experiment: Experiment, request: Request, executor: Executor | None = No
     tasks = [actor.task(request.datasets, first[actor.model] if actor.model else actor) for actor in actors]
     tried = runner.run(tasks, "trials", request.workers, executor)
 
-    evidence = _gathered(arms, jobs, actors, tried, request)
+    evidence = _collected(arms, jobs, actors, tried, request)
     answer, written = _report(replace(experiment, analyse=None) if missing else experiment, evidence, page, request)
     record = Record(
         study=experiment.name,
@@ -204,9 +203,9 @@ def run(experiment: Experiment, request: Request, executor: Executor | None = No
 
 
 def selected(experiment: Experiment, request: Request) -> list[Arm]:
-    """The arms that are asked for, in their own order, with the references of their worlds.
+    """The requested arms, in the experiment's order, with the references of their worlds.
 
-    What other arms start from has to be among them.
+    An InputError if an arm from which another one starts is missing.
     """
     arms = list(experiment.arms(request.size))
     if not arms:
@@ -217,30 +216,30 @@ def selected(experiment: Experiment, request: Request) -> list[Arm]:
     for pattern in request.only:
         if not fnmatch.filter(learned, pattern):
             raise unknown("arm", pattern, learned)
-    chosen = [name for name in learned if not request.only or any(fnmatch.fnmatch(name, one) for one in request.only)]
-    for name in chosen:
+    names = [name for name in learned if not request.only or any(fnmatch.fnmatch(name, part) for part in request.only)]
+    for name in names:
         start = getattr(learned[name], "start", None)
-        if start is not None and start not in chosen:
+        if start is not None and start not in names:
             raise InputError(f"{name} starts from {start}; add it to --only")
-    worlds = {learned[name].data for name in chosen}
-    return [arm for arm in arms if (arm.data in worlds if isinstance(arm, Reference) else arm.name in chosen)]
+    worlds = {learned[name].data for name in names}
+    return [arm for arm in arms if (arm.data in worlds if isinstance(arm, Reference) else arm.name in names)]
 
 
 def missing_arms(experiment: Experiment, arms: Sequence[Arm], size: str) -> list[str]:
-    """The arms that the analysis lacks: the shortest list of them, where several sets would do."""
-    chosen = {arm.name for arm in arms}
-    lacks = [[name for name in names if name not in chosen] for names in experiment.needs(size)]
+    """The arms that the analysis still needs: the shortest list, if there are several."""
+    present = {arm.name for arm in arms}
+    lacks = [[name for name in names if name not in present] for names in experiment.needs(size)]
     return min(lacks, key=len, default=[])
 
 
 def trainings_of(arms: Sequence[Arm]) -> list[Training]:
-    """World models, and those that policies and planners use."""
+    """World models, including those of policies and planners."""
     models = [arm if isinstance(arm, Training) else getattr(arm, "model", None) for arm in arms]
     return list({model.name: model for model in models if model is not None}.values())
 
 
 def dataset_names(arms: Sequence[Arm]) -> list[str]:
-    """All that arms are trained, evaluated and tried on."""
+    """The names of all datasets of arms."""
     names = [name for arm in arms for name in ((*arm.run.data, arm.data) if isinstance(arm, Training) else (arm.data,))]
     return list(dict.fromkeys(names))
 
@@ -248,7 +247,7 @@ def dataset_names(arms: Sequence[Arm]) -> list[str]:
 def make_datasets(
     names: Sequence[str], datasets: Path, workers: int | None, own: Mapping[str, DatasetConfig] | None = None
 ) -> None:
-    """Make those datasets that are missing and have a recipe. own: recipes besides the usual ones, by name."""
+    """Make the datasets that are missing and have a recipe. own: further recipes, by name."""
     for name in names:
         settings = (own or {}).get(name) or next(iter(datasets_named([name]) or ()), None)
         if settings is not None and not (datasets / name).exists():
@@ -257,9 +256,9 @@ def make_datasets(
 
 
 def jobs_of(experiment: Experiment, arms: Sequence[Arm], request: Request, seeds: int) -> list[Job]:
-    """Every training with every seed, those of one seed together. Pictures of the first seed's models are enough.
+    """Every training with every seed, grouped by seed. Only models of the first seed have a picture decoder.
 
-    Where trainings are shared, a folder is named after all that decides its training.
+    The folder of a shared training is named by a digest of everything that decides it.
     """
     datasets, runs = request.datasets, request.runs or request.out / "runs"
     trainings = trainings_of(arms)
@@ -268,7 +267,7 @@ def jobs_of(experiment: Experiment, arms: Sequence[Arm], request: Request, seeds
         of_seed: dict[str, Job] = {}
         for arm in _leaders_first(trainings):
             evaluated = arm in arms
-            if seed and arm.shared and not evaluated and not any(isinstance(one, Planner) for one in arms):
+            if seed and arm.shared and not evaluated and not any(isinstance(other_arm, Planner) for other_arm in arms):
                 continue
             run, leader = _with_seed(arm.run, seed, request), of_seed[arm.start] if arm.start is not None else None
             judged = Evaluation(
@@ -284,7 +283,7 @@ def jobs_of(experiment: Experiment, arms: Sequence[Arm], request: Request, seeds
             if request.runs is not None:
                 job = locate(job, runs, datasets, leader)
                 if same := [name for name, other in of_seed.items() if other.digest == job.digest]:
-                    raise InputError(f"{experiment.name}: {arm.name} is the very training that {same[0]} is; leave one out")
+                    raise InputError(f"{experiment.name}: {arm.name} and {same[0]} are the same training; leave one out")
             elif leader is not None:
                 job = replace(job, run=replace(run, init=str(leader.folder)))
             of_seed[arm.name] = job
@@ -293,7 +292,7 @@ def jobs_of(experiment: Experiment, arms: Sequence[Arm], request: Request, seeds
 
 
 def _leaders_first(trainings: Sequence[Training]) -> list[Training]:
-    """In an order in which each comes after the one that it starts from."""
+    """Trainings in an order in which each comes after the one that it starts from."""
     by_name, ordered = {arm.name: arm for arm in trainings}, dict[str, Training]()
 
     def add(arm: Training) -> None:
@@ -307,7 +306,7 @@ def _leaders_first(trainings: Sequence[Training]) -> list[Training]:
 
 
 def train_all(jobs: Sequence[Job], datasets: Path, workers: int | None = None, executor: Executor | None = None) -> None:
-    """Train and evaluate world models side by side; what each process prints goes to a log beside its run."""
+    """Train and evaluate world models in parallel; the output of each process goes to a log in the folder of runs."""
     names = {str(job.folder): job.folder.name for job in jobs}
     runner.run([job.task(datasets, names) for job in jobs], "runs", workers, executor)
 
@@ -319,7 +318,7 @@ def _with_seed(run: Run, seed: int, request: Request) -> Run:
 
 
 def with_settings(run: Run, request: Request) -> Run:
-    """An arm's run with the settings that are asked for instead of its own."""
+    """An arm's run with the requested settings."""
     try:
         return config.override(run, request.settings)
     except InputError as error:
@@ -327,7 +326,7 @@ def with_settings(run: Run, request: Request) -> Run:
 
 
 def actors_of(arms: Sequence[Arm], jobs: Sequence[Job], request: Request, seeds: int) -> list[ActorJob]:
-    """Policies, planners and references, with every seed that they have."""
+    """The jobs of policies, planners and references, with all their seeds."""
     models = {(job.name, job.run.seed): job.folder for job in jobs}
     actors: list[ActorJob] = []
     for arm in arms:
@@ -343,14 +342,14 @@ def actors_of(arms: Sequence[Arm], jobs: Sequence[Job], request: Request, seeds:
 
 
 def _with_length(arm: Actor, updates: int | None) -> Actor:
-    """A policy with its share of so many updates."""
+    """A policy with its share of a requested number of updates."""
     if updates is None or not isinstance(arm, Policy):
         return arm
     return replace(arm, config=replace(arm.config, updates=max(1, int(arm.share * updates))))
 
 
 def _announce(experiment: Experiment, jobs: Sequence[Job], actors: Sequence[ActorJob], request: Request, page: Path) -> None:
-    """Say what it will cost and where it goes; a caller without shared trainings says so itself."""
+    """Print the cost and the folders; a caller without shared trainings prints these itself."""
     if request.runs is None and jobs:
         return
     where = f"  report     {page / PAGE}"
@@ -360,7 +359,7 @@ def _announce(experiment: Experiment, jobs: Sequence[Job], actors: Sequence[Acto
     planners = [actor for actor in actors if isinstance(actor.arm, Planner)]
     if policies:
         many = "one policy" if len(policies) == 1 else f"{len(policies)} policies"
-        follow = f"{many} to train and to try in closed loop"
+        follow = f"{many} to train and to evaluate in closed loop"
         print(f"  then {follow}; that time is not counted" if jobs else f"{experiment.name}: {follow}\n{where}", flush=True)
     if planners:
         print(f"  then {counted(len(planners), 'model')} to plan in closed loop; that time is not counted", flush=True)
@@ -369,10 +368,10 @@ def _announce(experiment: Experiment, jobs: Sequence[Job], actors: Sequence[Acto
 # --- after the work ------------------------------------------------------------------------------------------------
 
 
-def _gathered(
+def _collected(
     arms: Sequence[Arm], jobs: Sequence[Job], actors: Sequence[ActorJob], tried: Mapping[str, Tried], request: Request
 ) -> Evidence:
-    """Everything that was measured, by world."""
+    """All measurements, by world."""
     by_data: dict[str, list[Job]] = {}
     for job in jobs:
         if job.evaluation is not None:
@@ -382,12 +381,12 @@ def _gathered(
     for actor in actors:
         trials.setdefault(actor.arm.data, []).extend(tried[actor.name].trials)
     results += [Results.of_trials(folders) for folders in trials.values()]
-    latents = {weights: errors for one in tried.values() for weights, errors in one.latents.items()}
-    return Evidence(arms, {one.world: one for one in results}, request.datasets, latents)
+    latents = {weights: errors for entry in tried.values() for weights, errors in entry.latents.items()}
+    return Evidence(arms, {entry.world: entry for entry in results}, request.datasets, latents)
 
 
 def _forecasts(jobs: Sequence[Job], datasets: Path) -> Results:
-    """What was measured of these trainings on one dataset, under the names of their arms."""
+    """The results of trainings on one dataset, by the names of their arms."""
     assert jobs[0].evaluation is not None
     names = {job.folder: job.name for job in jobs}
     labels = {job.name: job.label for job in jobs if job.label}
@@ -395,7 +394,7 @@ def _forecasts(jobs: Sequence[Job], datasets: Path) -> Results:
 
 
 def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Request) -> tuple[Answer | None, Path]:
-    """Write the page; where there may be several worlds, a page for each lies beside it."""
+    """Write the page, and a page for each world if there may be several."""
     answer = experiment.analyse(evidence) if experiment.analyse else None
     question, words, lead = (experiment.question, answer.words, [answer.section]) if answer else ("", (), [])
     if not experiment.worlds:
@@ -404,11 +403,11 @@ def _report(experiment: Experiment, evidence: Evidence, page: Path, request: Req
         )
     pages, forecasts = {}, all(isinstance(arm, Training) for arm in evidence.arms)
     for world, results in evidence.by_world.items():
-        beside = page.with_name(f"{page.name}-{world}")
+        folder = page.with_name(f"{page.name}-{world}")
         if forecasts:
             content = forecast_page(results, request.notes)
         else:
             content = closed_loop_page(results, get_env(world).env_spec, films_of(results), evidence.latents)
-        pages[world] = write_page(content, beside, experiment.command)
+        pages[world] = write_page(content, folder, experiment.command)
     over_all = overview_page(experiment.question, experiment.claim, words, lead, pages, page)
     return answer, write_page(over_all, page, experiment.command)

@@ -1,4 +1,4 @@
-"""A fresh predictor on the frozen encoder of a finished training: the arm that several experiments are made of."""
+"""A fresh predictor on the frozen encoder of a finished training: an arm of several experiments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ENCODERS = {**PREDICTORS, "lewm": "LeWM"}  # by what they were trained with
 
 
 def joint(source: str, size: str) -> Training:
-    """The training whose encoder is frozen: the recipe itself."""
+    """The joint training whose encoder is frozen, which is the recipe."""
     return Training(recipe(f"{WORLDS[size]}_{source}", size))
 
 
 def fresh(predictor: str, source: str, size: str) -> Training:
-    """The recipe of `predictor` with the encoder of `source` kept as it is: same data, batches, updates and rates.
+    """The recipe of `predictor` with the frozen encoder of `source`: same data, batches, updates and rates.
 
-    SIGReg is left out: it speaks to the encoder alone.
+    SIGReg is left out, because it only affects the encoder.
     """
     world = WORLDS[size]
     run = recipe(f"{world}_{predictor}", size)
@@ -30,10 +30,10 @@ def fresh(predictor: str, source: str, size: str) -> Training:
 
 
 def name_of(world: str, predictor: str, source: str) -> str:
-    """The name of such an arm."""
+    """The name of the arm with this predictor and encoder."""
     return f"{world}_{predictor}_on_{source}"
 
 
 def label_of(predictor: str, source: str) -> str:
-    """What pages call it."""
+    """The label of the arm with this predictor and encoder."""
     return f"{ENCODERS[source]}'s encoder, fresh {PREDICTORS[predictor]}"

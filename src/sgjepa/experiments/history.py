@@ -1,4 +1,4 @@
-"""How much history does a representation need? Fresh predictors that see the last m latents alone, on frozen encoders.
+"""How much history does a representation need? Fresh predictors that see only the last m latents, on frozen encoders.
 
 For the encoders of joint GRU and joint Transformer trainings, and a fresh GRU and a fresh Transformer on each: only the m
 newest latents are visible, and the frames to be predicted are the same whatever m is (`Train.skip`). The penalty of a short
@@ -30,7 +30,7 @@ MAIN_SHORT = 4  # the paper's comparison
 FIRST = 5  # horizons of the short average
 ENDPOINT = "excess_nmse"  # at h: the mean over 1..h
 PAIRS = tuple(product(PREDICTORS, PREDICTORS))  # predictor, encoder
-SAID = {
+VERDICT_WORDS = {
     WORSE: "a short history costs the encoder that was trained with the Transformer more",
     BETTER: "a short history costs the encoder that was trained with the GRU more",
     UNDECIDED: "what a short history costs the two encoders does not differ significantly",
@@ -38,7 +38,7 @@ SAID = {
 
 
 def arms(size: str) -> list[Training]:
-    """Two joint trainings; for each encoder two predictors with every history. The whole one is that of `crossover`."""
+    """Two joint trainings; for each encoder two predictors with every history. The complete one is that of `crossover`."""
     compared = [joint(source, size) for source in PREDICTORS]
     for whole in (fresh(*pair, size) for pair in PAIRS):
         compared += [whole, *(shortened(whole, visible) for visible in SHORT)]
@@ -51,7 +51,7 @@ def needs(size: str) -> list[list[str]]:
 
 
 def shortened(arm: Training, visible: int) -> Training:
-    """An arm with so many latents visible; windows begin so much later that they answer the same frames."""
+    """An arm with `visible` latents; windows begin later, so that the predicted frames are the same."""
     run = arm.run
     train = replace(run.train, skip=run.train.skip + run.history - visible)
     model, loss = replace(run.model, history=visible), replace(run.loss, windows="dense")
@@ -60,23 +60,23 @@ def shortened(arm: Training, visible: int) -> Training:
 
 
 def penalties(evidence: Evidence, visible: int) -> dict[tuple[str, str], np.ndarray]:
-    """By predictor and encoder: what a short history adds, (seeds, episodes, 2): over the first horizons, over all."""
+    """Penalties (seeds, episodes, 2) of a short history by predictor and encoder, over the first horizons and over all."""
     added = {}
     for pair in PAIRS:
         name = name_of(evidence.results.world, *pair)
-        short, whole = (evidence.values(one, ENDPOINT) for one in (f"{name}_m{visible}", name))
+        short, whole = (evidence.values(arm_name, ENDPOINT) for arm_name in (f"{name}_m{visible}", name))
         added[pair] = (short - whole)[..., [FIRST - 1, evidence.results.horizons - 1]]
     return added
 
 
 def by_encoder(evidence: Evidence, visible: int) -> dict[str, np.ndarray]:
-    """The mean over the fresh predictors."""
+    """The mean penalty over the fresh predictors, by encoder."""
     added = penalties(evidence, visible)
     return {source: np.mean([added[predictor, source] for predictor in PREDICTORS], axis=0) for source in PREDICTORS}
 
 
 def answer(evidence: Evidence) -> Answer:
-    """Penalties by encoder, predictor and history, and whose encoder pays more."""
+    """Penalties by encoder, predictor and history, and the difference of the encoders."""
     results = evidence.results
     spans = (f"h = 1..{FIRST}", f"h = 1..{results.horizons}")
     pairs = [name_of(results.world, *pair) for pair in PAIRS]
@@ -87,8 +87,8 @@ def answer(evidence: Evidence) -> Answer:
     def add(label: str, visible: int, values: np.ndarray) -> list[Interval]:
         intervals = bootstrap(values)
         rows.append((label, str(visible), *intervals))
-        for span, one in zip(spans, intervals, strict=True):
-            records.append({"what": label, "visible": visible, "over": span, **one.numbers})
+        for span, entry in zip(spans, intervals, strict=True):
+            records.append({"what": label, "visible": visible, "over": span, **entry.numbers})
         return intervals
 
     differences, costs = dict[int, list[Interval]](), dict[tuple[str, int], list[Interval]]()
@@ -125,8 +125,8 @@ def answer(evidence: Evidence) -> Answer:
     heads = ("encoder and predictor", "latents visible", *spans)
     blocks += [main_table(heads, rows, caption), Data("history", records)]
     words = [
-        f"Over {span}, {SAID[verdict(one)]} ({MAIN_SHORT} latents visible: {signed(one, ENDPOINT)})."
-        for span, one in zip(spans, differences[MAIN_SHORT], strict=True)
+        f"Over {span}, {VERDICT_WORDS[verdict(entry)]} ({MAIN_SHORT} latents visible: {signed(entry, ENDPOINT)})."
+        for span, entry in zip(spans, differences[MAIN_SHORT], strict=True)
     ]
     return Answer("What a short history costs", words, blocks, claims)
 

@@ -31,7 +31,7 @@ LENGTHS = {"paper": ((20, 5), (20, 10), (30, 10), (30, 20))}  # H and K; the rec
 ON_CPU = ((10, 5), (10, 10), (15, 5), (15, 7))
 MULTIPLES = (1, 2, 4)  # of the recipe's weight
 HORIZONS = (20, 32)
-MARGIN = 0.05  # of the error, that a shorter one may cost and still be enough
+MARGIN = 0.05  # of the error, that a shorter length may cost
 PROBE, SECONDS = "probe NMSE", "seconds"
 
 
@@ -52,7 +52,7 @@ def settings(size: str) -> list[Setting]:
 
 
 def columns(evidence: Evidence) -> list[Column]:
-    """What chooses the weight, what rollouts come to, and the cost."""
+    """The validation probe error that selects the weight, rollout errors, and the cost."""
     chooses = Panel("history_rollout_probe", "By weight", "probe NMSE on validation frames", "weight of SIGReg", log=True)
     return [
         Column(PROBE, sweep.probe_nmse, 4, chooses, judged=True),
@@ -63,29 +63,29 @@ def columns(evidence: Evidence) -> list[Column]:
     ]
 
 
-def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
-    """Each (H, K) with the weight that its probe chose: against the recipe's own lengths, and in figures."""
+def selected_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
+    """Each (H, K) with its selected weight: compared with the recipe's lengths, and in figures."""
     results, h, blocks = evidence.results, sweep.up_to_last(evidence, HORIZONS)[-1], list[Block | None]()
-    chosen = choices(measured)
-    names = {float(x): ", ".join(length) for x, length in enumerate(chosen, start=1)}
+    by_length = choices(measured)
+    names = {float(x): ", ".join(length) for x, length in enumerate(by_length, start=1)}
     rollouts = {f"rollout NMSE at h = {step}": "errors" for step in sweep.up_to_last(evidence, HORIZONS)}
     for head, file in {**rollouts, "peak memory (GiB)": "memory", SECONDS: "seconds"}.items():
-        points = [(x, sweep.interval(measured[arm][1][head])) for x, arm in zip(names, chosen.values(), strict=True)]
+        points = [(x, sweep.interval(measured[arm][1][head])) for x, arm in zip(names, by_length.values(), strict=True)]
         end = head.rpartition(" ")[2] if file == "errors" else ""
         figure = against_setting(
             f"history_rollout_{file}{end}", "With the chosen weights", "H, K", head, {head: points}, names=names
         )
         blocks.append(figure)
-    usual, *others = chosen.values()
+    recipe_arm, *others = by_length.values()
     words = []
     for arm in others:
-        times = measured[arm][1][SECONDS].mean() / max(measured[usual][1][SECONDS].mean(), 1e-9)
-        gap = results.gap(arm, usual, "nmse", h)
+        times = measured[arm][1][SECONDS].mean() / max(measured[recipe_arm][1][SECONDS].mean(), 1e-9)
+        gap = results.gap(arm, recipe_arm, "nmse", h)
         words.append(
-            f"{compare(arm, usual, gap, 'nmse', results.decides(arm, usual))} at h = {h}, "
+            f"{compare(arm, recipe_arm, gap, 'nmse', results.decides(arm, recipe_arm))} at h = {h}, "
             f"in {fixed(times, 2)} times the training time."
         )
-    return words, blocks, enough(evidence, measured, h)
+    return words, blocks, length_claims(evidence, measured, h)
 
 
 def choices(measured: Measured) -> dict[tuple[str, ...], str]:
@@ -96,36 +96,36 @@ def choices(measured: Measured) -> dict[tuple[str, ...], str]:
     return {length: min(arms, key=lambda arm: measured[arm][1][PROBE].mean()) for length, arms in by_length.items()}
 
 
-def enough(evidence: Evidence, measured: Measured, horizon: int) -> Claims:
-    """Lengths against longer ones, one thing at a time: enough if the error is not larger by more than a margin.
+def length_claims(evidence: Evidence, measured: Measured, horizon: int) -> Claims:
+    """Claims on lengths against longer ones, one setting at a time: enough if the error is at most a margin larger.
 
-    K = 5 is asked of the recipe's own lengths, its H also beside another K: at paper size (20, 10) against (30, 10), since
-    no other pair there differs in H alone.
+    K = 5 is tested with the recipe's lengths, its H also with another K: at paper size (20, 10) against (30, 10), since no
+    other pair there differs only in H.
     """
     claims, results = Claims(), evidence.results
     weights = Counter(setting.values[:2] for setting, _ in measured.values())  # tried, by length
     recipes = {tuple(map(str, lengths[0])) for lengths in (LENGTHS["paper"], ON_CPU)}
-    for (short, usual), (longer, other) in combinations(choices(measured).items(), 2):
+    for (short, shorter_arm), (longer, longer_arm) in combinations(choices(measured).items(), 2):
         if short in recipes and short[0] == longer[0]:
             claim = "five_steps"
         elif short[0] in {history for history, _ in recipes} and short[1] == longer[1]:
             claim = "twenty_frames"
         else:
             continue
-        times = results.ratio(usual, other, "nmse", [horizon])[horizon]
+        times = results.ratio(shorter_arm, longer_arm, "nmse", [horizon])[horizon]
         more = Interval(times.mean - 1, times.low - 1, times.high - 1, times.count)
         tried = min(weights[short], weights[longer])
         how = f"chosen of {tried} on validation frames" if tried > 1 else "not chosen for these lengths"
-        mine, theirs = measured[usual][0].x, measured[other][0].x
+        a, b = measured[shorter_arm][0].x, measured[longer_arm][0].x
         claims += measure(
             claim,
             f"approach ball, H = {short[0]}, K = {short[1]}",
             f"NMSE at h = {horizon} relative to H = {longer[0]}, K = {longer[1]}, minus 1 (enough below {MARGIN})",
             more,
             "below",
-            results.trainings(usual, other),
+            results.trainings(shorter_arm, longer_arm),
             bound=MARGIN,
-            note=f"weights {mine:g} and {theirs:g}, {how}",
+            note=f"weights {a:g} and {b:g}, {how}",
         )
     return claims
 
@@ -138,7 +138,7 @@ EXPERIMENT = sweep.sweep(
     heads=("H", "K", "weight"),
     columns=columns,
     caption="Every length and weight: probe, rollouts on the test episodes, cost.",
-    more=chosen_lengths,
+    more=selected_lengths,
     seeds=sweep.THRICE,
     context={"paper": 30},
 )

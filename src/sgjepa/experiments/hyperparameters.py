@@ -43,7 +43,7 @@ class Choice:
     dropout: float
 
     def name(self, world: str) -> str:
-        """Of its run."""
+        """The name of its run."""
         return f"{world}_{self.method}_w{self.weight:g}_{'residual' if self.residual else 'plain'}_d{self.dropout:g}"
 
     @property
@@ -52,7 +52,7 @@ class Choice:
         return f"{METHODS[self.method]}, weight {self.weight:g}, {how}, dropout {self.dropout:g}"
 
     def run(self, size: str, world: str = "") -> Run:
-        """The method's recipe with these settings; in the size's own world if not told."""
+        """The method's recipe with these settings; world: default the size's."""
         world = world or WORLDS[size]
         run = recipe(f"{world}_{self.method}", size)
         model: Any = replace(run.model, residual=self.residual)
@@ -77,7 +77,7 @@ def choose(evidence: Evidence) -> Answer:
     rows, words = list[tuple[Cell, ...]](), list[str]()
     for method, label in METHODS.items():
         own = [choice for choice in tried if choice.method == method]
-        if not own:  # it was not asked for
+        if not own:  # not requested
             continue
         best = min(own, key=errors.__getitem__)
         for choice in own:
@@ -115,7 +115,7 @@ def _record(evidence: Evidence, choice: Choice, arm: str) -> dict[str, Any]:
         "updates": max(cost(run).steps for run in results.evaluations(arm)),
         "trainings": len(results.seeds(arm)),
         "episodes": results.count("all"),
-        **{f"position_{h if h == MEAN else f'h{h}'}": round(one.mean, 4) for h, one in errors.items()},
+        **{f"position_{h if h == MEAN else f'h{h}'}": round(error.mean, 4) for h, error in errors.items()},
         "velocity_mean": round(velocity, 4),
         "stay_mean": round(stay, 4),
         "simulator_mean": round(simulator, 4),

@@ -23,31 +23,31 @@ from sgjepa.report.words import count, fixed
 from sgjepa.results.table import Results
 
 RECIPE = "recipe"
-TRIES = 2  # at each of the held-out episodes, which are few
+TRIES = 2  # repeats of the held-out episodes, which are few
 
 
 def grid(size: str, world: str) -> dict[str, DiffusionConfig]:
-    """By name: the recipe, and what differs from it in one thing, if it does."""
-    usual = diffusion(size, world)
-    net, noise = usual.network, usual.diffusion
+    """Settings by name: the recipe, and variants that differ from it in one setting."""
+    base = diffusion(size, world)
+    net, noise = base.network, base.diffusion
     halves, doubles = (tuple(int(factor * width) for width in net.widths) for factor in (0.5, 2))
     sampled = (2 if noise.sampler == "ddpm" else 1) * noise.sampled  # ddpm takes every step
     others = {
-        "half_updates": replace(usual, updates=max(1, usual.updates // 2)),
-        "twice_updates": replace(usual, updates=2 * usual.updates),
-        "third_rate": replace(usual, lr=0.3 * usual.lr),
-        "thrice_rate": replace(usual, lr=3 * usual.lr),
-        "half_batch": replace(usual, batch=usual.batch // 2),
-        "twice_batch": replace(usual, batch=2 * usual.batch),
-        "half_width": replace(usual, network=replace(net, widths=halves)),
-        "twice_width": replace(usual, network=replace(net, widths=doubles)),
-        "half_hidden": replace(usual, network=replace(net, hidden=net.hidden // 2)),
-        "twice_hidden": replace(usual, network=replace(net, hidden=2 * net.hidden)),
-        "two_layers": replace(usual, network=replace(net, layers=2)),
-        "no_changes" if net.changes else "changes": replace(usual, network=replace(net, changes=not net.changes)),
-        "twice_noise_steps": replace(usual, diffusion=replace(noise, steps=2 * noise.steps, sampled=sampled)),
+        "half_updates": replace(base, updates=max(1, base.updates // 2)),
+        "twice_updates": replace(base, updates=2 * base.updates),
+        "third_rate": replace(base, lr=0.3 * base.lr),
+        "thrice_rate": replace(base, lr=3 * base.lr),
+        "half_batch": replace(base, batch=base.batch // 2),
+        "twice_batch": replace(base, batch=2 * base.batch),
+        "half_width": replace(base, network=replace(net, widths=halves)),
+        "twice_width": replace(base, network=replace(net, widths=doubles)),
+        "half_hidden": replace(base, network=replace(net, hidden=net.hidden // 2)),
+        "twice_hidden": replace(base, network=replace(net, hidden=2 * net.hidden)),
+        "two_layers": replace(base, network=replace(net, layers=2)),
+        "no_changes" if net.changes else "changes": replace(base, network=replace(net, changes=not net.changes)),
+        "twice_noise_steps": replace(base, diffusion=replace(noise, steps=2 * noise.steps, sampled=sampled)),
     }
-    return {RECIPE: usual, **{name: other for name, other in others.items() if other != usual}}
+    return {RECIPE: base, **{name: other for name, other in others.items() if other != base}}
 
 
 def arms(size: str) -> list[Policy]:
@@ -66,19 +66,19 @@ def arms(size: str) -> list[Policy]:
 
 
 def scores_of(results: Results, arm: str) -> list[Scores]:
-    """How well each training of a policy learned."""
+    """The scores of each training of a policy."""
     records = [read_policy(tries[0].folder.parents[1]) for tries in results.driven(arm).trainings]
     return [record.scores for record in records if record.scores]
 
 
 def held_out_loss(results: Results, arm: str) -> float:
-    """On windows of held-out episodes, the mean of its trainings; not-a-number if there are none."""
-    losses = [one.validation_loss for one in scores_of(results, arm) if one.validation_loss is not None]
+    """The loss on windows of held-out episodes, averaged over trainings; not-a-number without any."""
+    losses = [scores.validation_loss for scores in scores_of(results, arm) if scores.validation_loss is not None]
     return float(np.mean(losses)) if losses else float("nan")
 
 
 def summary(evidence: Evidence) -> Answer:
-    """Success of every setting in every world, and which does best."""
+    """Success of every setting in every world, and a sentence on the best."""
     rows: list[tuple[Cell, ...]] = []
     records: list[dict[str, Any]] = []
     success: dict[str, list[float]] = {}
@@ -88,14 +88,17 @@ def summary(evidence: Evidence) -> Answer:
             name = folder.removeprefix(f"{world}_{STATE}_").rpartition("-seed")[0].rpartition("-")[0]
             trainings, share = len(results.driven(arm).trainings), success_of(results, arm)
             success.setdefault(name, []).append(share.mean)
-            loss, seconds = held_out_loss(results, arm), float(np.mean([one.seconds for one in scores_of(results, arm)]))
-            shown = Number(share, 1, scale=100, note="")
+            loss, seconds = (
+                held_out_loss(results, arm),
+                float(np.mean([scores.seconds for scores in scores_of(results, arm)])),
+            )
+            cell = Number(share, 1, scale=100, note="")
             rows.append(
                 (
                     world.replace("_", " "),
                     name.replace("_", " "),
                     str(trainings),
-                    shown,
+                    cell,
                     fixed(loss, 4),
                     f"{seconds / 60:.1f}",
                 )
@@ -107,11 +110,11 @@ def summary(evidence: Evidence) -> Answer:
     words = []
     if tried:
         best = max(tried, key=tried.__getitem__)
-        named, most = best.replace("_", " ").capitalize(), f"{100 * tried[best]:.1f} %"
-        usual = tried.get(RECIPE)
-        against = "" if usual is None or best == RECIPE else f"; the recipe {100 * usual:.1f} %"
+        best_name, most = best.replace("_", " ").capitalize(), f"{100 * tried[best]:.1f} %"
+        recipe_success = tried.get(RECIPE)
+        against = "" if recipe_success is None or best == RECIPE else f"; the recipe {100 * recipe_success:.1f} %"
         words.append(
-            f"{named} succeeds most often, {most} as the mean of {count(len(evidence.by_world), 'world')}{against}. "
+            f"{best_name} succeeds most often, {most} as the mean of {count(len(evidence.by_world), 'world')}{against}. "
             f"{count(len(tried), 'setting')} tried."
         )
     heads = ("world", "setting", "trainings", "success (%)", "loss on held-out windows", "minutes of training")

@@ -36,7 +36,7 @@ def settings(size: str) -> list[Setting]:
 
 
 def columns(evidence: Evidence) -> list[Column]:
-    """What training minimises, what probes read, and what rollouts come to."""
+    """Validation loss, probe errors and rollout errors."""
     rate, log, last = "learning rate", True, evidence.results.horizons
     loss = Panel("learning_rate_loss", "What training minimises", "best validation loss", rate, log)
     probes = Panel("learning_rate_probes", "What can be read from the latents", "probe NMSE on validation frames", rate, log)

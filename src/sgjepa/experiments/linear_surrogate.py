@@ -58,7 +58,7 @@ def ranks(evidence: Evidence) -> Answer:
     correlations = {arm: np.array([_correlations(bands) for bands in seeds]) for arm, seeds in tested.items()}
     # one "episode": the spread is that of the training seeds alone
     summary = {arm: bootstrap(rows[:, None]) for arm, rows in correlations.items()}
-    cells = {arm: [_cell(one, len(tested[arm])) for one in row] for arm, row in summary.items()}
+    cells = {arm: [_cell(interval, len(tested[arm])) for interval in row] for arm, row in summary.items()}
     seeds, laws = len(next(iter(tested.values()))), len(next(iter(tested.values()))[0])
     words = [
         f"{arm}: rank correlation with coverage over {laws} gravities, {count(seeds, 'training')}: "
@@ -72,9 +72,9 @@ def ranks(evidence: Evidence) -> Answer:
         " every band: tables/linear_surrogate.csv."
     )
     summarised = [
-        {"method": arm, "part": part, **one.numbers}
+        {"method": arm, "part": part, **interval.numbers}
         for arm, row in summary.items()
-        for part, one in zip(PARTS, row, strict=True)
+        for part, interval in zip(PARTS, row, strict=True)
     ]
     table = main_table(("method", *PARTS.values()), [(arm, *row) for arm, row in cells.items()], caption)
     data = [Data("linear_surrogate", records), Data("linear_surrogate_ranks", summarised)]
@@ -82,7 +82,7 @@ def ranks(evidence: Evidence) -> Answer:
 
 
 def _correlations(bands: Sequence[BandRecord]) -> list[float]:
-    """Of coverage with each part of the error, over the test gravities."""
+    """Rank correlations of coverage with each part of the error, over the test gravities."""
     far = np.array([record["L_law"] for record in bands])
     return [spearman(far, np.array([record[part] for record in bands]))[0] for part in PARTS]
 
@@ -102,10 +102,10 @@ def _figures(tested: Mapping[str, Sequence[Sequence[BandRecord]]]) -> list[Block
     return drawn
 
 
-def _cell(one: Interval, seeds: int) -> str:
+def _cell(interval: Interval, seeds: int) -> str:
     """A correlation with its interval over trainings, if there are several; it cannot lie beyond 1."""
-    low, high = (fixed(min(max(end, -1.0), 1.0), 2) for end in (one.low, one.high))
-    return fixed(one.mean, 2) + (f" ({low} to {high})" if seeds > 1 else "")
+    low, high = (fixed(min(max(end, -1.0), 1.0), 2) for end in (interval.low, interval.high))
+    return fixed(interval.mean, 2) + (f" ({low} to {high})" if seeds > 1 else "")
 
 
 def surrogate_of(folder: Path, dataset: Dataset) -> list[BandRecord]:

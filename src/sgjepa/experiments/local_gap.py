@@ -34,14 +34,14 @@ from sgjepa.results.claims import WORSE, Claims, measure, verdict
 from sgjepa.results.paper_numbers import ablation, of_the_square
 from sgjepa.results.selection import MEAN
 
-OURS, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
+SG_JEPA, LEWM, DINO = "SG-JEPA", "LeWM", "DINO"
 LOCAL, FED_BACK = "one_step", "predicted"  # sources of an evaluation
 FAR = 4  # standard deviations of the training laws: the paper's g <= 2 or g >= 6
 TITLES = {LOCAL: "local", FED_BACK: "fed back"}
 
 
 def arms(size: str) -> list[Training]:
-    """Two joint trainings, a fresh GRU on each, and one on DINO's mean patch, whose encoder nobody trains."""
+    """Two joint trainings, a fresh GRU on each, and one on DINO's mean patch, whose encoder is pretrained."""
     dino = Training(recipe(f"{WORLDS[size]}_dino_gru", size))
     labels = {name: f"fresh GRU on {label}'s features" for label, name in _names(WORLDS[size]).items()}
     compared = [
@@ -51,12 +51,12 @@ def arms(size: str) -> list[Training]:
 
 
 def _names(world: str) -> dict[str, str]:
-    on = {OURS: "gru", LEWM: "lewm"}
+    on = {SG_JEPA: "gru", LEWM: "lewm"}
     return {**{label: name_of(world, "gru", source) for label, source in on.items()}, DINO: f"{world}_dino_gru"}
 
 
 def errors(evidence: Evidence, label: str, source: str) -> np.ndarray:
-    """(seeds, episodes, horizons): what the probe reads of a prediction against what it reads of the true latent."""
+    """Squared differences (seeds, episodes, horizons) between the probed prediction and the probed true latent."""
     squared = []
     for run in evidence.results.evaluations(_arm(evidence, label)):
         gap = (run.states(source) - run.states("true")) / np.asarray(run.about.target_std)
@@ -69,32 +69,32 @@ def _arm(evidence: Evidence, label: str) -> str:
 
 
 def answer(evidence: Evidence) -> Answer:
-    """Local and fed-back gaps of each other encoder to ours, at the tables' horizons."""
+    """Local and fed-back gaps of each other encoder to SG-JEPA's, at the tables' horizons."""
     results, paper = evidence.results, ablation("local_gap")
     region = "out" if "out" in results.regions else "all"
-    chosen, away = results.region(region), results.deviations >= FAR - 1e-6
+    in_region, away = results.region(region), results.deviations >= FAR - 1e-6
     where = f"{results.world.replace('_', ' ')}, {region_words(region)}"
-    mine = {source: errors(evidence, OURS, source) for source in (LOCAL, FED_BACK)}
-    each = {source: {OURS: bootstrap(values[:, chosen])} for source, values in mine.items()}
+    reference = {source: errors(evidence, SG_JEPA, source) for source in (LOCAL, FED_BACK)}
+    each = {source: {SG_JEPA: bootstrap(values[:, in_region])} for source, values in reference.items()}
     rows, words, apart = list[tuple[Cell, ...]](), list[str](), dict[str, list[Interval]]()
     records: list[dict[str, Any]] = []
     claims: Claims = ()
     for label in (LEWM, DINO):
-        theirs, seen = {source: errors(evidence, label, source) for source in mine}, _called(evidence, label)
-        gaps = {source: (theirs[source] - mine[source])[:, chosen] for source in mine}
+        compared, seen = {source: errors(evidence, label, source) for source in reference}, _called(evidence, label)
+        gaps = {source: (compared[source] - reference[source])[:, in_region] for source in reference}
         curves = {source: simultaneous(gap) for source, gap in gaps.items()}
         for source, curve in curves.items():
-            each[source][seen] = bootstrap(theirs[source][:, chosen])
+            each[source][seen] = bootstrap(compared[source][:, in_region])
             apart[f"{seen}, {TITLES[source]}"] = curve
-            rows.append((f"{seen} minus {OURS}, {TITLES[source]}", *(curve[h - 1] for h in results.steps)))
-            for h, one in enumerate(curve, start=1):
+            rows.append((f"{seen} minus {SG_JEPA}, {TITLES[source]}", *(curve[h - 1] for h in results.steps)))
+            for h, interval in enumerate(curve, start=1):
                 about = {"features": seen, "error": TITLES[source], "region": region, "horizon": h}
-                records.append({**about, **one.numbers, "episodes": one.count})
+                records.append({**about, **interval.numbers, "episodes": interval.count})
         widening = beyond(gaps[FED_BACK][..., 1:], gaps[LOCAL][..., 1:])
-        words.append(_said(seen, curves, widening))
+        words.append(_sentence(seen, curves, widening))
         if label == DINO and away.any():  # the paper's comparison
-            less = _relative(mine[LOCAL][:, away], theirs[LOCAL][:, away])
-            what = f"local error on {OURS}'s features relative to that on {seen}'s, minus 1"
+            less = _relative(reference[LOCAL][:, away], compared[LOCAL][:, away])
+            what = f"local error on {SG_JEPA}'s features relative to that on {seen}'s, minus 1"
             far = f"{results.world.replace('_', ' ')}, laws {FAR} deviations away"
             says = of_the_square(fixed(paper["far"][label], 2), results.world)
             claims += measure("local_gap", far, what, less, "below", results.trainings(), paper=says)
@@ -102,15 +102,15 @@ def answer(evidence: Evidence) -> Answer:
         notes = [] if label == DINO else ["the paper's gap is to DINO"]
         # in metres: it does not depend on what else a probe can read
         if MAIN in results.metrics:
-            metres = results.gap(_arm(evidence, label), _arm(evidence, OURS), MAIN, MEAN, region)
-            notes += [] if verdict(metres) == WORSE else [f"in metres {OURS}'s features are not certainly ahead"]
+            metres = results.gap(_arm(evidence, label), _arm(evidence, SG_JEPA), MAIN, MEAN, region)
+            notes += [] if verdict(metres) == WORSE else [f"in metres {SG_JEPA}'s features are not certainly ahead"]
         claims += measure("rollout_gap", where, what, widening, "above", results.trainings(), note="; ".join(notes))
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
     labels = _names(results.world)
     floors = {_called(evidence, label): probe_nmse(evidence, _arm(evidence, label)).mean() for label in labels}
     missed = join([f"{name} {fixed(floor, 3)}" for name, floor in floors.items()])
     caption = (
-        f"How much more a fresh GRU errs on other features than on {OURS}'s, {region_words(region)}, in squared standard "
+        f"How much more a fresh GRU errs on other features than on {SG_JEPA}'s, {region_words(region)}, in squared standard "
         "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once as to "
         f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {missed}. "
         f"The paper's gap to DINO: below {local} one step at a time, near {fed_back} at its largest when fed back (square)."
@@ -118,17 +118,17 @@ def answer(evidence: Evidence) -> Answer:
     measured, scale = "squared error (deviations²)", limits(*(curve for by in each.values() for curve in by.values()))
     titles = {LOCAL: "One step from true latents", FED_BACK: "On its own predictions"}
     blocks: list[Block | None] = [
-        Text(f"Errors by horizon {region_words(region)}, on one scale, and the gaps to {OURS}'s.", quiet=True)
+        Text(f"Errors by horizon {region_words(region)}, on one scale, and the gaps to {SG_JEPA}'s.", quiet=True)
     ]
     for source, by in each.items():
         blocks.append(by_horizon(f"local_gap_{source}", titles[source], measured, by, results.steps, scale=scale))
-    blocks.append(by_horizon("local_gap", f"Error minus that on {OURS}'s features", measured, apart, results.steps))
+    blocks.append(by_horizon("local_gap", f"Error minus that on {SG_JEPA}'s features", measured, apart, results.steps))
     table = main_table(("gap", *(f"h = {h}" for h in results.steps)), rows, caption)
     return Answer("Before anything is fed back", words, [*blocks, table, Data("local_gap", records)], claims)
 
 
 def beyond(fed_back: np.ndarray, local: np.ndarray) -> Interval:
-    """By how much the gap when fed back exceeds the local one, whichever side that is on; gaps (seeds, episodes, horizons).
+    """The fed-back gap minus the size of the local gap; gaps (seeds, episodes, horizons).
 
     Above zero only where SG-JEPA's features are ahead once predictions are fed back, and by more than before.
     """
@@ -136,29 +136,29 @@ def beyond(fed_back: np.ndarray, local: np.ndarray) -> Interval:
     return bootstrap_of(lambda a, b: a - np.abs(b), *means)[0]
 
 
-def _relative(one: np.ndarray, other: np.ndarray) -> Interval:
-    """mean(one) / mean(other) - 1 over episodes and horizons."""
-    means = (values.mean(axis=-1, keepdims=True) for values in (one, other))
+def _relative(first: np.ndarray, second: np.ndarray) -> Interval:
+    """mean(first) / mean(second) - 1 over episodes and horizons."""
+    means = (values.mean(axis=-1, keepdims=True) for values in (first, second))
     return bootstrap_of(lambda a, b: a / b - 1, *means)[0]
 
 
-def _said(label: str, curves: dict[str, list[Interval]], widening: Interval) -> str:
-    """At how many horizons our features are ahead, and whether feeding back puts them ahead by more."""
+def _sentence(label: str, curves: dict[str, list[Interval]], widening: Interval) -> str:
+    """A sentence on the horizons at which SG-JEPA's features are ahead, and on the effect of feeding back."""
     parts = []
     for source, curve in curves.items():
-        better, worse = sum(one.low > 0 for one in curve), sum(one.high < 0 for one in curve)
+        better, worse = sum(interval.low > 0 for interval in curve), sum(interval.high < 0 for interval in curve)
         parts.append(f"{TITLES[source]} better at {better} of {len(curve)} horizons and worse at {worse}")
     grows = (
         "ahead by more" if widening.low > 0 else "not ahead by more" if widening.high < 0 else "not significantly further"
     )
     return (
-        f"Against {label}, {OURS}'s features are {' and '.join(parts)}; feeding back puts them {grows} "
+        f"Against {label}, {SG_JEPA}'s features are {' and '.join(parts)}; feeding back puts them {grows} "
         f"({with_interval(widening)})."
     )
 
 
 def _called(evidence: Evidence, label: str) -> str:
-    """What the features are called: a foreign encoder by its own name, since at the sizes for a CPU it is not DINOv2."""
+    """The name of the features; a pretrained encoder has its own name, because on a CPU it is not DINOv2."""
     encoder = evidence.results.evaluations(_arm(evidence, label))[0].about.encoder
     return (encoder or label).partition(" (")[0]
 

@@ -51,7 +51,7 @@ def best_epoch(evidence: Evidence, arm: str) -> np.ndarray:
 
 
 def columns(evidence: Evidence) -> list[Column]:
-    """The loss, when it was reached, and what rollouts come to."""
+    """The validation loss, its epoch, and the position error of rollouts."""
     last = evidence.results.horizons
     error = Column(f"position error at h = {last} (m)", sweep.error(MAIN, last))
     return [Column(LOSS, sweep.validation_loss), Column("at epoch", best_epoch, 0), error]

@@ -1,8 +1,9 @@
-"""How well must a policy see? Policies that are shown the place of the ball, with an error, instead of features.
+"""How accurate must observations be? Policies on the ball's position with an error, instead of features.
 
-What lies between the true state and an arm that sees nothing: first the ball's speeds are left out, as a single picture
-shows none, then its place gets errors of 5 to 80 mm in each direction; the robot's own pose is always known. So a policy on
-features can be put on a scale. Errors here are new in every frame, so that a long look averages them; an encoder's may last.
+The arms lie between the true state and proprioception only: first the ball's velocities are left out, because a single
+picture has none, then its position gets errors of 5 to 80 mm along each axis; proprioception is always exact. This gives a
+scale for policies on features. Errors are independent between frames, so that a history averages them; an encoder's need not
+be.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FULL, BLIND = WITHOUT_PICTURES[STATE], WITHOUT_PICTURES[POSE]
 
 
 def arms(size: str) -> list[Policy]:
-    """In every world the policy on the true state, those on positions with an error, and the one that sees nothing."""
+    """In every world the policy on the true state, those on positions with an error, and the one on proprioception only."""
     compared = []
     for world in worlds(size):
         blind, full = without_pictures(world, size)
@@ -38,34 +39,34 @@ def arms(size: str) -> list[Policy]:
 
 
 def summary(evidence: Evidence) -> Answer:
-    """Success by world and by what is seen, and up to which error it is more than that of an arm that sees nothing."""
+    """Success by world and observation, and the largest error with significantly more success than proprioception only."""
     scale = {FULL: "state", **{position_within(error): f"{1000 * error:g}" for error in ERRORS}, BLIND: "blind"}
     tried = {arm for results in evidence.by_world.values() for arm in results.arms}
-    places = {arm: float(place) for place, arm in enumerate(arm for arm in scale if arm in tried)}
+    positions = {arm: float(x) for x, arm in enumerate(arm for arm in scale if arm in tried)}
     records: list[dict[str, Any]] = []
     rows: list[tuple[Cell, ...]] = []
     words: list[str] = []
     curves: dict[str, list[tuple[float, Interval]]] = {}
     for world, results in evidence.by_world.items():
         records += [{"world": world, **record} for record in measure_records(results)]
-        for arm in (arm for arm in places if arm in results.arms):
+        for arm in (arm for arm in positions if arm in results.arms):
             rows.append((*row_of(results, arm), fixed(held_out_loss(results, arm), 4)))
-            curves.setdefault(world.replace("_", " "), []).append((places[arm], success_of(results, arm).percent()))
-        words += _said(results)
+            curves.setdefault(world.replace("_", " "), []).append((positions[arm], success_of(results, arm).percent()))
+        words += _sentences(results)
     caption = (
-        "Success on the test episodes, over episodes and, where there are several, trainings. Places are those of the ball, "
-        "with normal errors of that standard deviation in each direction; all but the true state are told no speed of it. "
+        "Success on the test episodes, over episodes and, where there are several, trainings. Positions of the ball have "
+        "normal errors of that standard deviation along each axis; only the true state has its velocity. "
         "The loss is that of the noise in controls, on windows of held-out episodes."
     )
-    names = {place: scale[arm] for arm, place in places.items()}
-    what = ("perception_error", "On all test episodes", "error of the ball's place (mm)", "success (%)", curves)
+    names = {x: scale[arm] for arm, x in positions.items()}
+    what = ("perception_error", "On all test episodes", "error of the ball's position (mm)", "success (%)", curves)
     figure = against_setting(*what, names=names)
     table = main_table(("world", "sees", *ROW, "loss, held out"), rows, caption)
     return Answer("Success by what is seen", words, [figure, table, Data("perception_error", records)])
 
 
-def _said(results: Results) -> list[str]:
-    """What speeds are worth, and how far an error may go before an arm that sees nothing does as well."""
+def _sentences(results: Results) -> list[str]:
+    """Sentences on the value of velocities, and on the largest error with an advantage over proprioception only."""
     world = results.world.replace("_", " ").capitalize()
 
     def gap(arm: str, other: str) -> Interval:
@@ -79,8 +80,8 @@ def _said(results: Results) -> list[str]:
     if BLIND not in results.arms or not seeing:
         return words
     gaps = [gap(arm, BLIND) for arm in seeing]
-    # up to the first that is not significant: one behind it may be ahead by chance
-    sure = next((i for i, one in enumerate(gaps) if one.low <= 0), len(gaps))
+    # up to the first that is not significant: a later one may be ahead by chance
+    sure = next((i for i, interval in enumerate(gaps) if interval.low <= 0), len(gaps))
     for i, ahead in ((sure - 1, "ahead"), (sure, "not significantly ahead")):
         if 0 <= i < len(gaps):
             words.append(f"{world}, {seeing[i]}: {ahead} of a blind arm ({in_points(results, gaps[i], seeing[i], BLIND)}).")
@@ -89,8 +90,8 @@ def _said(results: Results) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="perception_error",
-    question="How well must a policy see what it acts on?",
-    claim="None of the paper's: it says what a representation would have to show.",
+    question="How accurate must a policy's observations be?",
+    claim="None of the paper's: it measures the accuracy that a representation needs.",
     arms=arms,
     analyse=summary,
     worlds=True,

@@ -49,7 +49,7 @@ def arms(size: str) -> list[Arm]:
 
 
 def summary(evidence: Evidence) -> Answer:
-    """Success and errors of every model in every world, and what the differences on the same cases say."""
+    """Success and errors of every model in every world, and paired differences."""
     rows: list[tuple[Cell, ...]] = []
     records: list[dict[str, Any]] = []
     words: list[str] = []
@@ -69,11 +69,11 @@ def summary(evidence: Evidence) -> Answer:
             rows.append((world, method, trainings, share, *_errors(evidence, results, arm), seconds, paper_success))
             curves.setdefault(method, []).append((x, success.percent()))
         for label, gap, count in _gaps(results):
-            words.append(_said(world, label, gap, count))
+            words.append(_sentence(world, label, gap, count))
             known = {OLD, label} <= set(paper)
-            theirs = f"{with_sign(paper[label].success - paper[OLD].success, 0)} points" if known else ""
+            published = f"{with_sign(paper[label].success - paper[OLD].success, 0)} points" if known else ""
             what = f"success with {label} minus with {OLD}"
-            claims += measure("planning", world, what, gap, "above", count, bound=LOST, unit="points", paper=theirs)
+            claims += measure("planning", world, what, gap, "above", count, bound=LOST, unit="points", paper=published)
     cases = len(next(iter(evidence.by_world.values())).episodes)
     caption = (
         f"Success in {cases} cases, over cases and, where there are several, trainings. Errors of the latents after five "
@@ -89,26 +89,27 @@ def summary(evidence: Evidence) -> Answer:
 
 
 def _errors(evidence: Evidence, results: Results, arm: str) -> tuple[Cell, Cell]:
-    """After the last prediction, and if nothing changed, in per cent of the variance."""
+    """Latent errors after the last prediction, and of an unchanged latent, in per cent of the variance."""
     weights = [tries[0].driver.weights for tries in results.driven(arm).trainings]
     known = [evidence.latents[digest] for digest in weights if digest in evidence.latents]
     if not known:
         return "", ""
     last, still = (
-        np.stack([100 * getattr(one, name)[:, -1:] / one.variance for one in known]) for name in ("errors", "unchanged")
+        np.stack([100 * getattr(errors, name)[:, -1:] / errors.variance for errors in known])
+        for name in ("errors", "unchanged")
     )
     return Number(bootstrap(last)[0], 1), fixed(float(still.mean()), 1)
 
 
 def _gaps(results: Results) -> Iterator[tuple[str, Interval, int]]:
-    """Success with each predictor minus with the Transformer, in points, and of how many trainings."""
+    """Success with each predictor minus with the Transformer, in points, and the number of trainings."""
     arms = {arm.partition(",")[0]: arm for arm in results.arms}
     for label in (label for label in NEW if {label, OLD} <= set(arms)):
         gap = results.gap(arms[label], arms[OLD], SUCCESS).percent()
         yield label, gap, trainings_of(results, arms[label], arms[OLD])
 
 
-def _said(world: str, label: str, gap: Interval, trainings: int) -> str:
+def _sentence(world: str, label: str, gap: Interval, trainings: int) -> str:
     if trainings < MIN_TRAININGS:
         verdict = f"not decided with {'one training' if trainings == 1 else f'{trainings} trainings'} each"
     else:

@@ -1,8 +1,8 @@
-"""What do a few episodes under new laws gain? A finished model is trained further on them, alone or mixed with old ones.
+"""Does post-training on a few episodes under new laws help? A finished model is trained on them, with or without old ones.
 
 Target: a tenth of the training set's episodes at each of four laws outside of training. Mixed: the same and five eighths of
 the source episodes. Both start from the finished training's weights with a fresh optimiser and get its whole budget again.
-They are judged where the source model is, on test laws that are in neither set:
+They are evaluated like the source model, on test laws that are in neither set:
 
     gain of c = 100 [1 - mean over metrics and laws of E_c / E_0]     at the last horizon, E_0 the model before
 
@@ -41,20 +41,20 @@ TARGETS = {"square": (0.0, 2.0, 6.0, 8.0), "approach_ball": (0.0, 4.0, 16.0, 20.
 METHODS = {"mini": ("gru", "lewm"), "small": ("gru", "lewm"), "paper": ("gru", "lewm", "ssm", "dino")}
 ARMS = {"target": "new laws alone", "mixed": "mixed with source episodes"}
 SHARES = {"target": 0.4, "mixed": 0.625}  # 3,200 and 5,000 of the paper's 8,000 episodes
-KEPT = ("position_l2", "velocity_l2", "rotation_turns")
+JUDGED_METRICS = ("position_l2", "velocity_l2", "rotation_turns")
 SOURCE, GROWTH = 3, 1.05  # deviations within which laws are the source's; how much an error may grow there
 
 
 def datasets(size: str) -> dict[str, DatasetConfig]:
-    """Episodes at the target laws, with a seed of their own so that none begins as a source episode; and source episodes."""
+    """The datasets of target laws, with another seed so that no episode equals a source episode, and of source episodes."""
     world = WORLDS[size]
-    usual = dataset(world, size)
-    target, source = (round(share * usual.train.episodes) for share in SHARES.values())
-    unused = replace(usual.test, episodes=len(usual.test.laws[LAW].parameters))  # they are judged on the usual test episodes
-    new = Part(target, {**usual.train.laws, LAW: Grid(TARGETS[world])})
+    base = dataset(world, size)
+    target, source = (round(share * base.train.episodes) for share in SHARES.values())
+    unused = replace(base.test, episodes=len(base.test.laws[LAW].parameters))  # evaluation uses the default test episodes
+    new = Part(target, {**base.train.laws, LAW: Grid(TARGETS[world])})
     return {
-        _data("sparse", size): replace(usual, train=new, test=unused, seed=usual.seed + 1),
-        _data("replay", size): replace(usual, train=replace(usual.train, episodes=source), test=unused),
+        _data("sparse", size): replace(base, train=new, test=unused, seed=base.seed + 1),
+        _data("replay", size): replace(base, train=replace(base.train, episodes=source), test=unused),
     }
 
 
@@ -63,7 +63,7 @@ def _data(what: str, size: str) -> str:
 
 
 def arms(size: str) -> list[Training]:
-    """For each method the model before, and after training on either set."""
+    """For each method the source model, and the models after training on either set."""
     world, compared = WORLDS[size], []
     for method in METHODS[size]:
         before = recipe(f"{world}_{method}", size)
@@ -76,33 +76,33 @@ def arms(size: str) -> list[Training]:
 
 
 def between(results: Results) -> np.ndarray:
-    """(episodes,) those at laws between the targets."""
+    """Mask (episodes,) of the laws between the targets, without the targets."""
     law, targets = results.laws[LAW], np.array(TARGETS[results.world])
     return (law > targets.min()) & (law < targets.max()) & ~at_targets(results)
 
 
 def at_targets(results: Results) -> np.ndarray:
-    """(episodes,) those at the new laws themselves."""
-    chosen: np.ndarray = np.isclose(results.laws[LAW][:, None], TARGETS[results.world]).any(axis=1)
-    return chosen
+    """Mask (episodes,) of the target laws."""
+    at_target: np.ndarray = np.isclose(results.laws[LAW][:, None], TARGETS[results.world]).any(axis=1)
+    return at_target
 
 
-def by_law(results: Results, arm: str, chosen: np.ndarray) -> np.ndarray:
-    """(seeds, episodes, metrics * laws): errors at the last horizon, each in the column of its metric and law."""
-    law = results.laws[LAW][chosen]
-    here = (law[:, None] == np.unique(law)).astype(float)  # (E, laws)
-    metrics = [metric for metric in KEPT if metric in results.metrics]
-    return np.concatenate([results.values(arm, metric, None, chosen)[..., -1:] * here for metric in metrics], axis=-1)
+def by_law(results: Results, arm: str, episodes: np.ndarray) -> np.ndarray:
+    """Errors (seeds, episodes, metrics * laws) at the last horizon, each in the column of its metric and law."""
+    law = results.laws[LAW][episodes]
+    has_law = (law[:, None] == np.unique(law)).astype(float)  # (E, laws)
+    metrics = [metric for metric in JUDGED_METRICS if metric in results.metrics]
+    return np.concatenate([results.values(arm, metric, None, episodes)[..., -1:] * has_law for metric in metrics], axis=-1)
 
 
 def gain(results: Results, after: str, before: str, other: str = "") -> Interval:
-    """In percent; of `after`, or of `after` minus that of `other`, each relative to the model before."""
+    """The gain of `after` in per cent, or minus that of `other`, each relative to the source model."""
     stacks = [by_law(results, arm, between(results)) for arm in (after, before, *([other] if other else []))]
     return bootstrap_of(_lead if other else _gain, *stacks, mirrored=True)[0]
 
 
 def _gain(after: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Of means (..., columns). The number of episodes at a law cancels; a law that a resample lacks says nothing."""
+    """The gain in per cent from means (..., columns). The number of episodes at a law cancels; missing laws are skipped."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gained: np.ndarray = 100 * (1 - np.nanmean(after / before, axis=-1, keepdims=True))
     return gained
@@ -113,21 +113,21 @@ def _lead(after: np.ndarray, before: np.ndarray, other: np.ndarray) -> np.ndarra
 
 
 def retention(results: Results, after: str, before: str) -> dict[str, Interval]:
-    """Error after over error before on the source laws, by metric."""
-    chosen = (results.deviations <= SOURCE + 1e-6) & ~at_targets(results)
+    """The ratio of errors after and before on the source laws, by metric."""
+    at_source = (results.deviations <= SOURCE + 1e-6) & ~at_targets(results)
 
     def last(arm: str, metric: str) -> np.ndarray:
-        return results.values(arm, metric, None, chosen)[..., -1:]
+        return results.values(arm, metric, None, at_source)[..., -1:]
 
     return {
         metric: bootstrap_of(lambda a, b: a / b, last(after, metric), last(before, metric))[0]
-        for metric in KEPT
+        for metric in JUDGED_METRICS
         if metric in results.metrics
     }
 
 
 def answer(evidence: Evidence) -> Answer:
-    """Gain and retention of each method and arm, and whether mixing gains more."""
+    """Gain and retention of each method and arm, and the difference of the arms."""
     results, paper = evidence.results, ablation("post_training")
     rows, words = list[tuple[Cell, ...]](), list[str]()
     claims: Claims = ()
@@ -138,17 +138,23 @@ def answer(evidence: Evidence) -> Answer:
         before, *others = map(results.arm, _names(results.world, name))
         after = dict(zip(ARMS, others, strict=True))
         for kind, arm in after.items():
-            one, kept = gain(results, arm, before), retention(results, arm, before)
-            curves.setdefault(ARMS[kind], []).append((float(x), one))
+            gained, growths = gain(results, arm, before), retention(results, arm, before)
+            curves.setdefault(ARMS[kind], []).append((float(x), gained))
             curves.setdefault(PAPER + ARMS[kind], []).append((float(x), without_interval(paper[kind][name])))
-            growth = " / ".join(fixed(100 * (ratio.mean - 1), 1) for ratio in kept.values())
-            retained = "yes" if all(ratio.mean <= GROWTH for ratio in kept.values()) else "no"
-            rows.append((LABELS[name], ARMS[kind], Number(one, 1, note=f"[{paper[kind][name]}]"), growth, retained))
-            numbers = {"gain": one.mean, "low": one.low, "high": one.high, "paper": paper[kind][name], "retained": retained}
-            ratios = {f"source_{metric}": ratio.mean for metric, ratio in kept.items()}
+            growth = " / ".join(fixed(100 * (ratio.mean - 1), 1) for ratio in growths.values())
+            retained = "yes" if all(ratio.mean <= GROWTH for ratio in growths.values()) else "no"
+            rows.append((LABELS[name], ARMS[kind], Number(gained, 1, note=f"[{paper[kind][name]}]"), growth, retained))
+            numbers = {
+                "gain": gained.mean,
+                "low": gained.low,
+                "high": gained.high,
+                "paper": paper[kind][name],
+                "retained": retained,
+            }
+            ratios = {f"source_{metric}": ratio.mean for metric, ratio in growths.items()}
             records.append({"method": name, "arm": kind, **numbers, **ratios})
         lead = gain(results, after["mixed"], before, after["target"])
-        words.append(_said(LABELS[name], gain(results, after["mixed"], before), lead))
+        words.append(_sentence(LABELS[name], gain(results, after["mixed"], before), lead))
         claims += measure(
             "mixed",
             f"{results.world.replace('_', ' ')}, {LABELS[name]}",
@@ -160,7 +166,7 @@ def answer(evidence: Evidence) -> Answer:
             paper=of_the_square(f"{fixed(paper['mixed'][name] - paper['target'][name], 2)} points", results.world),
         )
     laws = ", ".join(f"{value:g}" for value in TARGETS[results.world])
-    grown = " / ".join(METRICS[metric].label for metric in KEPT if metric in results.metrics)
+    grown = " / ".join(METRICS[metric].label for metric in JUDGED_METRICS if metric in results.metrics)
     caption = (
         f"Gain (%) over the model before at h = {results.horizons}, on test laws between the targets ({LAW} {laws}) that "
         "are in no training set; in square brackets the paper's for the square. Growth (%) of the errors on the source "
@@ -176,11 +182,11 @@ def answer(evidence: Evidence) -> Answer:
 
 
 def _names(world: str, method: str) -> list[str]:
-    """The model before, and after training on either set."""
+    """Names of the source model, and of those after training on either set."""
     return [f"{world}_{method}", *(f"{world}_{method}_{kind}" for kind in ARMS)]
 
 
-def _said(label: str, mixed: Interval, lead: Interval) -> str:
+def _sentence(label: str, mixed: Interval, lead: Interval) -> str:
     helps = {-1: "raises the error", 0: "makes no significant difference", 1: "lowers the error"}[side_of(mixed)]
     than = {-1: "less than", 0: "not significantly more than", 1: "more than"}[side_of(lead)]
     return (
@@ -191,7 +197,7 @@ def _said(label: str, mixed: Interval, lead: Interval) -> str:
 
 EXPERIMENT = Experiment(
     name="post_training",
-    question="What do a few episodes under new laws gain?",
+    question="Does post-training on a few episodes under new laws help?",
     claim="Post-training on four new laws mixed with source episodes gains more between them than on the new laws alone.",
     arms=arms,
     needs=lambda size: [_names(WORLDS[size], method) for method in METHODS[size]],

@@ -1,7 +1,7 @@
 """Which predictor, in which world? SG-JEPA with GRU, SSM and Transformer, LeWM and DINO-WM in every world of the paper.
 
-Before methods are compared: could anybody do better than an object that stays put? The room is what lies between it and
-the simulator, started from the state that SG-JEPA's probe sees. Where there is next to none, no method can show anything.
+Methods can only differ where there is room: the share of the constant-position error that the simulator, started from the
+state that SG-JEPA's probe reads, avoids. Where there is little room, the comparison has no power.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sgjepa.results.selection import MEAN, Horizon, at
 from sgjepa.results.table import Results
 
 METHODS = ("gru", "lewm", "ssm", "transformer", "dino")
-OURS, THEIRS = "SG-JEPA (GRU)", "LeWM"
-LEAST_ROOM = 0.3  # of the error of an object that stays put: with less, the mini size cannot decide
+SG_JEPA, BASELINE = "SG-JEPA (GRU)", "LeWM"
+LEAST_ROOM = 0.3  # share of the constant-position error; with less the mini size cannot decide
 LITTLE_ROOM = "little room"
 
 
 def arms(size: str) -> list[Training]:
-    """Every method in every world under laws that has the size; the two that the paper's claim is about first."""
+    """Every method in every world with laws and the size; the two of the paper's claim first."""
     declared = {name: env.env_spec for name, env in ENVS.items() if env.env_spec.nominal_law}
     worlds = [name for name, spec in declared.items() if spec.defaults and size in spec.defaults.sizes]
     runs = [recipe(f"{world}_{method}", size) for method in METHODS for world in worlds]
@@ -41,7 +41,7 @@ def arms(size: str) -> list[Training]:
 
 
 def summary(evidence: Evidence) -> Answer:
-    """A line per world in the table; every method, metric, region and source in a file beside it."""
+    """A table with a row per world, and records of every method, metric, region and source."""
     by_world = evidence.by_world
     labels = tuple(dict.fromkeys(arm for results in by_world.values() for arm in results.arms))
     records: list[dict[str, Any]] = []
@@ -52,10 +52,10 @@ def summary(evidence: Evidence) -> Answer:
         last, eyes = results.horizons, _eyes(results)
         for horizon in (last, MEAN):
             records += [{"world": world, "horizon": horizon, **record} for record in _records(results, horizon)]
-        claims += _claims(results) if OURS in results.arms else ()
+        claims += _claims(results) if SG_JEPA in results.arms else ()
         stay, simulator = (results.mean(eyes, MAIN, [last], source)[last].mean for source in ("stay", "simulator"))
         errors = {arm: fixed(results.mean(arm, MAIN, [last])[last].mean, 3) for arm in results.arms}
-        both = {OURS, THEIRS} <= set(results.arms)
+        both = {SG_JEPA, BASELINE} <= set(results.arms)
         rows.append(
             (
                 world.replace("_", " "),
@@ -65,21 +65,21 @@ def summary(evidence: Evidence) -> Answer:
                 fixed(simulator, 3),
                 f"{100 * room[world].mean:.0f} % ({100 * room[world].low:.0f} to {100 * room[world].high:.0f})",
                 *(errors.get(label, "") for label in labels),
-                results.ratio(OURS, THEIRS, MAIN, [last])[last] if both else "",
+                results.ratio(SG_JEPA, BASELINE, MAIN, [last])[last] if both else "",
                 "yes" if room[world].low > LEAST_ROOM else "no",
             )
         )
-    decided = [world.replace("_", " ") for world, one in room.items() if one.low > LEAST_ROOM]
+    decided = [world.replace("_", " ") for world, interval in room.items() if interval.low > LEAST_ROOM]
     which = f": {join(decided)}" if decided else ""
-    words = [f"There is room to show something at the last horizon in {count(len(decided), 'world')} of {len(rows)}{which}."]
+    words = [f"There is room for a difference at the last horizon in {count(len(decided), 'world')} of {len(rows)}{which}."]
     caption = (
         "Position error at the last horizon over all test episodes, and the room: the share of the error of an object that "
-        "stays put that the simulator, started from what SG-JEPA's probe sees (without SG-JEPA, the first method's), does "
-        "away with. Where there is little, nobody could tell which dynamics are right."
+        "stays put that the simulator, started from the state that SG-JEPA's probe reads (without SG-JEPA, the first "
+        "method's), avoids. Where there is little, the test has no power."
     )
     references = ("stays put (m)", "simulator (m)", "room")
     errors_of = (f"{label} (m)" for label in labels)
-    columns = ("world", "episodes", "trainings", *references, *errors_of, f"{OURS} / {THEIRS}", "decides")
+    columns = ("world", "episodes", "trainings", *references, *errors_of, f"{SG_JEPA} / {BASELINE}", "decides")
     about = Text("Position error at the last horizon over that of an object that stays put: below 1 is better.", True)
     return Answer(
         "Where can this size decide?",
@@ -91,11 +91,11 @@ def summary(evidence: Evidence) -> Answer:
 
 def _eyes(results: Results) -> str:
     """The arm whose probe the simulator starts from."""
-    return OURS if OURS in results.arms else results.arms[0]
+    return SG_JEPA if SG_JEPA in results.arms else results.arms[0]
 
 
 def _figure(evidence: Evidence) -> Block | None:
-    """Every method in every world, and the simulator from what a probe sees."""
+    """A figure of every method in every world, and the simulator from the probed state."""
     curves: dict[str, list[tuple[float, Interval]]] = {}
     names = {float(x): world.replace("_", "\n") for x, world in enumerate(evidence.by_world)}
     for x, results in zip(names, evidence.by_world.values(), strict=True):
@@ -108,20 +108,20 @@ def _figure(evidence: Evidence) -> Block | None:
 
 
 def _claims(results: Results) -> Claims:
-    """Our position error minus each baseline's, at the last horizon and over all, in every region.
+    """Claims on SG-JEPA's position error minus each baseline's, at the last horizon and over all, in every region.
 
-    Without room an advantage is none; a certain disadvantage stays one.
+    Without room an advantage does not count; a significant disadvantage does.
     """
     claims: Claims = ()
-    for name, label in (("below_lewm", THEIRS), ("below_dino", "DINO-WM")):
+    for name, label in (("below_lewm", BASELINE), ("below_dino", "DINO-WM")):
         other = next((arm for arm in results.arms if arm.startswith(label)), None)
         if other is None:
             continue
         horizons: tuple[Horizon, ...] = (results.horizons, MEAN)
         for region, horizon in product(results.regions, horizons):
-            gap = results.gap(OURS, other, MAIN, horizon, region)
+            gap = results.gap(SG_JEPA, other, MAIN, horizon, region)
             when = f"h = {horizon}" if horizon != MEAN else f"mean over h = 1..{results.horizons}"
-            little = "" if _room(results, OURS, horizon, region).low > LEAST_ROOM else LITTLE_ROOM
+            little = "" if _room(results, SG_JEPA, horizon, region).low > LEAST_ROOM else LITTLE_ROOM
             note, void = (little, "") if gap.low > 0 else ("", little)
             claims += measure(
                 name,
@@ -129,7 +129,7 @@ def _claims(results: Results) -> Claims:
                 f"position error minus that of {other}",
                 gap,
                 "below",
-                results.trainings(OURS, other),
+                results.trainings(SG_JEPA, other),
                 unit="m",
                 paper=_papers(results, label, horizon) if region == "all" else "",
                 note=note,
@@ -139,33 +139,33 @@ def _claims(results: Results) -> Claims:
 
 
 def _papers(results: Results, label: str, horizon: Horizon) -> str:
-    """The paper's difference; empty where it has none."""
+    """The paper's difference in words; empty if it has none."""
     known = published(results.world)
     values = known.values.get(MAIN, {}) if known else {}
-    ours, theirs = (values.get(name, {}).get(horizon) for name in (OURS, label))
-    return "" if ours is None or theirs is None else f"{fixed(ours - theirs, 4)} m"
+    a, b = (values.get(name, {}).get(horizon) for name in (SG_JEPA, label))
+    return "" if a is None or b is None else f"{fixed(a - b, 4)} m"
 
 
 def _records(results: Results, horizon: Horizon) -> list[dict[str, Any]]:
-    """All methods and baselines, metrics and regions at a horizon."""
+    """Records of all methods and baselines, metrics and regions at a horizon."""
     records = []
     sources = ("predicted", "stay", "simulator", "true")
     for arm, metric, region, source in product(results.arms, results.comparable, results.regions, sources):
-        one = results.mean(arm, metric, [horizon], source, region)[horizon]
-        if one.mean == one.mean:
+        mean = results.mean(arm, metric, [horizon], source, region)[horizon]
+        if mean.mean == mean.mean:
             head = {"method": arm, "source": source, "metric": metric, "region": region}
-            records.append({**head, **one.numbers, "episodes": one.count, "seeds": len(results.seeds(arm))})
+            records.append({**head, **mean.numbers, "episodes": mean.count, "seeds": len(results.seeds(arm))})
     return records
 
 
 def _over_stay(results: Results, arm: str, source: str, horizon: Horizon, region: str = "all") -> Interval:
-    """An error over that of an object that stays put."""
-    error, stay = (at(results.values(arm, MAIN, one, region), [horizon]) for one in (source, "stay"))
+    """The ratio of an error to that of an object that stays put."""
+    error, stay = (at(results.values(arm, MAIN, name, region), [horizon]) for name in (source, "stay"))
     return bootstrap_ratio(error, stay)[0]
 
 
 def _room(results: Results, arm: str, horizon: Horizon, region: str = "all") -> Interval:
-    """1 - simulator / stay."""
+    """The room: 1 - simulator / stay."""
     ratio = _over_stay(results, arm, "simulator", horizon, region)
     return Interval(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low, ratio.count)
 

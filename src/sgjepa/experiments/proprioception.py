@@ -8,7 +8,17 @@ its own state without looking: what a representation then has to show is the res
 from __future__ import annotations
 
 from sgjepa.experiments.arms import Arm
-from sgjepa.experiments.control import METHODS, MORE, OURS, model, policy_arm, references, summary, without_pictures, worlds
+from sgjepa.experiments.control import (
+    METHODS,
+    MORE,
+    SG_JEPA,
+    model,
+    policy_arm,
+    references,
+    summary,
+    without_pictures,
+    worlds,
+)
 from sgjepa.experiments.engine import Experiment
 from sgjepa.results.trials import WITH_POSE
 
@@ -29,6 +39,6 @@ EXPERIMENT = Experiment(
     question="Which features help a policy that knows where its arm is?",
     claim="No claim of the paper's: its policies see frozen features alone.",
     arms=arms,
-    analyse=lambda evidence: summary(evidence, f"{OURS}, {WITH_POSE}"),
+    analyse=lambda evidence: summary(evidence, f"{SG_JEPA}, {WITH_POSE}"),
     worlds=True,
 )

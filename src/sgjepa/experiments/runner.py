@@ -1,7 +1,7 @@
-"""Run a graph of tasks in worker processes: one bar, the measured time that is left, a log for each, clean stops.
+"""Run a graph of tasks in worker processes, with a progress bar, the estimated remaining time, logs and clean stops.
 
-On a CPU two trainings with a thread each get more done than one with two: one process per core, and the cores' threads
-shared among them. A task keeps what it finishes, so that the same call goes on after an interrupt.
+On a CPU two trainings with a thread each are faster than one with two: there is one process per core, and the threads are
+shared among them. Tasks save finished work, so that the same call resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Task:
 
 
 def run(tasks: Sequence[Task], label: str, workers: int | None = None, executor: Executor | None = None) -> dict[str, Any]:
-    """Do all tasks; returns what each call returned, by its name.
+    """Run all tasks; returns their results by name.
 
-    How long they will take is said once updates were measured, and again whenever a task is over.
-    executor: where they are done, and its owner closes it; worker processes on this machine if None.
+    The remaining time is printed once updates were measured, and again whenever a task ends.
+    executor: runs the tasks, closed by its owner; None: worker processes on this machine.
     """
     if not tasks:
         return {}
@@ -101,7 +101,7 @@ def _run(tasks: Sequence[Task], label: str, workers: int, executor: Executor) ->
 
 
 def _work(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path | None) -> Any:
-    """Call it in a worker process; what it prints goes to the log, and so does the story of a failure."""
+    """Run a task in a worker process; its output and the traceback of a failure go to the log."""
     threads.prepare()
     if log is None:
         return work(*arguments)
@@ -121,7 +121,7 @@ def _work(work: Callable[..., Any], arguments: tuple[Any, ...], log: Path | None
 
 
 def _result(future: Future[Any], task: Task) -> Any:
-    """What it returned; a failure names the task."""
+    """The result of a task; a failure names the task."""
     error = future.exception()
     if isinstance(error, BrokenProcessPool):
         log = f"; see {task.log}" if task.log else ""
@@ -135,7 +135,7 @@ def _result(future: Future[Any], task: Task) -> Any:
 
 @dataclass
 class _Training:
-    """A training that is not over. Of `updates` in all, `first` were done at `since` and `done` at `latest`.
+    """A running training. Of all `updates`, `first` were done at `since` and `done` at `latest`.
 
     since: None before the first updates that were seen to be made. trained: when the last update was made.
     """
@@ -156,7 +156,7 @@ class _Training:
 
 
 class Remaining:
-    """How long trainings side by side will still take, from nothing but what was measured of them since they began.
+    """The remaining time of parallel trainings, estimated from their measured updates.
 
     trainings: updates done and updates in all, by name, in the order in which `workers` processes take them. A training
     whose updates were not seen is taken to be as fast as the others; what follows a training is known once one is over.
@@ -192,32 +192,32 @@ class Remaining:
 
     @property
     def whole(self) -> bool:
-        """Whether the estimate holds what follows a training; if not, nobody has seen it yet."""
+        """Whether the estimate includes the work after a training, which is known once one has ended."""
         return bool(self._after)
 
     @property
     def seconds(self) -> float | None:
-        """Until all are over, or trained if it is not the whole; None before the first updates were measured."""
-        paces = [*self._paces, *(one.pace for one in self._left.values() if one.pace is not None)]
+        """Seconds until all have ended (or are trained, if not `whole`); None before the first updates were measured."""
+        paces = [*self._paces, *(training.pace for training in self._left.values() if training.pace is not None)]
         if not paces:
             return None
-        usual, after = sum(paces) / len(paces), sum(self._after) / len(self._after) if self._after else 0.0
+        mean_pace, after = sum(paces) / len(paces), sum(self._after) / len(self._after) if self._after else 0.0
         free = [0.0] * self._workers  # when each process will have time
         for training in self._left.values():
-            heapq.heapreplace(free, free[0] + self._takes(training, usual, after))
+            heapq.heapreplace(free, free[0] + self._takes(training, mean_pace, after))
         return max(free)
 
-    def _takes(self, training: _Training, usual: float, after: float) -> float:
+    def _takes(self, training: _Training, mean_pace: float, after: float) -> float:
         """Seconds of a training from now on."""
         now = self._clock()
         if training.trained is not None:
             return max(0.0, after - (now - training.trained))
         # updates are written down some at a time
         since = now - training.latest if training.since is not None else 0.0
-        return max(0.0, (training.updates - training.done) * (training.pace or usual) - since) + after
+        return max(0.0, (training.updates - training.done) * (training.pace or mean_pace) - since) + after
 
     def words(self) -> str:
-        """For a person; nothing before there is a measurement."""
+        """The remaining time in words; empty before the first measurement."""
         seconds = self.seconds
         if seconds is None:
             return ""

@@ -5,7 +5,7 @@ of houses, so what is compared is the dynamics. Two widths of the encoder, so th
 h = 44 in a band around the training laws (three standard deviations: g from 2.5 to 5.5), and at ratios to the model that was
 trained on houses: of the rollout, and of the probe on true frames, which says how much of it is the representation's.
 
-Models for a CPU do not foretell a tumbling body as far as that; h = 16 is looked at too, which they do.
+Models for a CPU do not predict a tumbling body that far; h = 16 is evaluated, too, where they do.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sgjepa.results.paper_numbers import ablation
 HOUSE, PARTS, MORE = "house", "triangle_square", "triangle_square_pentagon"
 SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE: "house"}
 POSITION, ROTATION = "position_l2", "rotation_turns"
-SHOWN = (POSITION, "velocity_l2", ROTATION)
+METRICS_SHOWN = (POSITION, "velocity_l2", ROTATION)
 BAND = 3  # standard deviations of the training laws
 WIDTHS = {"gru": "default encoder", "gru_small": "encoder twice as wide"}
-NEAR = 16  # a horizon that models for a CPU can foretell; the paper's is the last
+NEAR = 16  # a horizon that models for a CPU can predict; the paper's is the last
 
 
 def arms(size: str) -> list[Training]:
@@ -56,23 +56,23 @@ def errors(evidence: Evidence, name: str, metric: str, h: int, source: str | Non
 def ratios(evidence: Evidence, width: str, shapes: str, h: int, source: str | None = None) -> dict[str, Interval]:
     """Errors over those of the model that was trained on houses, by metric."""
     of_metric = {}
-    for metric in SHOWN:
-        one, house = (errors(evidence, f"{name}_{width}", metric, h, source) for name in (shapes, HOUSE))
-        of_metric[metric] = bootstrap_of(lambda a, b: a / b, one, house)[0]
+    for metric in METRICS_SHOWN:
+        other, house = (errors(evidence, f"{name}_{width}", metric, h, source) for name in (shapes, HOUSE))
+        of_metric[metric] = bootstrap_of(lambda a, b: a / b, other, house)[0]
     return of_metric
 
 
 def void(evidence: Evidence, width: str, h: int) -> str:
-    """Why nobody could tell what transfers; "" where the model that was trained on houses certainly errs less than a house
-    that stays put, in position and rotation, and the one that never saw a house does in position."""
+    """The reason why the comparison has no power; "" if the model trained on houses is significantly better than a house
+    that stays put, in position and rotation, and the one without houses is in position."""
 
-    def foretold(shapes: str, metric: str) -> bool:
+    def predicted(shapes: str, metric: str) -> bool:
         rollout, stay = (errors(evidence, f"{shapes}_{width}", metric, h, source) for source in (None, "stay"))
         return bootstrap(rollout - stay)[0].high < 0
 
-    if not (foretold(HOUSE, POSITION) and foretold(HOUSE, ROTATION)):
-        return "houses themselves are not certainly foretold"
-    return "" if foretold(PARTS, POSITION) else f"{SETS[PARTS]} alone do not certainly foretell a house"
+    if not (predicted(HOUSE, POSITION) and predicted(HOUSE, ROTATION)):
+        return "the model trained on houses does not significantly predict them"
+    return "" if predicted(PARTS, POSITION) else f"{SETS[PARTS]} only do not significantly predict a house"
 
 
 def lead(evidence: Evidence, width: str, shapes: str, h: int) -> Interval:
@@ -94,12 +94,12 @@ class Entry:
     stays: float  # error of a house that stays where it was
     ratio: Interval | None
     ratio_true: float | None  # of the probe on true frames
-    paper: float | None  # it has the last horizon alone
+    paper: float | None  # only for the last horizon
     paper_ratio: float | None
 
     @property
     def record(self) -> dict[str, Any]:
-        """A line of the table's file."""
+        """The entry as a record of the table's file."""
         ratio = self.ratio
         return {
             "encoder": self.width,
@@ -118,13 +118,13 @@ class Entry:
 
 
 def entries(evidence: Evidence, width: str, h: int, shapes: str) -> Iterator[Entry]:
-    """One for each metric."""
-    name, other = f"{shapes}_{width}", shapes != HOUSE
-    over = ratios(evidence, width, shapes, h) if other else {}
-    seen = ratios(evidence, width, shapes, h, "true") if other else {}
-    for metric in SHOWN:
+    """An entry for each metric."""
+    name, is_transfer = f"{shapes}_{width}", shapes != HOUSE
+    over = ratios(evidence, width, shapes, h) if is_transfer else {}
+    seen = ratios(evidence, width, shapes, h, "true") if is_transfer else {}
+    for metric in METRICS_SHOWN:
         says = ablation("shapes")[metric] if h == evidence.results.horizons else {}
-        own, house = (says.get(f"{width} {one}") for one in (shapes, HOUSE))
+        own, house = (says.get(f"{width} {trained_on}") for trained_on in (shapes, HOUSE))
         yield Entry(
             width=width,
             h=h,
@@ -136,7 +136,7 @@ def entries(evidence: Evidence, width: str, h: int, shapes: str) -> Iterator[Ent
             ratio=over.get(metric),
             ratio_true=seen[metric].mean if seen else None,
             paper=own,
-            paper_ratio=own / house if own and house and other else None,
+            paper_ratio=own / house if own and house and is_transfer else None,
         )
 
 
@@ -150,21 +150,21 @@ def answer(evidence: Evidence) -> Answer:
         trained = [shapes for shapes in SETS if evidence.has(f"{shapes}_{width}")]
         groups = {shapes: list(entries(evidence, width, h, shapes)) for shapes in trained}
         gap, why = lead(evidence, width, PARTS, h), void(evidence, width, h)
-        words.append(_said(evidence, width, h, groups[PARTS], gap, why))
+        words.append(_sentence(evidence, width, h, groups[PARTS], gap, why))
         claims += _claims(evidence, width, h, groups[PARTS], gap, why)
         blocks.append(_figure(width, h, groups))
         for shapes, group in groups.items():
             rows.append((WIDTHS[width], str(h), SETS[shapes], *map(_error, group), *map(_ratio, group)))
             records += [entry.record for entry in group]
         stays = (fixed(entry.stays, 3) for entry in groups[HOUSE])
-        rows.append((WIDTHS[width], str(h), "stays where it was", *stays, *("" for _ in SHOWN)))
+        rows.append((WIDTHS[width], str(h), "stays where it was", *stays, *("" for _ in METRICS_SHOWN)))
     caption = (
         f"Errors on houses within {BAND} standard deviations of the training laws; in square brackets the paper's. Ratios "
         "are to the model that was trained on houses: of the rollout; of the probe on true frames. The last row of each "
         "horizon: a house that stays where it was."
     )
-    heads = (f"{METRICS[metric].label} ({unit(metric)})" for metric in SHOWN)
-    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric].label}, ratio" for metric in SHOWN))
+    heads = (f"{METRICS[metric].label} ({unit(metric)})" for metric in METRICS_SHOWN)
+    columns = ("model", "h", "trained on", *heads, *(f"{METRICS[metric].label}, ratio" for metric in METRICS_SHOWN))
     about = Text("Errors on houses relative to the model that was trained on houses. Hollow: the paper's.", quiet=True)
     return Answer(
         "To a new shape", words, [about, *blocks, main_table(columns, rows, caption), Data("shapes", records)], claims
@@ -198,7 +198,7 @@ def _claims(evidence: Evidence, width: str, h: int, parts: list[Entry], more: In
 
 def _figure(width: str, h: int, groups: Mapping[str, list[Entry]]) -> Block | None:
     """The ratio of each metric, for each training set without houses."""
-    names = {float(i): METRICS[metric].label.removeprefix("cumulative ") for i, metric in enumerate(SHOWN)}
+    names = {float(i): METRICS[metric].label.removeprefix("cumulative ") for i, metric in enumerate(METRICS_SHOWN)}
     curves = defaultdict[str, list[tuple[float, Interval]]](list)
     for shapes, group in groups.items():
         for x, entry in zip(names, group, strict=True):
@@ -210,21 +210,21 @@ def _figure(width: str, h: int, groups: Mapping[str, list[Entry]]) -> Block | No
     return against_setting(f"shapes_{width}_h{h}", title, "", measured, curves, names=names)
 
 
-def _said(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
-    """What transfers better, and what pentagons besides gain, at one horizon."""
+def _sentence(evidence: Evidence, width: str, h: int, parts: list[Entry], more: Interval, why: str) -> str:
+    """A sentence on the better transfer, and on the gain of pentagons, at one horizon."""
     times = join([f"{with_interval(e.ratio, 2)} times the {METRICS[e.metric].label}" for e in parts if e.ratio])
     better = {
         -1: "translation transfers better than rotation",
         0: "neither translation nor rotation transfers significantly better",
         1: "rotation transfers better than translation",
     }[side_of(more)]
-    better = f"what transfers nobody could tell, since {why}" if why else better
+    better = f"the comparison has no power: {why}" if why else better
     where = f"With the {WIDTHS[width]}, at h = {h}"
     sentence = f"{where}, a model that never saw a house has {times} of one trained on houses: {better}."
     if not evidence.has(f"{MORE}_{width}"):
         return sentence
-    one, other = (errors(evidence, f"{shapes}_{width}", POSITION, h) for shapes in (PARTS, MORE))
-    gain = bootstrap(other - one)[0]
+    without_pentagons, with_pentagons = (errors(evidence, f"{shapes}_{width}", POSITION, h) for shapes in (PARTS, MORE))
+    gain = bootstrap(with_pentagons - without_pentagons)[0]
     pentagons = {-1: "help", 0: "make no significant difference", 1: "do harm"}[side_of(gain)]
     return f"{sentence} Pentagons besides {pentagons} in the position error ({with_interval(gain)} m)."
 

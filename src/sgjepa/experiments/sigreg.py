@@ -45,7 +45,7 @@ def settings(size: str) -> list[Setting]:
 
 
 def statistic(evidence: Evidence, arm: str) -> np.ndarray:
-    """SIGReg itself, before weighting, at the last validation."""
+    """The unweighted SIGReg statistic at the last validation."""
     return np.array([curve(run, "sigreg")[-1, 1] for run in evidence.results.evaluations(arm)])
 
 
@@ -64,7 +64,7 @@ def columns(evidence: Evidence) -> list[Column]:
 
 
 def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
-    """What a doubling of the weight adds to the effective rank, up to the recipe's weight; and the errors by law."""
+    """The claim on the growth of the effective rank with the weight, and the errors by law."""
     results, blocks = evidence.results, list[Block | None]()
     for axis in results.axes[:1]:
         for h in sweep.up_to_last(evidence, HORIZONS):
@@ -77,8 +77,8 @@ def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequen
 def rank_claim(evidence: Evidence, measured: Measured) -> Claims:
     """Slope of the effective rank over log2 of the weight, for each training seed; none for a single weight."""
     first = next(iter(measured.values()))[0].run.data[0]
-    chosen = recipe(f"{world_of(first)}_gru", first.rpartition("-")[2]).loss.sigreg * (1 + 1e-6)
-    ranks = {setting.x: values[RANK] for setting, values in measured.values() if setting.x <= chosen}
+    highest = recipe(f"{world_of(first)}_gru", first.rpartition("-")[2]).loss.sigreg * (1 + 1e-6)
+    ranks = {setting.x: values[RANK] for setting, values in measured.values() if setting.x <= highest}
     if len(ranks) < 2:
         return ()
     slopes = np.array([np.polyfit(np.log2(list(ranks)), row, 1)[0] for row in zip(*ranks.values(), strict=False)])

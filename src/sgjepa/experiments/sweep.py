@@ -1,6 +1,6 @@
 """Sweeps: arms that differ in one or two settings of a run, and the table, figures and sentences that all sweeps share.
 
-A sweep is declared by its settings and by what is measured of each; the lowest of what is judged is named with those that
+A sweep is declared by its settings and its measurements; a sentence names the setting with the lowest value, and those that
 do not differ from it significantly.
 """
 
@@ -29,14 +29,16 @@ from sgjepa.results.paper_numbers import published_study
 from sgjepa.results.selection import Horizon, at
 from sgjepa.results.training import cost, curve, peak_memory
 
-ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
-THRICE = {"mini": MIN_TRAININGS, "small": MIN_TRAININGS, "paper": 1}  # trainings of each setting, where a claim is decided
+SINGLE_TRAINING_NOTE = (
+    "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
+)
+THRICE = {"mini": MIN_TRAININGS, "small": MIN_TRAININGS, "paper": 1}  # trainings of each setting, for sweeps with a claim
 Values = Callable[[Evidence, str], np.ndarray]  # of an arm: (trainings, episodes), or one number for each training
 
 
 @dataclass(frozen=True)
 class Setting(Training):
-    """One arm of a sweep. values: as the table has them. x: where it stands in a figure. line: its curve, among several."""
+    """An arm of a sweep. values: for the table. x: its position in a figure. line: its curve, if there are several."""
 
     values: tuple[str, ...] = ()
     x: float = math.nan
@@ -56,7 +58,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Column:
-    """One measurement of every setting. panel: where it is drawn, as a line of this name. judged: a sentence is about it."""
+    """A measurement of every setting. panel, line: its figure and curve. judged: whether a sentence is about it."""
 
     head: str
     values: Values
@@ -70,7 +72,7 @@ Measured = Mapping[str, tuple[Setting, Mapping[str, np.ndarray]]]  # by arm: its
 
 
 def nothing_more(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
-    """What a sweep says besides its table and figures: sentences, blocks, claims."""
+    """The default further results of a sweep: no sentences, blocks or claims."""
     return (), (), ()
 
 
@@ -86,9 +88,9 @@ def sweep(
     seeds: Mapping[str, int] | None = None,
     context: Mapping[str, int] | None = None,
 ) -> Experiment:
-    """An experiment that is a sweep. heads: of the settings' values in the table. seeds: once each, if it is not said.
+    """An experiment that is a sweep. heads: of the settings' values in the table. seeds: default one each.
 
-    more: sentences, blocks and claims of its own.
+    more: a function for further sentences, blocks and claims.
     """
     return Experiment(
         name=name,
@@ -109,42 +111,42 @@ def answer(
     caption: str,
     more: Callable[[Evidence, Measured], tuple[Sequence[str], Sequence[Block | None], Claims]],
 ) -> Answer:
-    """The table of all settings with the paper's below, a figure for each panel, and who has the lowest of what."""
-    results, chosen = evidence.results, columns(evidence)
+    """The table of all settings with the paper's below, a figure for each panel, and sentences on the lowest values."""
+    results, measurements = evidence.results, columns(evidence)
     settings = {results.arm(arm.name): arm for arm in evidence.arms if isinstance(arm, Setting)}
-    measured = {arm: (one, {c.head: c.values(evidence, arm) for c in chosen}) for arm, one in settings.items()}
-    judged = {c.head: lowest({arm: values[c.head] for arm, (_, values) in measured.items()}, c) for c in chosen}
+    measured = {arm: (setting, {c.head: c.values(evidence, arm) for c in measurements}) for arm, setting in settings.items()}
+    judged = {c.head: lowest({arm: values[c.head] for arm, (_, values) in measured.items()}, c) for c in measurements}
     words, blocks, claims = more(evidence, measured)
     paper = published_study(name)
     extra = [head for head in (paper.columns if paper else ()) if head not in judged]
     rows: list[Row] = []
     records: list[dict[str, Any]] = []
     for arm, (setting, values) in measured.items():
-        cells = [Number(interval(values[c.head]), c.decimals, mark=judged[c.head][1].get(arm, "")) for c in chosen]
+        cells = [Number(interval(values[c.head]), c.decimals, mark=judged[c.head][1].get(arm, "")) for c in measurements]
         count = len(results.seeds(arm))
         rows.append(Row(["ours", *setting.values, str(count), *cells, *("" for _ in extra)]))
         about = {"arm": setting.name, **dict(zip(heads, setting.values, strict=True)), "seeds": count}
-        for c, cell in zip(chosen, cells, strict=True):
+        for c, cell in zip(measurements, cells, strict=True):
             records.append({**about, "measured": c.head, **cell.interval.numbers, "episodes": cell.interval.count})
     for row in paper.rows if paper else ():
-        theirs = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
-        numbers = [theirs.get(head) for head in (*judged, *extra)]
-        named = [_plain(value) for value in (*row[: len(heads)], paper.trainings if paper else "", *numbers)]
-        rows.append(Row(["paper", *named], "paper"))
+        numbers_by_head = dict(zip(paper.columns if paper else (), row[len(heads) :], strict=True))
+        numbers = [numbers_by_head.get(head) for head in (*judged, *extra)]
+        cells_ = [_plain(value) for value in (*row[: len(heads)], paper.trainings if paper else "", *numbers)]
+        rows.append(Row(["paper", *cells_], "paper"))
     about_paper = f" The paper's: {paper.source.removeprefix('SG-JEPA paper, ')}. {paper.says}" if paper else ""
-    once = [Text(ONCE, quiet=True)] if all(len(results.seeds(arm)) == 1 for arm in settings) else []
+    notes = [Text(SINGLE_TRAINING_NOTE, quiet=True)] if all(len(results.seeds(arm)) == 1 for arm in settings) else []
     table = main_table(("", *heads, "trainings", *judged, *extra), rows, f"{caption}{about_paper}")
-    sentences = [judged[c.head][0] for c in chosen if c.judged]
+    sentences = [judged[c.head][0] for c in measurements if c.judged]
     return Answer(
         "Every setting",
         [*sentences, *words],
-        [*_figures(chosen, measured), *blocks, table, *once, Data(name, records)],
+        [*_figures(measurements, measured), *blocks, table, *notes, Data(name, records)],
         claims,
     )
 
 
 def _figures(columns: Sequence[Column], measured: Measured) -> list[Block | None]:
-    """One for each panel; a curve for each line of a setting and a column."""
+    """A figure for each panel, with a curve for each line of a setting and a column."""
     drawn: list[Block | None] = []
     for panel in dict.fromkeys(column.panel for column in columns if column.panel):
         curves: dict[str, list[tuple[float, Interval]]] = {}
@@ -158,13 +160,13 @@ def _figures(columns: Sequence[Column], measured: Measured) -> list[Block | None
 
 
 def interval(values: np.ndarray) -> Interval:
-    """The mean of (trainings, episodes), or of one number for each training; of a single number no interval is known."""
+    """The mean of (trainings, episodes), or of one number per training; a single number has no interval."""
     values = values.reshape(len(values), -1)
     return without_interval(float(values.mean())) if values.size == 1 else bootstrap(values[..., None])[0]
 
 
 def over_trainings(values: np.ndarray) -> Interval:
-    """The mean of one number for each training, for a claim: a single one is its own interval, and decides nothing."""
+    """The mean of one number per training, for a claim; a single number is its own interval."""
     return bootstrap(values.reshape(-1, 1, 1))[0]
 
 
@@ -190,30 +192,30 @@ def _plain(value: str | float | None) -> Cell:
     return value if isinstance(value, str) else "" if value is None else f"{value:g}"
 
 
-# --- what is measured ----------------------------------------------------------------------------------------------
+# --- measurements --------------------------------------------------------------------------------------------------
 
 
 def error(metric: str, horizon: Horizon, source: str | None = None) -> Values:
-    """An error at a horizon."""
+    """A measurement of an error at a horizon."""
     return lambda evidence, arm: at(evidence.results.values(arm, metric, source), [horizon])[..., 0]
 
 
 def validation_loss(evidence: Evidence, arm: str) -> np.ndarray:
-    """The lowest of each training."""
+    """The lowest validation loss of each training."""
     return np.array([curve(run, "loss")[:, 1].min() for run in evidence.results.evaluations(arm)])
 
 
 def probe_nmse(evidence: Evidence, arm: str) -> np.ndarray:
-    """Of the probe that reads the rollouts, on validation windows of true frames."""
+    """NMSE of the rollouts' probe on validation windows of true frames."""
     return np.array([run.about.scores.probe["validation_nmse"] for run in evidence.results.evaluations(arm)])
 
 
 def linear_nmse(evidence: Evidence, arm: str) -> np.ndarray:
-    """Of a linear probe on validation windows of true frames; it is fitted if there is none yet."""
+    """NMSE of a linear probe on validation windows of true frames; the probe is fitted if necessary."""
     dataset = open_dataset(evidence.datasets / evidence.results.about.dataset, verify=False)
     probe = default_forecast(dataset.settings, "linear").probe
     fitted = [fit_probe(run.run, dataset, probe) for run in evidence.results.evaluations(arm)]
-    return np.array([one.scores["validation_nmse"] for one in fitted])
+    return np.array([probe_.scores["validation_nmse"] for probe_ in fitted])
 
 
 def rank(evidence: Evidence, arm: str) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""The viewer: truth and imagination side by side in a browser, under laws that a hand moves."""
+"""The viewer: simulation and model predictions in a browser, under laws that a user changes."""

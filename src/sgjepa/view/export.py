@@ -1,6 +1,6 @@
-"""The viewer as files: a page with its numbers inside and frames beside it, computed over a grid of laws and launches.
+"""Export of the viewer as files: a page with all numbers, and its frames, computed over a grid of laws and launches.
 
-DIR/index.html, DIR/frames/*.webp. It opens from disk or from any file server, and requests nothing from anybody.
+DIR/index.html, DIR/frames/*.webp. It opens from disk or from any file server, and makes no requests to other hosts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_SHEETS = 20_000
 
 @dataclass(frozen=True)
 class Grid:
-    """laws: how many values of each law, evenly spaced over its slider. seeds: how many launches, from 0 on."""
+    """The grid of an export. laws: values per law, evenly spaced over its slider. seeds: number of launches, from 0."""
 
     laws: int = 9
     seeds: int = 3
@@ -45,14 +45,14 @@ class Grid:
             raise InputError(f"an export needs at least 2 values of a law and 1 launch, got {self.laws} and {self.seeds}")
 
     def values(self, slider: Slider) -> list[float]:
-        """The values of one law. The nearest one gives way to the slider's start, where the page begins."""
+        """The values of a law; the nearest one is replaced by the slider's start value."""
         values = np.linspace(slider.low, slider.high, self.laws).round(4)
         values[np.abs(values - slider.start).argmin()] = slider.start
         return [float(value) for value in values]
 
 
 def export(viewer: Viewer, folder: Path, grid: Grid) -> Path:
-    """Write the page, in place of one that was exported there before; returns its path."""
+    """Write the page, replacing an earlier export in the folder; returns its path."""
     artifact.require_free(folder, MADE_BY)
     steps = {
         name: {slider.name: grid.values(slider) for slider in choices.sliders} for name, choices in viewer.choices.items()
@@ -86,13 +86,13 @@ def export(viewer: Viewer, folder: Path, grid: Grid) -> Path:
 
 
 def _count_sheets(scenes: Scenes[Any], name: str, laws: int) -> int:
-    """The films of one launch: of a policy under every law, of a model under every law of its own and of the simulation."""
+    """The number of films of one launch: for a policy every law, for a model every pair of its law and the simulation's."""
     models = len(scenes.choices[name].models)
     return laws * models if isinstance(scenes, PolicyScenes) else laws * (1 + laws * models)
 
 
 def _opening(scene: dict[str, Any], cases: list[dict[str, Any]], laws: list[dict[str, float]]) -> dict[str, Any] | None:
-    """Where the page begins: at a success of the first policy that has one, under a law as near to its training as any."""
+    """The initial state of the page: a success of the first policy that has one, under the law nearest to its training."""
     start = {slider["name"]: (slider["start"], slider["high"] - slider["low"]) for slider in scene["laws"]}
     nearest = sorted(laws, key=lambda law: sum(abs(law[name] - value) / width for name, (value, width) in start.items()))
     for model in scene["models"]:
@@ -104,14 +104,14 @@ def _opening(scene: dict[str, Any], cases: list[dict[str, Any]], laws: list[dict
 
 
 def _key(law: Mapping[str, float]) -> str:
-    """A law as the page's script spells it: numbers as JavaScript writes them."""
+    """The key of a law in the page's script, with numbers as JavaScript writes them."""
     return " ".join(repr(float(value)) if value != int(value) else str(int(value)) for value in law.values())
 
 
 def _case(
     scenes: Scenes[Any], sheets: _Sheets, name: str, seed: int, law: dict[str, float], laws: list[dict[str, float]]
 ) -> dict[str, Any]:
-    """All messages about one launch under one law."""
+    """All messages on one launch under one law."""
     request = Request(0, name, seed, law, law, tuple(scenes.choices[name].models))
     if isinstance(scenes, PolicyScenes):
         return _policy_case(scenes, sheets, request)
@@ -136,7 +136,7 @@ def _model_case(scenes: ModelScenes, sheets: _Sheets, request: Request, laws: li
 
 
 def _policy_case(scenes: PolicyScenes, sheets: _Sheets, request: Request) -> dict[str, Any]:
-    """The first try of each policy and of the expert."""
+    """The messages on the first episode of each policy and of the expert."""
     episodes: dict[str, Any] = {}
     for name in request.models:
         *frames, outcome = scenes.episode(request, name)

@@ -1,4 +1,4 @@
-"""The page's HTML, style and scripts, which lie in `page/` beside this file, put together without a build step.
+"""Assembly of the page's HTML, style and scripts from the folder `page/`, without a build step.
 
 Scripts import each other as "view/NAME", and an import map says where they are: paths on the server, data: URLs in a page
 that is one file. "view/source" is where frames come from: `live` requests them from the server, `exported` has them.
@@ -20,12 +20,12 @@ _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
 def read(name: str) -> str:
-    """A file of the page."""
+    """The text of a file of the page."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def style() -> str:
-    """The style of reports, then the viewer's own."""
+    """The style of reports, then the viewer's."""
     return _REPORT_STYLE.read_text(encoding="utf-8") + read("view.css")
 
 
@@ -37,11 +37,11 @@ def served_page() -> tuple[str, str]:
 
 
 def standalone_page(data: str) -> str:
-    """The page as one file with everything inside but the frames. data: JSON, of export.py."""
+    """The page as one file with everything except the frames. data: JSON, from export.py."""
     imports = {f"view/{name}": _data_url(read(f"{name}.js")) for name in MODULES}
     imports["view/source"] = _data_url(read("exported.js"))
     start = 'import "view/main";'
-    escaped = data.replace("<", r"\u003c")  # no text in it may end the script
+    escaped = data.replace("<", r"\u003c")  # a text in it must not end the script
     script = f'<script type="application/json" id="data">{escaped}</script>\n<script type="module">{start}'
     text, map_hash = _assemble(imports, f"<style>\n{style()}</style>", script)
     policy = f"{_POLICY}; script-src {map_hash} {_hash(start)} data:; style-src 'unsafe-inline'; img-src 'self' file: data:"

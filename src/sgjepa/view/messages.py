@@ -1,4 +1,4 @@
-"""Messages to the page: a JSON header and, behind it, raw frames. Numbers have the digits that a screen can show.
+"""Messages to the page: a JSON header, then raw frames. Numbers are rounded to the resolution of a screen.
 
 4 bytes, little-endian: length of the header | the header, UTF-8 | frames (n, h, w, 3) uint8, one after another
 """
@@ -18,25 +18,25 @@ _NOT_FINITE = -99_999
 
 @dataclass(frozen=True)
 class Message:
-    """One message. header: JSON values. frames: (n, h, w, 3) uint8, or None."""
+    """A message. header: JSON values. frames: (n, h, w, 3) uint8, or None."""
 
     header: dict[str, Any]
     frames: np.ndarray | None = None
 
     def to_bytes(self) -> bytes:
-        """The message as it is sent."""
+        """The message as bytes."""
         size = {} if self.frames is None else {"frames": len(self.frames), "side": self.frames.shape[1]}
         header = json.dumps(self.header | size, allow_nan=False, separators=(",", ":")).encode()
         pixels = b"" if self.frames is None else self.frames.tobytes()
         return len(header).to_bytes(4, "little") + header + pixels
 
     def with_header(self, more: dict[str, Any]) -> Message:
-        """The message with more in its header."""
+        """The message with further header entries."""
         return Message(more | self.header, self.frames)
 
 
 def error_message(text: str, number: int | None) -> Message:
-    """A line for the page to show. number: of the request that it answers, if that is known."""
+    """A message with an error text. number: of the request, if known."""
     return Message({"number": number, "kind": "error", "message": text})
 
 

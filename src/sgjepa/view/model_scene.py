@@ -38,15 +38,15 @@ from sgjepa.view.request import Request, Slider
 from sgjepa.view.scenes import Coverage, Loaded, Scenes, colours_of, coverage, training_spread
 
 T = TypeVar("T")
-CANDIDATES = 41  # at most so many values of a law are tried
-_CHUNK = 7  # of them at a time: a new request waits for no more than that
+CANDIDATES = 41  # maximum number of values of a law
+_CHUNK = 7  # of them at a time, for which a new request has to wait
 _PIXELS = 64  # for a model that takes any size, in a world without default settings
 _CACHED = 16  # simulations, and as many latents: the models' law is often changed under one simulation
 
 
 @dataclass(frozen=True)
 class LoadedModel(Loaded):
-    """A finished run. It may lack a decoder, a probe or both. env: options of the environment in which it was trained."""
+    """A finished run, with or without decoder and probe. env: options of the environment in which it was trained."""
 
     run: Run
     model: WorldModel
@@ -56,7 +56,7 @@ class LoadedModel(Loaded):
 
     @property
     def pixels(self) -> int:
-        """The side of the frames that it sees."""
+        """Side of its frames in pixels."""
         if self.model.image_size is not None:
             return self.model.image_size
         defaults = self.env_spec.defaults
@@ -64,7 +64,7 @@ class LoadedModel(Loaded):
 
     @property
     def context(self) -> int:
-        """True frames before the rollout: as many as in the usual evaluation, or as the model and its probe need."""
+        """The number of true frames before the rollout: that of the default evaluation, or what model and probe need."""
         return max(ForecastConfig().context, self.run.history, self.probe.config.window if self.probe else 1)
 
     def describe(self, colour: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class LoadedModel(Loaded):
 
 
 def open_model(folder: Path, name: str) -> LoadedModel:
-    """Open a finished run; an InputError says why it cannot be viewed."""
+    """Open a finished run; an InputError if it cannot be viewed."""
     run, model = checkpoint.load_run(folder)
     record = run_folder.about(folder)
     if not record.worlds:
@@ -179,9 +179,9 @@ def candidate_laws(slider: Slider) -> np.ndarray:
 def errors_under_laws(
     loaded: LoadedModel, z: Tensor, episode: Episode, true: Mapping[str, float], name: str, values: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """How well a model explains the frames after the context under each value of one law, the others as they are.
+    """Latent prediction errors of the frames after the context under each value of one law, with the other laws unchanged.
 
-    Yields mean squared errors of the latents, some values at a time so that one can stop between them: (V,) in all.
+    Yields mean squared errors of the latents, some values at a time so that the work can be stopped: (V,) in total.
     """
     context = loaded.context
     for chunk in np.array_split(values, -(-len(values) // _CHUNK)):
@@ -215,7 +215,7 @@ class ModelScenes(Scenes[LoadedModel]):
         self._latents: OrderedDict[Any, Tensor] = OrderedDict()
 
     def answer(self, request: Request) -> Iterator[Message | None]:
-        """First the simulation, then each model's rollout, then the law that explains the frames best for each."""
+        """Yield the simulation, then each model's rollout, then the law that explains the frames best for each."""
         began = time.perf_counter()
         header = {"number": request.number}
         models = [self.loaded[name] for name in request.models]
@@ -229,11 +229,11 @@ class ModelScenes(Scenes[LoadedModel]):
         yield Message(header | {"kind": "finished"})
 
     def simulation_message(self, request: Request) -> Message:
-        """The simulation as the first of the requested models would see it."""
+        """The simulation with the environment of the first requested model."""
         members = self.members(request.scene)
         first = next((self.loaded[name] for name in request.models), members[0])
-        found = self.simulation(request, first)
-        return Message({"kind": "simulation", "outline": outline_points(found.outline)}, found.episode.frames)
+        simulation = self.simulation(request, first)
+        return Message({"kind": "simulation", "outline": outline_points(simulation.outline)}, simulation.episode.frames)
 
     def rollout_message(self, request: Request, loaded: LoadedModel) -> Message:
         """A model's rollout with its errors and the coverage of its law."""
@@ -252,17 +252,17 @@ class ModelScenes(Scenes[LoadedModel]):
         for slider in self.sliders[request.scene]:
             if slider.name not in loaded.laws or loaded.model.blind:
                 continue
-            for found in self.law_errors(request, loaded, slider):
-                if found is None:
+            for measured in self.law_errors(request, loaded, slider):
+                if measured is None:
                     yield None
                     continue
-                values, errors = found
+                values, errors = measured
                 best = float(values[errors.argmin()])
                 curve = {"values": rounded(values), "errors": rounded(errors), "best": rounded(best)}
                 yield Message({"kind": "explanation", "model": loaded.name, "law": slider.name, **curve})
 
     def simulation(self, request: Request, loaded: LoadedModel) -> Simulation:
-        """The requested episode as a model would see it."""
+        """The requested episode with a model's environment."""
         key = (*_env_key(loaded), request.seed, *request.law.values())
         return _cached(self._simulations, key, lambda: simulate(self._env(loaded), request.seed, request.law))
 
@@ -294,7 +294,7 @@ class ModelScenes(Scenes[LoadedModel]):
         return {"models": [loaded.describe(colours[loaded.name]) for loaded in models]}
 
     def _outline(self, loaded: LoadedModel, y: np.ndarray | None) -> np.ndarray | None:
-        """Where a probed object would be seen, (n, K, 2)."""
+        """Outlines (n, K, 2) of a probed object in the picture."""
         if loaded.probe is None or y is None:
             return None
         return self._env(loaded).outline(loaded.probe.targets.to_state(y))
@@ -311,7 +311,7 @@ class ModelScenes(Scenes[LoadedModel]):
 
 
 def _env_key(loaded: LoadedModel) -> tuple[Any, ...]:
-    """What a simulator is made for."""
+    """The key of a simulator: its world, options and size of frames."""
     return (loaded.env_spec.name, loaded.pixels, *sorted(loaded.env.items()))
 
 

@@ -1,4 +1,4 @@
-"""Scenes of policies: each acts in the simulation in closed loop, frame by frame, and the expert beside them.
+"""Scenes of policies: each acts in the simulation in closed loop, frame by frame, together with the expert.
 
 An episode takes seconds, so every frame is a message of its own, and after each the work can be dropped.
 """
@@ -35,17 +35,17 @@ from sgjepa.view.messages import Message, rounded
 from sgjepa.view.request import Request
 from sgjepa.view.scenes import Loaded, Scenes, colours_of, coverage, training_spread
 
-EXPERT = "expert"  # its name on every page; no policy has it
+EXPERT = "expert"  # a name that no policy has
 _EXPERT_DELAY = 16  # frames: its plan may take a second, for which the frames of policies should not wait
 _PIXELS = 128  # of frames that only the viewer needs: the policy does not look at any
 
 
 @dataclass(frozen=True)
 class LoadedPolicy(Loaded):
-    """A finished policy, with what its own trials or its card in the zoo say of it.
+    """A finished policy, with results from its trials or its card in the zoo.
 
     settings: of the environment that it acts in. success: None without any trial. opening: an episode in which it
-    succeeds. blind_success: of a policy that sees only its own pose.
+    succeeds. blind_success: of a policy on proprioception only.
     """
 
     policy: LearnedPolicy
@@ -64,7 +64,7 @@ class LoadedPolicy(Loaded):
 
 
 def open_policy(folder: Path, name: str) -> LoadedPolicy:
-    """Open a finished policy with the run that it sees through; an InputError says what is wrong with either."""
+    """Open a finished policy with the run of its features; an InputError if either is damaged."""
     policy = load_policy(folder)
     record = policy.record
     world, weights, laws = record.settings.world, record.files[WEIGHTS], record.settings.laws
@@ -96,7 +96,7 @@ def _card_of(folder: Path, weights: str) -> zoo.PolicyCard | None:
 
 @dataclass(frozen=True)
 class _Player:
-    """A policy with a simulator of its own; episodes under way at the same time have one each."""
+    """A policy with its own simulator, one for each episode that runs at the same time."""
 
     policy: Policy
     fleet: Fleet
@@ -115,7 +115,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
         self._open = ExitStack()
 
     def answer(self, request: Request) -> Iterator[Message | None]:
-        """The frames of all in turn, as they are made, and at the end of each episode its outcome."""
+        """Yield the frames of all policies in turn, and the outcome at the end of each episode."""
         began = time.perf_counter()
         header = {"number": request.number}
         yield self.start_message(request).with_header(header)
@@ -158,7 +158,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
             idle.append(player)  # the next episode starts anew
 
     def outcome_message(self, scene: str, name: str, outcome: Outcome) -> Message:
-        """What an episode came to, in the words of its world."""
+        """The outcome of an episode, in the words of its world."""
         spec = self.members(scene)[0].env_spec
         return Message({"kind": "outcome", "model": name, **describe_outcome(spec, outcome)})
 
@@ -191,7 +191,7 @@ class PolicyScenes(Scenes[LoadedPolicy]):
         }
 
     def _opening(self, name: str) -> dict[str, Any] | None:
-        """The launch, law and sampling seed that a page begins with: a known success that the sliders can reach."""
+        """The initial launch, law and sampling seed of a page: a known success within the range of the sliders."""
         range_of = {slider.name: (slider.low, slider.high) for slider in self.sliders[name]}
         for loaded in self.members(name):
             opening = loaded.opening

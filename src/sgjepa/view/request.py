@@ -36,7 +36,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a page can request of one scene."""
+    """The choices of a page in one scene."""
 
     sliders: Sequence[Slider]
     models: Sequence[str]  # by name; policies, where they act
@@ -44,7 +44,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Request:
-    """What a page wants to see.
+    """A request of a page.
 
     number: the page's own, which every answer repeats. seed: number of the launch. law: of the simulation. model_law: the
     one that models are conditioned on. explain: whether to search for the law that explains the frames best. sampling:
@@ -62,7 +62,7 @@ class Request:
 
 
 def parse_request(text: str, choices: Mapping[str, Choices]) -> Request:
-    """The request in a text from outside; an InputError says what is wrong with it. choices: by the name of the scene."""
+    """Parse a request from untrusted text; an InputError if it is not valid. choices: by the name of the scene."""
     if len(text) > MAX_LENGTH:
         raise InputError(f"a request has at most {MAX_LENGTH} characters, got {len(text)}")
     try:
@@ -92,7 +92,7 @@ def parse_request(text: str, choices: Mapping[str, Choices]) -> Request:
 
 
 def number_in(text: str) -> int | None:
-    """The number of a request that is wrong elsewhere, if it can be read."""
+    """The number of an invalid request, if it can be read."""
     try:
         return _check_number(json.loads(text[:MAX_LENGTH])["number"])
     except (ValueError, RecursionError, TypeError, KeyError):

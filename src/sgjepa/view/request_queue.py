@@ -1,7 +1,7 @@
 """The request queue: one thread that answers the newest request of every client.
 
-A newer request replaces the older one, and work that was begun for that is dropped. A client that reads more slowly than
-its answer is made holds up nobody but itself.
+A newer request replaces the older one, and work that was begun for that is dropped. A slow client delays
+only itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL = 0.02  # seconds between looks at clients that are all behind
 
 @dataclass(frozen=True)
 class _Work:
-    """An answer under way."""
+    """An answer in progress."""
 
     number: int
     messages: Iterator[Message | None]
@@ -48,14 +48,14 @@ class RequestQueue:
         send: Callable[[bytes], None],
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Answer this request and nothing that the client requested before.
+        """Answer this request instead of earlier ones of the client.
 
         send: called in the queue's thread with every message. is_full: whether the client has to read first.
         """
         self._put(client, _Work(request.number, self._viewer.answer(request), send, is_full))
 
     def leave(self, client: int) -> None:
-        """Drop the work for a client that has gone."""
+        """Drop the work for a disconnected client."""
         self._put(client, None)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -74,7 +74,7 @@ class RequestQueue:
         active: dict[int, _Work] = {}
         try:
             while self._admit(active):
-                for client, work in list(active.items()):  # in turn: nobody waits for all of another's answer
+                for client, work in list(active.items()):  # in turn, so that no client waits for another's complete answer
                     if not work.is_full() and not _advance(work):
                         del active[client]
         finally:
@@ -94,7 +94,7 @@ class RequestQueue:
 
 
 def _advance(work: _Work) -> bool:
-    """Work to the next message and send it; False at the end. A fault is reported to the client, and the queue goes on."""
+    """Compute the next message and send it; False at the end. An error is sent to the client, and the queue continues."""
     try:
         message = next(work.messages)
     except StopIteration:

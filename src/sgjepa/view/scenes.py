@@ -1,4 +1,4 @@
-"""Scenes: what a page shows at a time, a world with models or with policies. Here is what both kinds have in common."""
+"""Scenes: a world with models or with policies on a page. This module has the common parts of both kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sgjepa.view.request import Choices, Request, Slider
 
 INSIDE = 2.0  # standard deviations: what counts as in distribution (laws.ClippedNormal.bounds)
 _SAME = 1e-6  # relative: smaller differences of a law are none
-_GREY = "#949494"  # instead of black, which nobody sees on a dark page
+_GREY = "#949494"  # instead of black, which is invisible on a dark page
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Loaded:
         return tuple(self.mean)
 
     def describe(self, colour: str) -> dict[str, Any]:
-        """What a page has to know of it before the first request."""
+        """The description of the scene for the page, sent before the first request."""
         training = {law: {"mean": self.mean[law], "std": self.std[law]} for law in self.laws}
         return {"name": self.name, "label": self.label, "colour": colour, "training": rounded(training)}
 
@@ -56,7 +56,7 @@ def training_spread(names: Sequence[str], std: Sequence[float]) -> dict[str, flo
 
 @dataclass(frozen=True)
 class Coverage:
-    """How far a law lies outside of a training.
+    """The distance of a law from a training distribution.
 
     sigma: distance of each law from its training mean, in standard deviations, with its sign. L_law: the law coverage in
     the affine basis of all laws, if they were drawn independently.
@@ -95,9 +95,9 @@ def coverage(law: Mapping[str, float], mean: Mapping[str, float], std: Mapping[s
     """
     sigma, total = {}, 1.0
     for name, middle in mean.items():
-        least = _SAME * max(1.0, abs(middle))
-        if std[name] <= least:
-            sigma[name] = 0.0 if abs(law[name] - middle) <= least else math.inf
+        smallest = _SAME * max(1.0, abs(middle))
+        if std[name] <= smallest:
+            sigma[name] = 0.0 if abs(law[name] - middle) <= smallest else math.inf
             total += sigma[name]
         else:
             sigma[name] = (law[name] - middle) / std[name]
@@ -116,7 +116,7 @@ def sliders_for(loaded: Sequence[Loaded]) -> list[Slider]:
         high = max(each.mean[name] + width * each.std[name] for each in trained)
         if tested:
             low, high = min(low, tested[0]), max(high, tested[1])
-        elif low == high:  # it never varied, and nobody says how far to go
+        elif low == high:  # the law never varied, and no range is declared
             low, high = low - 1, high + 1
         step = 10.0 ** math.floor(math.log10(max(high - low, 1e-6) / 100))  # 100 to 1,000 positions
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
@@ -142,20 +142,20 @@ class Scenes(ABC, Generic[L]):
         self.sliders = {name: sliders_for(self.members(name)) for name in self.names}
 
     def members(self, scene: str) -> list[L]:
-        """What was loaded for a scene: SG-JEPA first, otherwise in the order of the command."""
+        """The models or policies of a scene: SG-JEPA first, otherwise in the order of the command."""
         several = [each for each in self.loaded.values() if self._scene_of(each) == scene]
         return sorted(several, key=lambda each: not each.label.startswith(SG_JEPA))
 
     @property
     def choices(self) -> dict[str, Choices]:
-        """What can be requested, by scene."""
+        """The choices of requests, by scene."""
         return {
             name: Choices(self.sliders[name], [*(each.name for each in self.members(name)), *self.references])
             for name in self.names
         }
 
     def describe(self) -> list[dict[str, Any]]:
-        """What a page has to know of each scene before the first request."""
+        """The description of each scene, sent before the first request."""
         return [self._describe_common(name) | self._describe(name) for name in self.names]
 
     def _scene_of(self, loaded: Loaded) -> str:
@@ -168,11 +168,11 @@ class Scenes(ABC, Generic[L]):
 
     @abstractmethod
     def _describe(self, name: str) -> dict[str, Any]:
-        """What only this kind of scene has."""
+        """Further entries of the description for this kind of scene."""
 
     @abstractmethod
     def answer(self, request: Request) -> Iterator[Message | None]:
-        """Messages, the quick ones first. None: nothing to send, but a moment at which work can be dropped."""
+        """Yield messages, the quick ones first, or None where the work can be dropped."""
 
     @abstractmethod
     def close(self) -> None:
@@ -180,7 +180,7 @@ class Scenes(ABC, Generic[L]):
 
 
 def colours_of(loaded: Sequence[Loaded]) -> dict[str, str]:
-    """By name, the colour of the method, or one of its own where a method is there twice."""
+    """Colours by name: that of the method, or a distinct one for a second model of a method."""
     labels = [each.label for each in loaded]
     if len(set(labels)) < len(labels):
         labels = [each.name for each in loaded]

@@ -36,7 +36,7 @@ Scope = MutableMapping[str, Any]
 
 
 def bind(port: int) -> socket.socket:
-    """A listening socket of this machine; port 0 takes a free one. Nobody else can take it from here on."""
+    """Bind a listening socket on this machine; port 0 takes a free one."""
     if not 0 <= port <= 65_535:
         raise InputError(f"--port must lie between 0 and 65535, got {port}")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -53,7 +53,7 @@ def bind(port: int) -> socket.socket:
 
 
 def app(viewer: Viewer) -> Starlette:
-    """The whole server, without its socket."""
+    """The server application, without its socket."""
     queue, clients = RequestQueue(viewer), count()
     text, policy = html.served_page()
     files = {"/": text, "/view.css": html.style()}
@@ -127,7 +127,7 @@ class Outbox:
         self._loop, self._filled = asyncio.get_running_loop(), asyncio.Event()
 
     def is_full(self) -> bool:
-        """Whether the client has to read first. One that never reads must not fill the memory."""
+        """Whether the client has to read first, which bounds the memory."""
         return len(self._messages) >= _MAX_UNREAD
 
     def put(self, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The viewer of some folders: all scenes of the runs and policies in them, behind one set of questions."""
+"""The viewer of some folders: the scenes of all runs and policies in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sgjepa.view.scenes import Scenes
 
 
 class Viewer:
-    """Scenes of several kinds. An answer comes from those that have the scene of the request."""
+    """Scenes of several kinds; a request is answered by the kind that has its scene."""
 
     def __init__(self, kinds: Sequence[Scenes[Any]]):
         if not kinds:
@@ -30,20 +30,20 @@ class Viewer:
 
     @property
     def choices(self) -> dict[str, Choices]:
-        """What can be requested, by scene."""
+        """The choices of requests, by scene."""
         return {name: choices for kind in self._kinds for name, choices in kind.choices.items()}
 
     def about(self) -> dict[str, Any]:
-        """What a page has to know before the first request."""
+        """The description of all scenes, sent before the first request."""
         units = {name: metric.unit for name, metric in METRICS.items()}
         return {"scenes": [scene for kind in self._kinds for scene in kind.describe()], "units": units}
 
     def scenes(self, name: str) -> Scenes[Any]:
-        """The scenes among which is the one of that name."""
+        """The kind of scenes that has a scene with this name."""
         return self._by_scene[name]
 
     def answer(self, request: Request) -> Iterator[Message | None]:
-        """Messages, the quick ones first; None is a moment at which work can be dropped."""
+        """Yield messages, the quick ones first, or None where the work can be dropped."""
         return self.scenes(request.scene).answer(request)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Viewer:
 def open_viewer(folders: Sequence[Path]) -> Viewer:
     """Open finished runs and policies, in a process that does nothing else."""
     torch.set_num_threads(1)  # one episode at a time: more threads wait for each other longer than they help
-    is_policy = {folder: _is_policy(folder) for folder in folders}  # of all, before the first takes its time to open
+    is_policy = {folder: _is_policy(folder) for folder in folders}  # check all before opening the first
     names = unique_names(folders, (EXPERT,))
     models = [open_model(folder, name) for folder, name in zip(folders, names, strict=True) if not is_policy[folder]]
     policies = [open_policy(folder, name) for folder, name in zip(folders, names, strict=True) if is_policy[folder]]
@@ -64,7 +64,7 @@ def open_viewer(folders: Sequence[Path]) -> Viewer:
 
 
 def unique_names(folders: Sequence[Path], reserved: Sequence[str] = ()) -> list[str]:
-    """A name for each folder. Those of one name, or of a reserved one, are told apart by a number."""
+    """A unique name for each folder; equal or reserved names get a number."""
     names = list(reserved)
     for folder in folders:
         base = folder.resolve().name
