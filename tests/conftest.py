@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fixtures.datasets import small
 from fixtures.evaluated import evaluated_runs as evaluated_runs
+from fixtures.shared import made_once
 
 from sgjepa.core import threads
 from sgjepa.core.errors import InputError
@@ -34,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished dataset. Read it only; take `copied` to damage one."""
-    return collect(small(), tmp_path_factory.mktemp("data") / "square", workers=1)
+    return made_once(tmp_path_factory, "data", lambda folder: collect(small(), folder / "square", workers=1)) / "square"
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Laws: the physical parameters that differ between episodes, and how their values are drawn.
 
 A law knows how to put its value into a MuJoCo model. An episode carries a dict {law name: value}: one, several or none.
-A sampler knows what it draws, which values count as in distribution, and how densely its values lie. Adding a law is one
+A sampler draws values, defines which count as in distribution, and has a density. Adding a law is one
 entry in LAWS (docs/add_a_law.md).
 """
 
@@ -171,7 +171,7 @@ class Grid:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From the first to the last value."""
+        """The first and the last value."""
         return min(self.values), max(self.values)
 
     def density(self, values: np.ndarray) -> np.ndarray:
@@ -206,7 +206,7 @@ class Observed:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From the lowest to the highest recorded value."""
+        """The lowest and the highest recorded value."""
         return self.low, self.high
 
     def density(self, values: np.ndarray) -> np.ndarray:

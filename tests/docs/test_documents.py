@@ -33,6 +33,47 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in anchors(place), target
 
 
+PACKAGE = ROOT / "src" / "sgjepa"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+EXAMPLES = {"src/sgjepa/experiments/NAME.py", "src/sgjepa/experiments/rollout_steps.py", "docs/results/claims/NAME.json"}
+_FILE = re.compile(r"(?<![\w/.<>-])((?:src|tests|docs|benchmarks|scripts)/[\w/-]+\.(?:py|md|json|csv|ipynb))\b")
+_MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w/]+\.py)\b")
+_DOTTED = re.compile(r"\bsgjepa(?:\.[a-z]\w*)+")
+_IMPORTED = re.compile(r"from (sgjepa(?:\.\w+)*) import (\w+)")  # also in the code that a string holds
+
+
+@pytest.mark.parametrize("page", [*PAGES, *SOURCES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_and_module_that_is_named_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    missing = {name for name in _FILE.findall(text) if not (ROOT / name).exists()} - EXAMPLES
+    missing |= {name for name in _MODULE.findall(text) if not (PACKAGE / name).exists()}
+    named = [*_DOTTED.findall(text), *(".".join(parts) for parts in _IMPORTED.findall(text))]
+    missing |= {name for name in named if not is_known(name)}
+    assert missing == set()
+
+
+def is_known(name: str) -> bool:
+    """Whether a dotted name is a module of the package, or a word in the innermost module that it begins with."""
+    if name in ("sgjepa.plugins", "sgjepa.register_"):  # a group of entry points, a family of names
+        return True
+    *outer, last = name.split(".")
+    path = ROOT / "src" / Path(*outer)
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if (path / last).is_dir() or (path / f"{last}.py").exists():
+        return True
+    if not file.is_file():  # an attribute of an attribute
+        return len(outer) > 1 and is_known(".".join(outer))
+    return re.search(rf"\b{last}\b", file.read_text(encoding="utf-8")) is not None
+
+
+def test_a_name_that_is_gone_is_noticed() -> None:
+    assert is_known("sgjepa.envs.render.opengl")
+    assert is_known("sgjepa.Dataset.open")
+    assert not is_known("sgjepa.envs.render.gl")
+    assert not is_known("sgjepa.control.plan")
+
+
 def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}

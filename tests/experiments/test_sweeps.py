@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -389,3 +392,15 @@ def test_the_error_with_each_told_law_is_read_back_by_horizon(tmp_path: Path) ->
     assert list(told[4.0]) == [1, 3, 5, 9, 20, 32, 44]
     (words,) = counterfactual.analyse(of).words
     assert words.startswith("SG-JEPA (GRU): the error is significantly larger with 2 of 2 wrong laws")
+
+
+@pytest.mark.parametrize("module", OURS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_the_declaration_of_a_sweep_has_at_most_forty_lines(module: ModuleType) -> None:
+    """Constants, settings, columns and the experiment itself, without docstrings; further analyses are not counted."""
+    lines = 0
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.FunctionDef) and node.name in ("settings", "columns"):
+            lines += (node.end_lineno or 0) - node.body[1].lineno + 2  # with the signature
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            lines += (node.end_lineno or 0) - node.lineno + 1
+    assert lines <= 40

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from fixtures.datasets import small
+from fixtures.waves import drive_in_waves
 
 from sgjepa.core.errors import InputError, MachineError
 from sgjepa.data.config import make_env, policy_seed
@@ -14,7 +15,7 @@ from sgjepa.data.episode import reset_options, simulate
 from sgjepa.envs import ENVS
 from sgjepa.envs.arm_world import ArmWorld
 from sgjepa.policies.base import Observation, Part, Policy
-from sgjepa.policies.closed_loop import Driven, drive_in_waves
+from sgjepa.policies.closed_loop import Driven
 from sgjepa.policies.goal_tasks import starts
 from sgjepa.policies.scripted import SIMPLE, HoldStill, Random, simple
 from sgjepa.policies.vector_env import Fleet, observe, stack

@@ -13,6 +13,7 @@ from fixtures.answers import cells, drawn, table
 from fixtures.datasets import small
 from fixtures.policies import TINY
 from fixtures.runs import RUN
+from fixtures.waves import drive_in_waves
 
 from sgjepa import cli
 from sgjepa.core import artifact, config, files, run_folder
@@ -27,7 +28,6 @@ from sgjepa.envs.spec import Measure
 from sgjepa.experiments.answer import Evidence
 from sgjepa.experiments.control import summary
 from sgjepa.policies import evaluate as stage
-from sgjepa.policies.closed_loop import drive_in_waves
 from sgjepa.policies.evaluate import Subject, beginnings, family, trained, trial, untrained
 from sgjepa.policies.features import open_features
 from sgjepa.policies.files import CONTROLS, ROWS, TRIAL, Driver, read_controls, read_policy, read_trial

@@ -292,8 +292,8 @@ def test_a_wrong_law_that_doubles_the_error_is_in_the_table(made: Path, page: Pa
     ],
 )
 def test_a_sentence_says_what_the_interval_says_and_no_end_reads_as_zero(difference: Interval, said: str) -> None:
-    assert words.compare("A", "B", difference) == said
-    few = words.compare("A", "B", difference, decides=False)
+    assert words.compare("A", "B", difference, "position_l2", decides=True) == said
+    few = words.compare("A", "B", difference, "position_l2", decides=False)
     assert few.startswith("A minus B: "), "without trainings enough there is no verdict"
     assert few.endswith(said.partition(": ")[2])
 
@@ -304,8 +304,10 @@ def test_every_comparison_has_a_sentence_with_its_verdict(runs: list[Path], tmp_
     for arm in results.others:
         for region in ("out", "in"):
             gap = results.gap(arm, "LeWM", MAIN, region=region)
-            assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap)
-            assert any(words.compare(arm, "LeWM", gap) in sentence for sentence in answers(results))
+            assert words.SIGNIFICANT[verdict(gap)] in words.compare(arm, "LeWM", gap, "position_l2", decides=True)
+            assert any(
+                words.compare(arm, "LeWM", gap, "position_l2", decides=True) in sentence for sentence in answers(results)
+            )
 
 
 def test_one_training_shows_numbers_and_no_verdict(runs: list[Path], tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Command(Protocol):
         """Run the command."""
 
 
-# in the order of use; the modules import what is heavy when they run, so that help and a wrong argument answer at once
+# in the order of use; the modules import heavy packages when they run, so that help and a wrong argument answer at once
 COMMANDS: dict[str, Command] = {
     "doctor": doctor,
     "demo": demo,
@@ -70,21 +70,21 @@ _NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-(inf|nan)$", re.IGNORE
 
 
 class Parser(argparse.ArgumentParser):
-    """One line for a wrong argument, and where to read more. The help of a command ends with its names and an example."""
+    """A parser whose errors are one line with a pointer to the help; a command's help ends with its names and an example."""
 
     command: Command | None = None
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes -1e-3 for a flag
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Report the arguments that this command does not have: argparse would leave that to the whole program's help."""
         self._words: Sequence[str] = args or ()
-        found, extra = super().parse_known_args(args, namespace)
+        parsed, extra = super().parse_known_args(args, namespace)
         if extra and self.command is not None:
             self.error(self._unknown(extra))
-        return found, extra
+        return parsed, extra
 
     def _unknown(self, extra: Sequence[str]) -> str:
         name = self.prog.rpartition(" ")[2]
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if self.command is not None and message.startswith("the following arguments are required") and self._foreign():
-            message = self._unknown(self._foreign())  # that is what is wrong, not the word that it swallowed
+            message = self._unknown(self._foreign())  # the actual error, not the missing word that the flag swallowed
         self.exit(errors.USAGE, f"sgjepa: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
     def format_help(self) -> str:
@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    """The whole command line."""
+    """The parser of the whole command line."""
     top = Parser(
         prog="sgjepa",
         description="World models under changing laws of physics. The commands, in the order of use:",
@@ -136,7 +136,7 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, one of cli/errors.py, or 130. Help and wrong usage leave as argparse does."""
+    """Run a command; returns the exit code: 0, one of cli/errors.py, or 130. Help and wrong usage exit as in argparse."""
     errors.prepare_streams()
     options = None
     with interrupts.caught():
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = parser().parse_args(arguments)
             import_plugins(options.plugins)
             options.run(options)
-            sys.stdout.flush()  # a full disk behind it is found here, not when Python has gone
+            sys.stdout.flush()  # a full disk behind it is detected here, not at Python's exit
         except SystemExit:
             raise
         except BaseException as error:

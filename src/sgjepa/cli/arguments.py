@@ -1,4 +1,4 @@
-"""Arguments that several commands share, how their values are read, and what must be installed before a command starts."""
+"""Arguments that several commands share, the parsing of their values, and checks of packages that a command needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # /dev/stdout
 
 
 def add_recipe(parser: ArgumentParser) -> None:
-    """The recipe's name."""
+    """Add the recipe's name."""
     parser.add_argument(
         "recipe",
         help="WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer, "
@@ -28,7 +28,7 @@ def add_recipe(parser: ArgumentParser) -> None:
 
 
 def add_size(parser: ArgumentParser) -> None:
-    """The sizes of everything that is trained."""
+    """Add `--size`, the size of a recipe."""
     parser.add_argument(
         "--size",
         default="mini",
@@ -39,31 +39,31 @@ def add_size(parser: ArgumentParser) -> None:
 
 
 def add_datasets(parser: ArgumentParser) -> None:
-    """The folder that holds datasets."""
+    """Add `--datasets`, the folder that holds datasets."""
     parser.add_argument(
         "--datasets", type=Path, default=DATASETS, metavar="DIR", help="where the datasets are (default: %(default)s)"
     )
 
 
 def add_law(parser: ArgumentParser, about: str) -> None:
-    """`--law NAME=VALUES`, as often as there are laws."""
+    """Add `--law NAME=VALUES`, which may be repeated."""
     parser.add_argument("--law", action="append", metavar="NAME=VALUES", help=about)
 
 
 def parse_laws(texts: list[str], flag: str) -> dict[str, list[float]]:
-    """The values that `law_flag` was given, by law."""
+    """The values of a repeated `--law` flag, by law."""
     return {name: parse_values(name, text) for name, text in parse_pairs(texts, flag).items()}
 
 
 def parse_values(name: str, text: str) -> list[float]:
-    """A law's values, separated by commas."""
+    """Parse a law's values, separated by commas."""
     from sgjepa import laws
 
     return [laws.check({name: parse_number(value)})[name] for value in text.split(",")]
 
 
 def parse_number(text: str) -> float | str:
-    """A finite number, or the text as it is, for the message that refuses it."""
+    """A finite number, or the unchanged text, for the message that refuses it."""
     try:
         value = float(text)
     except ValueError:
@@ -72,86 +72,86 @@ def parse_number(text: str) -> float | str:
 
 
 def parse_pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """What a flag that may be repeated was given, each KEY=VALUE."""
-    found: dict[str, str] = {}
+    """Parse the values of a repeated flag, each KEY=VALUE."""
+    pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key or not value:
             raise InputError(f"{flag} takes KEY=VALUE, got '{text}'")
-        if key in found:
+        if key in pairs:
             raise InputError(f"{flag} {key} is given twice")
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs
 
 
 def add_set(parser: ArgumentParser, of: str) -> None:
-    """`--set PLACE=VALUE`, as often as there are settings. of: what is trained with them."""
+    """Add `--set PATH=VALUE`, which may be repeated. of: the trained object, for the help."""
     parser.add_argument(
         "--set",
         action="append",
-        metavar="PLACE=VALUE",
+        metavar="PATH=VALUE",
         help=f"a setting of {of} instead of the recipe's own, such as optim.lr=1e-3 or train.batch=32; repeat for several "
         "(`sgjepa describe RECIPE` shows all)",
     )
 
 
 def parse_settings(options: Namespace, flags: dict[str, str]) -> dict[str, str]:
-    """What `set_flag` was given, by place. flags: places that have a flag of their own, and what to say then."""
-    found = parse_pairs(options.set or [], "--set")
-    for place in found:
-        if place in flags:
-            raise InputError(f"--set {place}: {flags[place]}")
-    return found
+    """The values of `--set` by dotted path. flags: errors by path for settings that have a flag of their own."""
+    settings = parse_pairs(options.set or [], "--set")
+    for path in settings:
+        if path in flags:
+            raise InputError(f"--set {path}: {flags[path]}")
+    return settings
 
 
 def add_json(parser: ArgumentParser, about: str) -> None:
-    """`--json FILE`; alone, or with "-", the JSON is all that goes to standard output."""
+    """Add `--json FILE`; without FILE, or with "-", only the JSON goes to standard output."""
     parser.add_argument("--json", type=Path, nargs="?", const=STDOUT, metavar="FILE", help=about)
 
 
-def check_json(place: Path | None) -> None:
-    """Refuse a file that could not be written, before the work and not after it."""
-    if place is None or place == STDOUT or _is_device(place):
+def check_json(path: Path | None) -> None:
+    """Refuse a file that could not be written, before the work starts."""
+    if path is None or path == STDOUT or _is_device(path):
         return
-    if place.is_dir():
-        raise InputError(f"--json {place} is a folder; name a file in it")
-    if place.is_symlink():
-        raise InputError(f"--json {place} is a link; name a file")
-    if not place.parent.is_dir():
-        raise InputError(f"--json {place}: the folder {place.parent} does not exist")
-    trial = files.temporary(place)
+    if path.is_dir():
+        raise InputError(f"--json {path} is a folder; name a file in it")
+    if path.is_symlink():
+        raise InputError(f"--json {path} is a link; name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"--json {path}: the folder {path.parent} does not exist")
+    trial = files.temporary(path)
     trial.touch()
     trial.unlink()
 
 
-def print_or_write(place: Path | None, found: Any, text: str) -> None:
-    """The text for a person, with the JSON in its file if one is named; or the JSON alone, for a pipe."""
-    if place == STDOUT:
-        sys.stdout.write(files.to_json(found))
+def print_or_write(path: Path | None, value: Any, text: str) -> None:
+    """Print the text, and write the JSON to its file if one is named; or print only the JSON, for a pipe."""
+    if path == STDOUT:
+        sys.stdout.write(files.to_json(value))
         return
-    if place is not None and place.exists() and not _is_device(place):
-        _require_ours(place, found)
+    if path is not None and path.exists() and not _is_device(path):
+        _require_same_kind(path, value)
     print(text)
-    if place is not None and _is_device(place):
-        place.write_text(files.to_json(found), encoding="utf-8")
-    elif place is not None:
-        files.write_json(place, found)
+    if path is not None and _is_device(path):
+        path.write_text(files.to_json(value), encoding="utf-8")
+    elif path is not None:
+        files.write_json(path, value)
 
 
-def _is_device(place: Path) -> bool:
-    """/dev/null, /dev/stdout, a pipe: to write a new file and rename it would put a file in their place."""
-    return place.exists() and (place.absolute().parent in _STREAMS or not (place.is_file() or place.is_dir()))
+def _is_device(path: Path) -> bool:
+    """Whether a path is a device or pipe, such as /dev/null, which an atomic rename would replace by a file."""
+    return path.exists() and (path.absolute().parent in _STREAMS or not (path.is_file() or path.is_dir()))
 
 
-def _require_ours(place: Path, found: Any) -> None:
-    """Refuse to write over a file that is not what the same command wrote before: it has the same keys."""
-    there = files.read_json(place) if place.is_file() and place.suffix == ".json" else None
-    if not isinstance(there, dict) or not (there.keys() <= found.keys() or found.keys() <= there.keys()):
-        raise InputError(f"{place} exists and holds something else; choose another FILE or move it away")
+def _require_same_kind(path: Path, value: Any) -> None:
+    """Refuse to overwrite a file that another command wrote, by its keys."""
+    existing = files.read_json(path) if path.is_file() and path.suffix == ".json" else None
+    if not isinstance(existing, dict) or not (existing.keys() <= value.keys() or value.keys() <= existing.keys()):
+        raise InputError(f"{path} exists and holds something else; choose another FILE or move it away")
 
 
 def run_argument(text: str) -> Path:
-    """A RUN on the command line: its folder, or a model that comes with the package, by `zoo:NAME`."""
+    """The folder of a RUN on the command line; `zoo:NAME` is a model of the package."""
     from sgjepa import zoo
 
     try:
@@ -161,40 +161,40 @@ def run_argument(text: str) -> Path:
 
 
 def add_dataset(parser: ArgumentParser) -> None:
-    """The dataset that a finished run is used on."""
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
+    """Add the flags of the dataset that a finished run is used on."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--dataset",
         type=Path,
         metavar="DIR",
         help="the dataset to use (default: the first that the run was trained on; needed where there is no run)",
     )
-    place.add_argument(
+    group.add_argument(
         "--datasets",
         type=Path,
         metavar="DIR",
-        help="where the run's own dataset is (default: the folder datasets that lies beside the run's own folder, or here)",
+        help="folder of the run's own dataset (default: `datasets` next to the folder of runs, or in the current folder)",
     )
     parser.add_argument("--transfer", action="store_true", help="the dataset may be of a world the run never saw")
 
 
 def open_dataset_for(options: Namespace) -> Any:
-    """The dataset of `dataset_flags`, after a check that the run may be used on it."""
+    """Open the dataset of the flags of `add_dataset`, after a check that the run may be used on it."""
     from sgjepa.data.store import open_dataset
     from sgjepa.training.checkpoint import read_config
 
     folder = options.run_folder
     if options.dataset is None:
         name = read_config(folder).data[0]
-        found = open_dataset(options.datasets / name if options.datasets else dataset_beside(folder, name))
+        dataset = open_dataset(options.datasets / name if options.datasets else dataset_beside(folder, name))
     else:
-        found = open_dataset(options.dataset)
-    check_run(folder, found, options.transfer)
-    return found
+        dataset = open_dataset(options.dataset)
+    check_run(folder, dataset, options.transfer)
+    return dataset
 
 
 def check_run(folder: Path, dataset: Any, transfer: bool | None = None) -> None:
-    """Refuse a dataset that a run was not trained for. transfer: another world may be; None: there is no such flag."""
+    """Refuse a dataset that a run was not trained for. transfer: allow another world; None: the command has no such flag."""
     from sgjepa.core import run_folder
 
     about, digest = run_folder.about(folder), dataset.manifest.digest
@@ -202,18 +202,18 @@ def check_run(folder: Path, dataset: Any, transfer: bool | None = None) -> None:
 
 
 def dataset_beside(folder: Path, name: str) -> Path:
-    """Where the dataset of that name is: in `datasets` next to the folder's own folder, as the demo keeps them, or here."""
+    """The folder of a run's dataset: in `datasets` next to the folder of runs, as in the demo, or in the current folder."""
     near = folder.parent.parent / DATASETS / name
     return near if near.exists() else DATASETS / name
 
 
 def print_next(*command: object) -> None:
-    """The command that usually follows, on the last line."""
+    """Print the command that usually follows."""
     print(f"next: {shlex.join(['sgjepa', *map(str, command)])}")
 
 
 def probe_config(options: Namespace, dataset: Any) -> Any:
-    """The probe of `evaluation_flags`."""
+    """The probe of the command's flags."""
     from sgjepa.data.probe_targets import default_probe_window
     from sgjepa.evaluation.probes import ProbeConfig
 
@@ -223,7 +223,7 @@ def probe_config(options: Namespace, dataset: Any) -> Any:
 
 
 def prepare_for_torch() -> None:
-    """Settings that torch reads when it starts, and one line if it is not installed."""
+    """Set the environment that torch reads at its import; an InputError if it is not installed."""
     from sgjepa.core import threads
 
     if importlib.util.find_spec("torch") is None:
@@ -232,19 +232,19 @@ def prepare_for_torch() -> None:
 
 
 def require_matplotlib() -> None:
-    """One line if what draws the report is not installed; called before hours of training, not after."""
+    """Refuse to start without the package that draws the report, before hours of training."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MachineError("a report draws with matplotlib: pip install 'sgjepa[report]'")
 
 
 def require_seeds(options: Namespace) -> None:
-    """A study without a training answers nothing."""
+    """Refuse a study without trainings."""
     if options.seeds < 1:
         raise InputError(f"--seeds must be at least 1, got {options.seeds}")
 
 
 def print_answer(folder: Path) -> None:
-    """The report's own sentences, on the terminal."""
+    """Print the report's answer."""
     from sgjepa.report.page import ANSWER
 
     for line in (folder / ANSWER).read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""`sgjepa coverage`: how far outside the training laws another law lies."""
+"""`sgjepa coverage`: the distance of a law from the training laws."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """A table for a person, and its numbers in a file."""
+    """Print a table, and write its numbers to a file."""
     arguments.check_json(options.json)
     from sgjepa.data.store import open_dataset
     from sgjepa.evaluation.coverage import as_text, examine
 
-    asked = arguments.parse_laws(options.law or [], "--law")
-    if options.gravity and "gravity" in asked:
+    values = arguments.parse_laws(options.law or [], "--law")
+    if options.gravity and "gravity" in values:
         raise InputError("gravity is given twice, by --gravity and by --law; leave one out")
     if options.gravity:
-        asked["gravity"] = options.gravity
+        values["gravity"] = options.gravity
     dataset = open_dataset(options.dataset)
-    place = options.json or options.dataset / "coverage.json"  # beside the preview; the data's digests do not cover it
-    arguments.check_json(place)
-    found = examine(dataset, asked or None, options.basis)
-    arguments.print_or_write(place, found, as_text(found))
-    if place != arguments.STDOUT:
-        print(place)
+    path = options.json or options.dataset / "coverage.json"  # next to the preview; the data's digests do not cover it
+    arguments.check_json(path)
+    numbers = examine(dataset, values or None, options.basis)
+    arguments.print_or_write(path, numbers, as_text(numbers))
+    if path != arguments.STDOUT:
+        print(path)

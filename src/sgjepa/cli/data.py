@@ -32,15 +32,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="the dataset's folder (default: datasets/WORLD-SIZE, whatever else is changed)",
+        help="the dataset's folder (default: datasets/WORLD-SIZE, regardless of other options)",
     )
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes (default: one per core); the bytes do not depend on it"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="default: 0")
-    parser.add_argument("--train-episodes", type=int, metavar="N", help="instead of the size's own number")
-    parser.add_argument("--test-episodes", type=int, metavar="N", help="instead of the size's own number")
-    parser.add_argument("--image-size", type=int, metavar="PX", help="instead of the size's own")
+    parser.add_argument("--train-episodes", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--test-episodes", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--image-size", type=int, metavar="PX", help="override the size's default")
     parser.add_argument("--codec", metavar="NAME", help="lz4 (lossless, default) or jpeg (quality 95, 4:4:4)")
     arguments.add_law(
         parser, "test values instead of the size's own grid, such as gravity=-2,0,4,10; repeat for several laws"
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def names() -> str:
-    """The worlds. Their registry starts the simulator, so it is asked only when the help is shown."""
+    """The list of worlds, for the help; computed only when it is shown, as the registry imports the simulator."""
     from sgjepa.envs import ENVS
 
     width = min(100, shutil.get_terminal_size().columns)
@@ -69,7 +69,7 @@ def names() -> str:
 
 
 def run(options: Namespace) -> None:
-    """The recipe of the world and size, changed as the flags say."""
+    """Make the dataset of the world and size, with the flags' changes."""
     from sgjepa.data.collect import collect
     from sgjepa.data.manifest import MANIFEST
     from sgjepa.data.store import open_dataset
@@ -86,38 +86,38 @@ def run(options: Namespace) -> None:
     changes["env"] = arguments.parse_pairs(options.env, "--env") if options.env else None
     settings = replace(settings, **{key: value for key, value in changes.items() if value is not None})
     out = options.out or DATASETS / f"{options.world}-{options.size}"
-    there = (out / MANIFEST).exists()
+    existed = (out / MANIFEST).exists()
     made = open_dataset(collect(settings, out, options.workers))
-    if there:
+    if existed:
         print(f"{out} was there already; every file is as it was written")
     print_dataset(made, [])
     _say_next(options, out)
 
 
 def _say_next(options: Namespace, out: Path) -> None:
-    """How to train on it. A dataset that is not the recipe's own is named."""
+    """Print the command that trains on the dataset; it names one that is not the recipe's own."""
     own = out == DATASETS / f"{options.world}-{options.size}" and not options.train_law
-    place = [] if out.parent == DATASETS else ["--datasets", out.parent]
-    named = [] if own else [*place, "--data", out.name]
-    arguments.print_next("train", f"{options.world}_gru", "--size", options.size, *named)
+    folder = [] if out.parent == DATASETS else ["--datasets", out.parent]
+    data = [] if own else [*folder, "--data", out.name]
+    arguments.print_next("train", f"{options.world}_gru", "--size", options.size, *data)
 
 
 def _with_laws(settings: Any, training: list[str], test: list[str]) -> Any:
-    """Other laws than the recipe's: MEAN:STD or values for training, values for the test."""
+    """The settings with other laws than the recipe's: MEAN:STD or values for training, values for the test."""
     from sgjepa import laws
 
-    drawn, asked = dict(settings.train.laws), dict(settings.test.laws)
+    drawn, tested = dict(settings.train.laws), dict(settings.test.laws)
     for name, text in arguments.parse_pairs(training, "--train-law").items():
         drawn[name] = _sampler(name, text, drawn.get(name))
-    asked |= {name: laws.Grid(tuple(values)) for name, values in arguments.parse_laws(test, "--law").items()}
-    for one, other, flag, form in ((asked, drawn, "--train-law", "MEAN:STD"), (drawn, asked, "--law", "VALUE,VALUE")):
-        for name in one.keys() - other.keys():
+    tested |= {name: laws.Grid(tuple(values)) for name, values in arguments.parse_laws(test, "--law").items()}
+    for first, second, flag, form in ((tested, drawn, "--train-law", "MEAN:STD"), (drawn, tested, "--law", "VALUE,VALUE")):
+        for name in first.keys() - second.keys():
             raise InputError(f"law '{name}' is given for one split alone; add {flag} {name}={form}")
-    return replace(settings, train=replace(settings.train, laws=drawn), test=replace(settings.test, laws=asked))
+    return replace(settings, train=replace(settings.train, laws=drawn), test=replace(settings.test, laws=tested))
 
 
-def _sampler(name: str, text: str, usual: Any) -> Any:
-    """MEAN:STD is a normal, with the floor that the recipe gives this law, if it does; otherwise a list of values."""
+def _sampler(name: str, text: str, default: Any) -> Any:
+    """A normal for MEAN:STD, with the floor of the recipe's sampler, if it has one; otherwise a list of values."""
     from sgjepa import laws
 
     mean, colon, std = text.partition(":")
@@ -126,20 +126,20 @@ def _sampler(name: str, text: str, usual: Any) -> Any:
     middle, spread = (laws.check({name: arguments.parse_number(part)})[name] for part in (mean, std))
     if not spread > 0:
         raise InputError(f"--train-law {name}={text}: the standard deviation must be positive")
-    return laws.ClippedNormal(middle, spread, getattr(usual, "floor", -laws.LAWS[name].limit))
+    return laws.ClippedNormal(middle, spread, getattr(default, "floor", -laws.LAWS[name].limit))
 
 
 def print_dataset(dataset: Any, pictures: list[Path]) -> None:
-    """The summary. All of it is in the dataset's artifact.json too."""
+    """Print a summary of the dataset's artifact.json."""
     manifest = dataset.manifest
     size = sum(part.bytes for part in manifest.parts.values())
     counts = ", ".join(f"{part.episodes} {name}" for name, part in manifest.parts.items())
     speed = f", made at {manifest.frames_per_second:,.0f} frames/s" if manifest.frames_per_second else ""
     print(f"{dataset.path}: {counts} episodes, {manifest.frames} frames, {size / 1e6:.1f} MB{speed}")
     for name, part in manifest.parts.items():
-        for law, found in part.laws.items():
-            spread = f"mean {found.mean:.3f}, std {found.std:.3f}, {found.min:g} to {found.max:g}"
-            print(f"  {name:5s} {law}  {_bars(found.counts)}  {spread} {dataset.train.about['laws'][law]}")
+        for law, summary in part.laws.items():
+            spread = f"mean {summary.mean:.3f}, std {summary.std:.3f}, {summary.min:g} to {summary.max:g}"
+            print(f"  {name:5s} {law}  {_bars(summary.counts)}  {spread} {dataset.train.about['laws'][law]}")
         if part.labels:
             words = (f"{label} {_counts(counts)}" for label, counts in part.labels.items())
             print(f"  {name:5s} success {part.successes}; {'; '.join(words)}")

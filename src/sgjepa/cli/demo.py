@@ -1,4 +1,4 @@
-"""`sgjepa demo`: the paper's question from nothing to a page. It says how long it takes from what it has measured."""
+"""`sgjepa demo`: the paper's comparison from data to a page, with an estimate of the time from measured updates."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="methods of the world's recipes, such as gru ssm lewm (default: gru lewm dino)",
     )
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where everything goes (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="output folder (default: %(default)s)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
 
 
 def run(options: Namespace) -> None:
-    """Three numbered steps; what there is already is kept."""
+    """Make data, trainings and page in three numbered steps; finished ones are reused."""
     arguments.prepare_for_torch()
     arguments.require_matplotlib()
     from sgjepa.experiments import demo

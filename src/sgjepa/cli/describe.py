@@ -1,4 +1,4 @@
-"""`sgjepa describe`: what a recipe would train, before it does."""
+"""`sgjepa describe`: the model, cost and settings of a recipe, before it is trained."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Builds the model and times a little of its work; trains nothing."""
+    """Build the model and time a few steps; nothing is trained."""
     arguments.check_json(options.json)
     arguments.prepare_for_torch()
     from sgjepa.recipes.datasets import datasets_named
     from sgjepa.recipes.training import recipe
     from sgjepa.training.profile import as_text, describe
 
-    chosen = recipe(options.recipe, options.size)
-    found = describe(chosen, datasets_named(chosen.data))
-    arguments.print_or_write(options.json, found, as_text(found))
+    run_config = recipe(options.recipe, options.size)
+    description = describe(run_config, datasets_named(run_config.data))
+    arguments.print_or_write(options.json, description, as_text(description))

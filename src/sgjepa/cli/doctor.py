@@ -1,4 +1,4 @@
-"""`sgjepa doctor`: what this machine has and what is missing; `--fix` installs it."""
+"""`sgjepa doctor`: report packages and hardware of this machine; `--fix` installs missing packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sgjepa.envs.render import opengl
 
 
 def examine_machine() -> dict[str, Any]:
-    """Everything `sgjepa doctor` shows, as one JSON value."""
+    """The report of `sgjepa doctor` as one JSON value."""
     drawing = drawing_backends()
     missing = []
     working = [name for name, state in drawing.items() if state == "works"]
@@ -38,8 +38,8 @@ def examine_machine() -> dict[str, Any]:
     triton = triton_after_drawing() if working and find_spec("triton") else None
     if triton not in (None, "works"):
         missing.append(f"nothing, but triton cannot be loaded after drawing ({triton}): pip uninstall triton")
-    for extra, found in extras.items():
-        if lacking := [name for name, number in found.items() if number is None]:
+    for extra, versions in extras.items():
+        if lacking := [name for name, number in versions.items() if number is None]:
             cure = "sgjepa doctor --fix conventional" if extra == "conventional" else f"pip install 'sgjepa[{extra}]'"
             missing.append(f"{', '.join(lacking)} (extra `{extra}`): {cure}")
     return {
@@ -80,9 +80,9 @@ def meshes() -> dict[str, str]:
 
 
 def drawing_backends() -> dict[str, str]:
-    """For each backend, the one MUJOCO_GL asks for first: "works", or why not.
+    """The state of each backend, that of MUJOCO_GL first: "works", or the reason why not.
 
-    Each draws a test frame in a process of its own: none can harm us, and one that was just installed is found.
+    Each draws a test frame in a process of its own, so that none can crash this one, and a new installation is detected.
     """
     report = {}
     # importing MuJoCo with one backend sets PYOPENGL_PLATFORM, with which another one cannot start
@@ -106,9 +106,9 @@ def drawing_backends() -> dict[str, str]:
 
 
 def triton_after_drawing() -> str:
-    """Whether triton, which CUDA builds of torch bring, can be used by a process that has drawn: "works", or why not.
+    """The state of triton, which CUDA builds of torch bring, in a process that has drawn: "works", or the reason why not.
 
-    Mesa's LLVM kills a process that loads triton's later, without a word; so this is asked in a process of its own.
+    Mesa's LLVM silently kills a process that loads triton's later, so this is tried in a process of its own.
     """
     code = "from sgjepa.envs.render import opengl; opengl.prove(); import triton"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -129,13 +129,13 @@ def apt_line(packages: Sequence[str]) -> str:
 
 
 def installed_packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
-    """Versions of what sgjepa needs, and of what each of its extras adds, as its own metadata list them."""
+    """Versions of the packages that sgjepa needs, and of those of each extra, as in its own metadata."""
     packages: dict[str, str | None] = {}
     extras: dict[str, dict[str, str | None]] = {}
     for line in _requirements():
         name = re.match(r"[\w.-]+", line)
         extra = re.search(r"extra == ['\"]([\w.-]+)['\"]", line)
-        if name and name[0] != "sgjepa":  # an extra may name others of ours: they are listed themselves
+        if name and name[0] != "sgjepa":  # an extra may name other extras of this package, which are listed themselves
             (packages if extra is None else extras.setdefault(extra[1], {}))[name[0]] = _version(name[0])
     return packages, extras
 
@@ -148,7 +148,7 @@ def _requirements() -> list[str]:
 
 
 def requirements_of(names: Sequence[str]) -> list[str]:
-    """These packages with the versions that our own metadata ask for, as pip takes them, on whatever Python."""
+    """These packages with the versions of this package's metadata, as pip takes them, on any Python."""
     lines = [line.partition(";")[0].strip() for line in _requirements()]
     by_name = {re.split(r"[^\w.-]", line)[0]: line for line in lines}
     return [by_name.get(name, name) for name in names]
@@ -165,23 +165,23 @@ def _with_versions(packages: dict[str, str | None]) -> str:
     return ", ".join(f"{name} {number or 'MISSING'}" for name, number in packages.items())
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """The report for a person."""
-    cores = threads.counted(found["cores"], "core")
+def as_text(machine: dict[str, Any]) -> str:
+    """The report as text."""
+    cores = threads.counted(machine["cores"], "core")
     lines = [
-        f"sgjepa {found['sgjepa']}, Python {found['python']}, {found['system']}",
-        f"{cores}, {found['memory_gib']} GiB of memory, {found['disk_free_gib']} GiB of disk free here",
-        "compute:  " + threads.as_text(found["compute"]),
-        "packages: " + _with_versions(found["packages"]),
-        *(f"  {extra + ': ':8s}" + _with_versions(packages) for extra, packages in found["extras"].items()),
-        "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in found["opengl"].items()),
-        f"          MuJoCo will use {found['opengl_chosen']}; the planar worlds' raster needs none",
+        f"sgjepa {machine['sgjepa']}, Python {machine['python']}, {machine['system']}",
+        f"{cores}, {machine['memory_gib']} GiB of memory, {machine['disk_free_gib']} GiB of disk free here",
+        "compute:  " + threads.as_text(machine["compute"]),
+        "packages: " + _with_versions(machine["packages"]),
+        *(f"  {extra + ': ':8s}" + _with_versions(packages) for extra, packages in machine["extras"].items()),
+        "OpenGL:   " + ", ".join(f"{name}: {state}" for name, state in machine["opengl"].items()),
+        f"          MuJoCo will use {machine['opengl_chosen']}; the planar worlds' raster needs none",
     ]
-    if "triton" in found:
-        lines.append(f"          triton after drawing: {found['triton']}")
-    if "meshes" in found:
-        lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in found["meshes"].items()))
-    missing = found["missing"] or ["nothing"]
+    if "triton" in machine:
+        lines.append(f"          triton after drawing: {machine['triton']}")
+    if "meshes" in machine:
+        lines.append("meshes:   " + ", ".join(f"{name}: {state}" for name, state in machine["meshes"].items()))
+    missing = machine["missing"] or ["nothing"]
     return "\n".join([*lines, *(f"missing:  {item}" for item in missing)])
 
 
@@ -194,21 +194,21 @@ def find_browser() -> str | None:
 
 
 def install_opengl() -> None:
-    """The library with which MuJoCo draws."""
+    """Install the library with which MuJoCo draws."""
     if not any(state == "works" for state in drawing_backends().values()):
         _install("OpenGL for MuJoCo's renderer", opengl.PACKAGES, install_line())
 
 
 def install_browser() -> None:
-    """Chromium, for the test that opens a report as a reader would."""
+    """Install Chromium, for the test that opens a report in a browser."""
     if find_browser() is None:
         _install("a browser for the test of the report", CHROMIUM, apt_line(CHROMIUM))
 
 
 def install_conventional() -> None:
-    """Install the packages whose model files `reacher` and `cube` are made from, without what only their code needs.
+    """Install the packages with the model files of `reacher` and `cube`, without the dependencies of their code.
 
-    The extra brings that too; from Python 3.13 on it cannot, since dm_control's labmaze has no wheel there.
+    The extra installs those too; from Python 3.13 on it cannot, since dm_control's labmaze has no wheel there.
     """
     from sgjepa.envs.benchmarks import PACKAGES, installed
 
@@ -222,7 +222,7 @@ def install_conventional() -> None:
 
 
 def _install(what: str, packages: Sequence[str], line: str) -> None:
-    """Say what happens on standard error: standard output is for the report."""
+    """Install packages, with messages on standard error: standard output is for the report."""
     root = os.geteuid() == 0
     allowed = root or (shutil.which("sudo") and _runs(["sudo", "-n", "true"]))
     if not allowed or not shutil.which("apt-get"):
@@ -237,13 +237,13 @@ def _install(what: str, packages: Sequence[str], line: str) -> None:
 
 
 def _runs(command: list[str]) -> bool:
-    """Whether it did; it cannot ask anybody a question."""
+    """Run a command without standard input; returns whether it succeeded."""
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=quiet, check=False)
     return done.returncode == 0
 
 
-ABOUT = "what this machine has and what is missing"
+ABOUT = "report packages and hardware of this machine, and missing packages"
 EXAMPLE = "sgjepa doctor --json doctor.json"
 FIXES = ("opengl", "browser", "conventional")
 
@@ -256,17 +256,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="*",
         choices=FIXES,
         metavar="WHAT",
-        help="install what is missing, where root or sudo allows: opengl (default), "
+        help="install missing packages, if root or sudo allows: opengl (default), "
         "browser (chromium, with which the tests open a report), or conventional (model files of reacher and cube, by pip)",
     )
 
 
 def run(options: Namespace) -> None:
-    """Install what was asked for, then report."""
+    """Install the packages of `--fix`, then print the report."""
     arguments.check_json(options.json)
 
     if options.fix is not None:
         for name in options.fix or ["opengl"]:
             {"opengl": install_opengl, "browser": install_browser, "conventional": install_conventional}[name]()
-    found = examine_machine()
-    arguments.print_or_write(options.json, found, as_text(found))
+    machine = examine_machine()
+    arguments.print_or_write(options.json, machine, as_text(machine))

@@ -21,11 +21,11 @@ from sgjepa.core.errors import InputError, MachineError, one_line
 
 
 def prepare_streams() -> None:
-    """Give every standard stream something to write to, and a question mark for what it cannot show."""
+    """Make every standard stream writable; characters that it cannot show become question marks."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
-        except OSError:  # closed by the shell; the next file opened would get its number, and other people's messages
+        except OSError:  # closed by the shell; the next opened file would get its number, and the stream's messages
             os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -36,7 +36,7 @@ def prepare_streams() -> None:
 
 
 def print_error(line: str) -> None:
-    """To standard error, below an unfinished progress bar or a "^C"; nothing happens where nobody can read it."""
+    """Print to standard error, below an unfinished progress bar or a "^C"; a closed stream is ignored."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):  # Python would try again at the very end, and complain
@@ -46,15 +46,15 @@ def print_error(line: str) -> None:
 
 
 def has_reader() -> bool:
-    """Whether somebody still reads our standard output and standard error."""
-    asked = select.poll()
+    """Whether standard output and standard error still have a reader."""
+    poll = select.poll()
     for number in (1, 2):
-        asked.register(number, 0)
-    return not any(event & select.POLLERR for _, event in asked.poll(0))
+        poll.register(number, 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def discard_output(*streams: int) -> None:
-    """Let what is left to say go nowhere. streams: 1 for standard output, 2 for standard error"""
+    """Redirect streams to the null device. streams: 1 for standard output, 2 for standard error"""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in streams:
         os.dup2(nowhere, number)
@@ -62,7 +62,7 @@ def discard_output(*streams: int) -> None:
 
 
 def can_print(text: str) -> bool:
-    """Whether standard output has these characters."""
+    """Whether standard output can encode these characters."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -75,36 +75,38 @@ LOG = "sgjepa-error.log"
 
 
 def report_error(error: BaseException, options: Namespace | None) -> int:
-    """Say it; returns the exit code. options: what was asked for, as far as it was understood."""
+    """Print an error and return the exit code. options: the parsed options, None if parsing failed."""
     if isinstance(error, KeyboardInterrupt) or interrupts.came():
-        words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a command may say what is safe
+        words = str(error) if isinstance(error, KeyboardInterrupt) else ""  # a command may add which results are safe
         again = "" if isinstance(error, interrupts.Closed) else f"; {interrupts.AGAIN}"
         print_error(f"sgjepa: {words or 'stopped'}{again}")
         return interrupts.CODE
-    if isinstance(error, BrokenPipeError) and not has_reader():  # they have seen enough
+    if isinstance(error, BrokenPipeError) and not has_reader():  # the reader of the pipe has closed it
         discard_output(1, 2)
         return 0
     known = errors.expected(error)
     if known is error:
         print_error(f"sgjepa: error: {_by_flag(' '.join(str(error).splitlines()), options)}")
     else:
-        kept = _keep(error, options)
-        said = one_line(known or f"a bug in sgjepa ({type(error).__name__}: {one_line(error, 160)}); please report it", 600)
+        log = _keep(error, options)
+        message = one_line(
+            known or f"a bug in sgjepa ({type(error).__name__}: {one_line(error, 160)}); please report it", 600
+        )
         with_log = ", with" if known is None else "; the whole story:"
-        print_error(f"sgjepa: error: {said}" + (f"{with_log} {kept}" if kept else ""))
+        print_error(f"sgjepa: error: {message}" + (f"{with_log} {log}" if log else ""))
     return exit_code(known)
 
 
-def _by_flag(said: str, options: Namespace | None) -> str:
-    """A setting that a flag gave is called as the flag: "--epochs must be at least 1, got 0" instead of "Train.epochs"."""
-    found = re.fullmatch(r"[A-Z]\w*\.(\w+) (must be .*, got (\S+))", said)
-    if found is None or str(getattr(options, found[1], None)) != found[3]:
-        return said
-    return f"--{found[1].replace('_', '-')} {found[2]}"
+def _by_flag(message: str, options: Namespace | None) -> str:
+    """The message with a setting named by its flag: "--epochs must be at least 1, got 0" instead of "Train.epochs"."""
+    match = re.fullmatch(r"[A-Z]\w*\.(\w+) (must be .*, got (\S+))", message)
+    if match is None or str(getattr(options, match[1], None)) != match[3]:
+        return message
+    return f"--{match[1].replace('_', '-')} {match[2]}"
 
 
 def exit_code(known: InputError | None) -> int:
-    """By whose fault it was."""
+    """The exit code of an error: input, machine or bug."""
     return BUG if known is None else MACHINE if isinstance(known, MachineError) else INPUT
 
 
@@ -112,17 +114,17 @@ def _keep(error: BaseException, options: Namespace | None) -> Path | None:
     """Add the traceback to the log of the run, of this folder or of the machine; returns the first that takes it."""
     head = f"--- {datetime.now(UTC).isoformat(timespec='seconds')}, sgjepa {__version__}: {shlex.join(sys.argv)}\n"
     content = (head + "".join(traceback.format_exception(error))).encode("utf-8", "backslashreplace")
-    asked = (getattr(options, name, None) for name in ("run_folder", "out"))
-    # other folders than a run's are not for us to litter: an empty one would then be refused as somebody's own
-    runs = [folder / LOG for folder in asked if folder is not None and run_folder.is_run(folder)]
-    return next((place for place in [*runs, Path(LOG)] if _appended(place, content)), None) or _temporary(content)
+    folders = (getattr(options, name, None) for name in ("run_folder", "out"))
+    # no log in folders other than a run's: an empty one would then be refused as foreign
+    runs = [folder / LOG for folder in folders if folder is not None and run_folder.is_run(folder)]
+    return next((path for path in [*runs, Path(LOG)] if _appended(path, content)), None) or _temporary(content)
 
 
-def _appended(place: Path, content: bytes) -> bool:
-    """Whether all of it is there now; a log that would be empty or torn is not left behind."""
+def _appended(path: Path, content: bytes) -> bool:
+    """Append to a log; returns whether all of the content was written. An empty or torn log is removed."""
     try:
-        before = place.stat().st_size if place.exists() else None
-        handle = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        before = path.stat().st_size if path.exists() else None
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         with io.FileIO(handle, "ab") as file:
             try:
                 whole = file.write(content) == len(content)
@@ -131,14 +133,14 @@ def _appended(place: Path, content: bytes) -> bool:
             if not whole and before is not None:
                 file.truncate(before)
         if not whole and before is None:
-            place.unlink()
+            path.unlink()
     except OSError:
         return False
     return whole
 
 
 def _temporary(content: bytes) -> Path | None:
-    """A new file for each, which nobody else on the machine can have put there."""
+    """Write the content to a new temporary file that no other user can have created; None if that fails."""
     try:
         handle, name = tempfile.mkstemp(prefix="sgjepa-error-", suffix=".log")
     except OSError:

@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Measure every episode and horizon, and print a summary."""
+    """Measure the errors of every episode and horizon, and print a summary."""
     if options.probe_only and (options.counterfactual or options.context is not None):
         raise InputError("--probe-only makes no rollout; leave out --context and --counterfactual")
     arguments.prepare_for_torch()

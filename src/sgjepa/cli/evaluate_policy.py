@@ -16,9 +16,9 @@ ABOUT = "run policies in closed loop on test episodes and compare them on one pa
 EXAMPLE = "sgjepa evaluate-policy expert still random --dataset datasets/arm_catcher_ball-mini"
 OUT = Path("policy-report")
 LATENTS = "latent_errors.csv"
-CASES = 50  # of a planner towards goals, where no number is given
+CASES = 50  # the default number of episodes of a planner towards goals
 SIMULATOR = "simulator"  # the name of the planner that searches in the true simulator
-# of a planner alone: the option, its type, its unit in the help, and the help
+# the options of planners: name, type, unit in the help, and help
 _PLANNER: tuple[tuple[str, type, str, str], ...] = (
     ("offset", int, "N", "frames from a start to its goal (default: 5)"),
     ("budget", int, "N", "controls to reach the goal (default: twice the offset)"),
@@ -71,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         default=OUT,
         metavar="DIR",
-        help="where the page goes, with the trials of scripted policies (default: %(default)s)",
+        help="folder of the page, and of the trials of scripted policies (default: %(default)s)",
     )
     planner = parser.add_argument_group("planners (runs, simulator)")
     for name, kind, unit, about in _PLANNER:
@@ -103,7 +103,7 @@ def run(options: Namespace) -> None:
 
 
 def _check(options: Namespace) -> None:
-    """Refuse what cannot be evaluated before anything heavy is imported."""
+    """Refuse wrong options before heavy imports."""
     arguments.require_seeds(options)
     if options.workers is not None and options.workers < 1:
         raise InputError(f"--workers must be at least 1, got {options.workers}")
@@ -120,7 +120,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _dataset(options: Namespace) -> Any:
-    """The dataset that is named, or the own dataset of the first run or learned policy."""
+    """The dataset of `--dataset`, or that of the first run or learned policy."""
     from sgjepa.core import run_folder
     from sgjepa.data.store import open_dataset
     from sgjepa.envs import get_env
@@ -155,26 +155,26 @@ def _dataset(options: Namespace) -> Any:
 
 
 def _planner(options: Namespace, spec: Any) -> Any:
-    """The default_planner_config planner of a world with the options that were given."""
+    """The default planner of a world with the options' changes."""
     from sgjepa.planning.load import default_planner_config
 
     default = default_planner_config(spec)
     search = {name: getattr(options, name) for name in ("candidates", "iterations", "elites")} | {"way": options.search}
     lengths = {name: getattr(options, name) for name in ("horizon", "execute", "within")}
-    chosen = {name: value for name, value in lengths.items() if value is not None}
-    if "horizon" in chosen and "execute" not in chosen:  # a shorter plan is executed to its end
-        chosen["execute"] = max(1, min(chosen["horizon"], default.execute))
+    changed_lengths = {name: value for name, value in lengths.items() if value is not None}
+    if "horizon" in changed_lengths and "execute" not in changed_lengths:  # a shorter plan is executed to its end
+        changed_lengths["execute"] = max(1, min(changed_lengths["horizon"], default.execute))
     changed = replace(default.search, **{name: value for name, value in search.items() if value is not None})
-    planner = replace(default, search=changed, **chosen)
+    planner = replace(default, search=changed, **changed_lengths)
     planner.check(spec)
     return planner
 
 
 def _refuse_unused(options: Namespace, plans: bool, spec: Any) -> None:
     """Refuse options that would have no effect."""
-    given = [f"--{name}" for name, *_ in _PLANNER if getattr(options, name) is not None]
-    if given and not plans:
-        raise InputError(f"{given[0]} is for planners: give a run, or {SIMULATOR}")
+    flags = [f"--{name}" for name, *_ in _PLANNER if getattr(options, name) is not None]
+    if flags and not plans:
+        raise InputError(f"{flags[0]} is for planners: give a run, or {SIMULATOR}")
     goals = [f"--{name}" for name in ("offset", "budget") if getattr(options, name) is not None]
     if goals and not spec.goal:
         raise InputError(f"{goals[0]} is for worlds with goals, and {spec.name} has none; leave it out")
@@ -193,7 +193,7 @@ def _cases(options: Namespace) -> Any:
 
 
 def _subject(name: str, dataset: Any, options: Namespace, planner: Any, cases: Any) -> Any:
-    """A policy with the folder that its trials go to."""
+    """A policy with the folder of its trials."""
     from sgjepa.planning.load import planned, simulated
     from sgjepa.policies.evaluate import trained, untrained
     from sgjepa.policies.scripted import SIMPLE
@@ -242,7 +242,7 @@ def _evaluate(subjects: Sequence[Any], dataset: Any, options: Namespace, starts:
 
 
 def _print_latent_errors(options: Namespace, weights: dict[str, str], latents: dict[str, Any]) -> None:
-    """Print and write how far imagined latents stray on held-out clips: the paper's other columns, beside success."""
+    """Print and write the errors of predicted latents on held-out clips: the paper's columns next to success."""
     from sgjepa.core import artifact
     from sgjepa.core.tables import to_csv
 

@@ -1,4 +1,4 @@
-"""`sgjepa preview`: look at a dataset."""
+"""`sgjepa preview`: write pictures of a dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Prints where the pictures are."""
+    """Write the pictures and print their paths."""
     from sgjepa.data.preview import preview
     from sgjepa.data.store import open_dataset
 

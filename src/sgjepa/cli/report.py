@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "runs", type=arguments.run_argument, nargs="*", metavar="RUN", help="folders that `sgjepa evaluate` has evaluated"
     )
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="where the page goes (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="folder of the page (default: %(default)s)")
     parser.add_argument(
         "--baseline",
         metavar="LABEL",
@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Prints where the page is."""
+    """Write the page and print its path."""
     arguments.require_matplotlib()
     from sgjepa.report.forecast import report
 

@@ -1,4 +1,4 @@
-"""`sgjepa study`: one question of the paper, from trainings to an answer."""
+"""`sgjepa study`: an experiment of the paper, from trainings to a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ EXAMPLE = "sgjepa study factorial --size mini --seeds 3"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; without: a list")
+    parser.add_argument("study", nargs="?", help="its name; all: every one, in the order of value; omit it for a list")
     arguments.add_size(parser)
-    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each arm (default: the study's own number)")
-    parser.add_argument("--updates", type=int, metavar="N", help="of each training, instead of the recipe's own")
+    parser.add_argument("--seeds", type=int, metavar="N", help="trainings of each arm (default: the study's)")
+    parser.add_argument("--updates", type=int, metavar="N", help="updates of each training (default: the recipe's)")
     arguments.add_set(parser, "every world model that is trained")
     parser.add_argument(
-        "--only", nargs="+", default=(), metavar="NAME", help="these of its arms, also as patterns: '*_gru' (default: all)"
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="run only these arms; patterns such as '*_gru' are allowed (default: all)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="trainings side by side (default: one per core)")
     arguments.add_datasets(parser)
@@ -41,14 +45,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """The study of that name, all of them, or the list."""
-    arguments.prepare_for_torch()
+    """Run the study of that name, or all of them, or print the list."""
     from sgjepa import experiments
     from sgjepa.recipes.datasets import SIZES
 
     if options.study is None:
         print(experiments.listing())
         return
+    arguments.prepare_for_torch()
     if options.size not in SIZES:
         raise unknown("size", options.size, SIZES)
     arguments.require_matplotlib()
@@ -60,8 +64,8 @@ def run(options: Namespace) -> None:
 
 
 def _folder(options: Namespace, name: str) -> str:
-    """Of a study's report."""
-    changed = "".join(f"-{place.rpartition('.')[2]}{value}" for place, value in _settings(options).items())
+    """The folder name of a study's report."""
+    changed = "".join(f"-{path.rpartition('.')[2]}{value}" for path, value in _settings(options).items())
     return re.sub(r"[^\w.+-]", "_", f"{name}-{options.size}{changed}")
 
 
@@ -76,16 +80,16 @@ def _run(options: Namespace, name: str, out: Path, only: Sequence[str]) -> None:
     from sgjepa import experiments
     from sgjepa.experiments.engine import Request
 
-    given = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
+    shared = {name: getattr(options, name) for name in ("seeds", "updates", "workers", "runs")}
     page = experiments.EXPERIMENTS.lookup(name).run(
-        Request(options.size, out, options.datasets, only=only, settings=_settings(options), **given)
+        Request(options.size, out, options.datasets, only=only, settings=_settings(options), **shared)
     )
     print(page)
     arguments.print_answer(page.parent)
 
 
 def _run_all(options: Namespace) -> None:
-    """One after the other; one that fails says so in a line, and the others go on. At the end, the first failure's code."""
+    """Run all studies in turn. A failure is printed in one line and the rest continues; exits with the first one's code."""
     from sgjepa import experiments
 
     if options.only:

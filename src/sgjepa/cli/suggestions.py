@@ -1,7 +1,7 @@
 """Suggestions for flags of other programs and for names of the wrong kind: one line that says what to type.
 
-FLAGS holds flags that a command does not have. `suggest_name` knows names of the wrong kind, such as a recipe where a
-run's folder belongs: worlds, recipes and models are those of their registries, and what lies in runs/ and datasets/ is
+FLAGS holds flags that a command does not have. `suggest_name` recognises names of the wrong kind, such as a recipe where a
+run's folder belongs: worlds, recipes and models are those of their registries; existing folders in runs/ and datasets/ are
 named first.
 """
 
@@ -25,13 +25,13 @@ _SHOWN = 3  # folders that a line names
 
 @dataclass(frozen=True)
 class Suggestion:
-    """type: the flags to type, with {value} for what was given; empty where there is nothing. why: what else to know."""
+    """A suggestion. type: the flags to type, with {value} for the given value; may be empty. why: a further explanation."""
 
     type: str = ""
     why: str = ""
 
     def words(self, value: str | None) -> str:
-        """For one line."""
+        """The suggestion as part of one line."""
         typed = f"type: {self.type.format(value='VALUE' if value is None else value)}" if self.type else ""
         return "; ".join(part for part in (typed, self.why.format(value=value or "N")) if part)
 
@@ -131,35 +131,35 @@ FLAGS: dict[str, dict[str, Suggestion]] = {
 }
 
 
-def describe_unknown_flags(command: str, extra: Sequence[str], given: Sequence[str], there: Sequence[str]) -> str:
-    """What to say of arguments that a command does not know. given: all of its arguments. there: the flags it has."""
+def describe_unknown_flags(command: str, extra: Sequence[str], words: Sequence[str], known_flags: Sequence[str]) -> str:
+    """The message for unknown arguments of a command. words: all of its arguments. known: the flags it has."""
     flags = [word.partition("=")[0] for word in extra if word.startswith("-")]
     if not flags:
         return f"unrecognized arguments: {' '.join(extra)}"
-    return "; ".join(_flag(command, flag, _value(flag, given), there) for flag in dict.fromkeys(flags))
+    return "; ".join(_flag(command, flag, _value(flag, words), known_flags) for flag in dict.fromkeys(flags))
 
 
-def _flag(command: str, flag: str, value: str | None, there: Sequence[str]) -> str:
+def _flag(command: str, flag: str, value: str | None, known: Sequence[str]) -> str:
     wish = FLAGS.get(command, {}).get(flag.lower().replace("_", "-")) or _law(command, flag)
     if wish is not None:
-        said = wish.words(value)
-        return f"{command} has no {flag}{'; ' if said.startswith('type') else ': '}{said}"
-    near = difflib.get_close_matches(flag, there, n=1)
+        words = wish.words(value)
+        return f"{command} has no {flag}{'; ' if words.startswith('type') else ': '}{words}"
+    near = difflib.get_close_matches(flag, known, n=1)
     return f"{command} has no {flag}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
-def _value(flag: str, given: Sequence[str]) -> str | None:
-    """What stands behind the flag."""
-    for place, word in enumerate(given):
+def _value(flag: str, words: Sequence[str]) -> str | None:
+    """The value that follows the flag on the command line."""
+    for index, word in enumerate(words):
         if word.startswith(f"{flag}="):
             return word.partition("=")[2]
-        if word == flag and place + 1 < len(given) and not given[place + 1].startswith("--"):
-            return given[place + 1]
+        if word == flag and index + 1 < len(words) and not words[index + 1].startswith("--"):
+            return words[index + 1]
     return None
 
 
 def _law(command: str, flag: str) -> Suggestion | None:
-    """A law is no flag of its own where datasets are made."""
+    """The suggestion for a law's name used as a flag of `sgjepa data`."""
     if command != "data":
         return None
     from sgjepa import laws
@@ -176,43 +176,43 @@ def _law(command: str, flag: str) -> Suggestion | None:
 
 
 def suggest_name(error: BaseException, options: Namespace | None) -> BaseException:
-    """The error, or one that says what to type, where a name that was given is known and of another kind."""
+    """The error, or one that says what to type if a given name is of another kind, such as a world instead of a run."""
     if options is None or not isinstance(error, InputError) or isinstance(error, MachineError):
         return error
     command = str(getattr(options, "command", ""))
     with contextlib.suppress(ImportError):  # an extra is not installed, and with it a registry is not there
         for name, (flag, advice) in _ARGUMENTS.items():
-            given = getattr(options, name, None)
-            for one in given if isinstance(given, list) else [] if given is None else [given]:
-                if name == "data" and (command != "train" or (Path(options.datasets) / str(one)).exists()):
+            value = getattr(options, name, None)
+            for word in value if isinstance(value, list) else [] if value is None else [value]:
+                if name == "data" and (command != "train" or (Path(options.datasets) / str(word)).exists()):
                     continue  # a report's is the name of an evaluation
                 first = not flag or (name == "dataset" and command in _FIRST_WORD)
-                if said := advice(str(one), command, f"sgjepa {command} " if first else f"{flag} "):
-                    return InputError(f"{said} (see `sgjepa {command} --help`)")
+                if suggestion := advice(str(word), command, f"sgjepa {command} " if first else f"{flag} "):
+                    return InputError(f"{suggestion} (see `sgjepa {command} --help`)")
     return error
 
 
 def _run(text: str, command: str, use: str) -> str:
-    """Of a word where a run's folder belongs."""
+    """The suggestion for a word in place of a run's folder."""
     word = _word(text, RUNS)
-    if there := _made(word, use, RUNS):
-        return there
+    if suggestion := _made(word, use, RUNS):
+        return suggestion
     if word in zoo.names() and (not zoo.is_policy(word) or command in ("evaluate-policy", "view")):
         return f"{word} comes with the package; type: {use}{zoo.PREFIX}{word}"
     return _untrained(word, f"{use}{RUNS / _first_run(word)}", command)
 
 
 def _policy(text: str, command: str, use: str) -> str:
-    """Of a word where a policy's folder, or a run's, belongs."""
+    """The suggestion for a word in place of a policy's folder, or a run's."""
     word = _word(text, POLICIES) or _word(text, RUNS)
     return _made(word, use, POLICIES) or _run(text, command, use)
 
 
 def _dataset(text: str, command: str, use: str) -> str:
-    """Of a word where a dataset's folder belongs."""
+    """The suggestion for a word in place of a dataset's folder."""
     word = _word(text, DATASETS)
-    if there := _made(word, use, DATASETS):
-        return there
+    if suggestion := _made(word, use, DATASETS):
+        return suggestion
     if (name := text.removeprefix(zoo.PREFIX)) in zoo.names():
         kind = "policy" if zoo.is_policy(name) else "model"
         return f"{text} is a {kind} of the zoo, not a dataset; to look at it, type: sgjepa view {zoo.PREFIX}{name}"
@@ -220,12 +220,12 @@ def _dataset(text: str, command: str, use: str) -> str:
 
 
 def _name_of_data(text: str, command: str, use: str) -> str:
-    """Of a word where the name of a dataset's folder belongs."""
+    """The suggestion for a word in place of the name of a dataset's folder."""
     return _unmade(_word(text, DATASETS), lambda name: f"{use}{name}")
 
 
 def _recipe(text: str, command: str, use: str) -> str:
-    """Of a word where a recipe belongs."""
+    """The suggestion for a word in place of a recipe."""
     from sgjepa.recipes.training import METHODS, recipes, worlds
 
     if text in recipes():
@@ -241,11 +241,11 @@ def _recipe(text: str, command: str, use: str) -> str:
 
 
 def _world(text: str, command: str, use: str) -> str:
-    """Of a word where a world belongs."""
+    """The suggestion for a word in place of a world."""
     return _unmade(_word(text, DATASETS), None)
 
 
-_ARGUMENTS: dict[str, tuple[str, Callable[[str, str, str], str]]] = {  # by what the parser calls them; "" is a first word
+_ARGUMENTS: dict[str, tuple[str, Callable[[str, str, str], str]]] = {  # by the parser's names; "" is a positional argument
     "run_folder": ("", _run),
     "runs": ("", _run),
     "policies": ("", _policy),
@@ -255,13 +255,13 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str, str, str], str]]] = {  # by what
     "dataset": ("--dataset", _dataset),
     "data": ("--data", _name_of_data),
 }
-_FIRST_WORD = ("preview", "coverage")  # their dataset is no flag
+_FIRST_WORD = ("preview", "coverage")  # their dataset is a positional argument
 
 
-def _word(text: str, usual: Path) -> str:
-    """A name that stands for no file; also one in the folder where such things usually lie."""
+def _word(text: str, folder: Path) -> str:
+    """The name of a path that does not exist, in the current folder or the given default one; else empty."""
     path = Path(text)
-    return path.name if path.parent in (Path(), usual) and not path.exists() else ""
+    return path.name if path.parent in (Path(), folder) and not path.exists() else ""
 
 
 def _first_run(recipe: str) -> str:
@@ -269,16 +269,16 @@ def _first_run(recipe: str) -> str:
 
 
 def _made(word: str, use: str, folder: Path) -> str:
-    """What there is under that name, or one that begins with it."""
+    """The suggestion of existing folders whose name is the word or begins with it."""
     if not word:
         return ""
-    found = sorted(path.parent for pattern in (word, f"{word}-*") for path in folder.glob(f"{pattern}/{RECORD}"))
-    typed = " or ".join(f"{use}{shlex.quote(str(path))}" for path in found[:_SHOWN])
+    folders = sorted(path.parent for pattern in (word, f"{word}-*") for path in folder.glob(f"{pattern}/{RECORD}"))
+    typed = " or ".join(f"{use}{shlex.quote(str(path))}" for path in folders[:_SHOWN])
     return f"{word} is not a folder; type: {typed}" if typed else ""
 
 
 def _untrained(word: str, then: str, command: str) -> str:
-    """How to come from a recipe or a world to a run."""
+    """The commands that lead from a recipe or a world to a run."""
     from sgjepa.recipes.training import recipes, worlds
 
     recipe = f"{word}_gru" if word in worlds() else word
@@ -299,7 +299,7 @@ def _untrained(word: str, then: str, command: str) -> str:
 
 
 def _unmade(word: str, then: Callable[[str], str] | None) -> str:
-    """How to make the dataset of a world, or of a recipe. then: what follows with the dataset's name."""
+    """The commands that make the dataset of a world or recipe. then: the command that follows, by the dataset's name."""
     from sgjepa.envs import ENVS
     from sgjepa.recipes.datasets import SIZES
     from sgjepa.recipes.training import recipes
@@ -313,6 +313,6 @@ def _unmade(word: str, then: Callable[[str], str] | None) -> str:
         worlds, kind = (world,), "a dataset's name"
     else:
         return ""
-    made = [f"sgjepa data {one} --size {size}" for one in worlds]
+    made = [f"sgjepa data {name} --size {size}" for name in worlds]
     typed = ", then ".join([*made, *([then(f"{worlds[0]}-{size}")] if then else [])])
     return f"{word} is {kind}; type: {typed}"

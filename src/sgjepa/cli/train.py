@@ -43,23 +43,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="also train a decoder that draws latents, for strips and the viewer; the model is the same with and without",
     )
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--epochs", type=int, metavar="N", help="instead of the recipe's own")
+    length.add_argument("--epochs", type=int, metavar="N", help="override the recipe's default")
     length.add_argument(
         "--updates",
         type=int,
         metavar="N",
         help="in all, instead of the recipe's epochs; rounded up to equal epochs",
     )
-    parser.add_argument(
-        "--save-every", type=int, metavar="N", help="updates between checkpoints (default: the recipe's own)"
-    )
+    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the recipe's)")
     parser.add_argument(
         "--chunk", type=int, metavar="N", help="frames encoded at a time, for less memory; the result is the same"
     )
 
 
 def run(options: Namespace) -> None:
-    """The recipe, changed as the flags say; of several processes the first speaks."""
+    """Train the recipe with the flags' changes; of several processes the first prints."""
     arguments.prepare_for_torch()
     from sgjepa.core import config
     from sgjepa.recipes.training import recipe
@@ -68,35 +66,35 @@ def run(options: Namespace) -> None:
     from sgjepa.training.world_model import train
 
     init = None if options.init is None else str(options.init)
-    chosen = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
+    run_config = replace(recipe(options.recipe, options.size), seed=options.seed, init=init)
     if options.data:
         _check_different(options.datasets, options.data)
-        chosen = with_laws(replace(chosen, data=tuple(options.data)), options.datasets)
-    given = {name: getattr(options, name) for name in ("epochs", "chunk", "save_every")}
-    given |= {"decoder": True if options.decoder else None}
-    changes = {key: value for key, value in given.items() if value is not None}
-    chosen = replace(chosen, train=replace(chosen.train, **changes))
-    usual, chosen = chosen, config.override(chosen, _settings(options, changes))
-    ways = f"-{ways}" if (ways := config.changes(chosen, usual)) else ""
+        run_config = with_laws(replace(run_config, data=tuple(options.data)), options.datasets)
+    flags = {name: getattr(options, name) for name in ("epochs", "chunk", "save_every")}
+    flags |= {"decoder": True if options.decoder else None}
+    changes = {key: value for key, value in flags.items() if value is not None}
+    run_config = replace(run_config, train=replace(run_config.train, **changes))
+    before, run_config = run_config, config.override(run_config, _settings(options, changes))
+    ways = f"-{ways}" if (ways := config.changes(run_config, before)) else ""
     if options.updates is not None:
-        chosen = with_updates(chosen, options.updates, options.datasets)
+        run_config = with_updates(run_config, options.updates, options.datasets)
     out = options.out or RUNS / f"{options.recipe}-{options.size}{ways}-seed{options.seed}"
     try:
-        folder = train(chosen, out, options.datasets)
+        folder = train(run_config, out, options.datasets)
         first = distributed.rank(distributed.start()) == 0
     finally:
         distributed.stop()
     if first:
         _say_trained(folder)
-        place = options.datasets / chosen.data[0]
-        usual_place = arguments.dataset_beside(folder, chosen.data[0]).resolve() == place.resolve()
-        arguments.print_next("evaluate", folder, *([] if usual_place else ["--dataset", place]))
+        dataset = options.datasets / run_config.data[0]
+        is_default = arguments.dataset_beside(folder, run_config.data[0]).resolve() == dataset.resolve()
+        arguments.print_next("evaluate", folder, *([] if is_default else ["--dataset", dataset]))
 
 
-def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:
-    """What --set gives; a setting that has a flag is given by one of the two. given: of the run's `train`, by flags."""
+def _settings(options: Namespace, set_by_flag: dict[str, Any]) -> dict[str, str]:
+    """The settings of --set; one that has a flag must not be set twice. set_by_flag: fields of `train` set by flags."""
     flags = {name: f"use --{name}" for name in ("seed", "data", "init")} | {"name": "use --out"}
-    twice = {f"train.{name}": f"is given by --{name.replace('_', '-')}, too; leave one out" for name in given}
+    twice = {f"train.{name}": f"is given by --{name.replace('_', '-')}, too; leave one out" for name in set_by_flag}
     if options.updates is not None:
         length = "the length is given by --updates, too; leave one out"
         twice |= {"train.updates": length, "train.epochs": length}
@@ -104,14 +102,14 @@ def _settings(options: Namespace, given: dict[str, Any]) -> dict[str, str]:
 
 
 def _check_different(datasets: Path, names: list[str]) -> None:
-    """A dataset given twice would count double, in silence."""
-    places: dict[Path, str] = {}
+    """Refuse a dataset that is given twice, which would silently count double."""
+    folders: dict[Path, str] = {}
     for name in names:
-        place = (datasets / name).resolve()
-        if place in places:
-            same = "is given twice" if places[place] == name else f"and --data {places[place]} are the same dataset"
+        folder = (datasets / name).resolve()
+        if folder in folders:
+            same = "is given twice" if folders[folder] == name else f"and --data {folders[folder]} are the same dataset"
             raise InputError(f"--data {name} {same}; name each dataset once")
-        places[place] = name
+        folders[folder] = name
 
 
 def _say_trained(folder: Path) -> None:
@@ -122,5 +120,5 @@ def _say_trained(folder: Path) -> None:
         print(f"  frozen encoder: {frozen}")
     measured = [row for row in run_folder.read(folder) if row.get("split") == "validation"]
     for row in measured[-1:]:
-        shown = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
-        print(f"  validation at step {row['step']}: {', '.join(shown)}")
+        terms = (f"{name} {value:.4g}" for name, value in row.items() if isinstance(value, float))
+        print(f"  validation at step {row['step']}: {', '.join(terms)}")

@@ -1,4 +1,4 @@
-"""`sgjepa train-policy`: train a policy that drives a world, on what a run's model sees of it."""
+"""`sgjepa train-policy`: train a policy on the features of a run's model, or on the true state."""
 
 from __future__ import annotations
 
@@ -23,63 +23,63 @@ def add_arguments(parser: ArgumentParser) -> None:
         "run_folder",
         type=arguments.run_argument,
         metavar="RUN",
-        help="folder that `sgjepa train` made, or zoo:NAME; or a word: state sees the true state of --dataset, pose the "
-        "robot's own pose alone",
+        help="folder that `sgjepa train` made, or zoo:NAME; or `state`: train on the true state of --dataset; or `pose`: on "
+        "the robot's own pose only",
     )
     arguments.add_dataset(parser)
     parser.add_argument(
         "--size", default="mini", metavar="SIZE", help="mini (default, 4 to 8 minutes on one core) or paper (for a GPU)"
     )
-    parser.add_argument("--kind", default="diffusion", metavar="NAME", help="of policy (default: %(default)s)")
+    parser.add_argument("--kind", default="diffusion", metavar="NAME", help="kind of policy (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
-    parser.add_argument("--updates", type=int, metavar="N", help="instead of the size's own")
-    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's own)")
-    parser.add_argument("--pose", action="store_true", help="tell the policy the robot's own pose beside the run's features")
+    parser.add_argument("--updates", type=int, metavar="N", help="override the size's default")
+    parser.add_argument("--save-every", type=int, metavar="N", help="updates between checkpoints (default: the size's)")
+    parser.add_argument("--pose", action="store_true", help="also observe the robot's own pose, besides the run's features")
     parser.add_argument(
         "--blur",
         type=float,
         metavar="M",
-        help="with `state`: show the ball's place alone, with normal errors of M metres (standard deviation) in each "
-        "direction, and the robot's own pose; no speeds",
+        help="with `state`: observe only the ball's position, with normal errors of M metres (standard deviation) in each "
+        "direction, and the robot's own pose; no velocities",
     )
-    parser.add_argument("--no-law", action="store_true", help="do not tell the policy which law holds")
+    parser.add_argument("--no-law", action="store_true", help="do not give the policy the law")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="its folder (default: policies/RUN-SIZE-seedN; -pose, -blurM and -nolaw are added for what is not usual)",
+        help="its folder (default: policies/RUN-SIZE-seedN; -pose, -blurM and -nolaw are added if these options are used)",
     )
 
 
 def run(options: Namespace) -> None:
-    """Trains it, or goes on; prints where it is and how well it fits what was held out."""
+    """Train the policy, or resume it; prints its folder and its held-out loss."""
     arguments.prepare_for_torch()
     from sgjepa.policies.features import open_features
     from sgjepa.policies.learned import train_policy
     from sgjepa.policies.tasks import task_of
     from sgjepa.recipes.policies import policy
 
-    given = {"updates": options.updates, "save_every": options.save_every}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    values = {"updates": options.updates, "save_every": options.save_every}
+    changes: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
     seen, pose = _looks_at(options)
     dataset = _dataset(options)
     spec = dataset.env_spec
     task_of(spec.name)
     if spec.goal and (seen or pose):
         raise InputError(
-            f"{spec.name} has goals, which its pictures do not show: nobody could say what to do on features alone; "
-            "let the run plan (`sgjepa evaluate-policy RUN`), or train on `state`, which tells the goal"
+            f"{spec.name} has goals, which its pictures do not show, so features do not contain them; "
+            "let the run plan (`sgjepa evaluate-policy RUN`), or train on `state`, which contains the goal"
         )
-    usual = policy(options.size, spec.name, options.kind)
-    chosen = replace(usual, seed=options.seed, law=not options.no_law, **changes)
+    default = policy(options.size, spec.name, options.kind)
+    settings = replace(default, seed=options.seed, law=not options.no_law, **changes)
     features = open_features(seen, spec, pose, options.blur)
-    folder = train_policy(chosen, features, dataset, options.out or _place(options, dataset))
+    folder = train_policy(settings, features, dataset, options.out or _default_folder(options, dataset))
     _say_trained(folder)
     arguments.print_next("evaluate-policy", folder, *(["--dataset", options.dataset] if options.dataset else []))
 
 
 def _looks_at(options: Namespace) -> tuple[Path | None, bool]:
-    """The run, if there is one, and whether the pose is told; without a run: whether nothing else is."""
+    """The run, if there is one, and whether the robot's pose is an input; without a run: whether it is the only one."""
     if options.blur is not None and options.run_folder != STATE:
         raise InputError(f"--blur goes with `state`, whose places it shows; leave it out with {options.run_folder}")
     if options.run_folder not in WITHOUT_RUN:
@@ -101,9 +101,9 @@ def _dataset(options: Namespace) -> Any:
     return open_existing(options.dataset, verify=True)
 
 
-def _place(options: Namespace, dataset: Any) -> Path:
-    alone = options.run_folder in WITHOUT_RUN
-    name = f"{dataset.settings.world}_{options.run_folder}" if alone else options.run_folder.resolve().name
+def _default_folder(options: Namespace, dataset: Any) -> Path:
+    without_run = options.run_folder in WITHOUT_RUN
+    name = f"{dataset.settings.world}_{options.run_folder}" if without_run else options.run_folder.resolve().name
     blur = "" if options.blur is None else f"-blur{options.blur:g}"
     ways = f"{'-pose' if options.pose else ''}{blur}{'-nolaw' if options.no_law else ''}"
     kind = "" if options.kind == "diffusion" else f"-{options.kind}"
@@ -115,9 +115,9 @@ def _say_trained(folder: Path) -> None:
     from sgjepa.policies.files import WEIGHTS, read_policy
     from sgjepa.report.words import count
 
-    there = read_policy(folder)
+    record = read_policy(folder)
     print(f"{folder}: the policy is {WEIGHTS}, every measurement a line of {ROWS}")
-    print(f"  learned from {there.counts.windows} windows of {there.counts.episodes} successful episodes")
-    if there.scores is not None and there.scores.validation_loss is not None:
-        held_out = count(there.counts.held_out_episodes, "held-out episode")
-        print(f"  loss on {held_out}: {there.scores.validation_loss:.4g}")
+    print(f"  learned from {record.counts.windows} windows of {record.counts.episodes} successful episodes")
+    if record.scores is not None and record.scores.validation_loss is not None:
+        held_out = count(record.counts.held_out_episodes, "held-out episode")
+        print(f"  loss on {held_out}: {record.scores.validation_loss:.4g}")

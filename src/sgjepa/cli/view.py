@@ -1,4 +1,4 @@
-"""`sgjepa view`: a page in the browser with a simulation and rollouts of models beside it, or policies that act."""
+"""`sgjepa view`: a page in the browser with a simulation next to rollouts of models, or policies that act."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Serve until somebody stops it, or write the page."""
+    """Serve until interrupted, or export the page."""
     if options.export is None and (options.laws is not None or options.seeds is not None):
         raise InputError("--laws and --seeds need --export DIR; add --export DIR")
     arguments.prepare_for_torch()
@@ -52,7 +52,7 @@ def _serve(options: Namespace) -> None:
     from sgjepa.view.server import HOST, bind, serve
     from sgjepa.view.viewer import open_viewer
 
-    with bind(options.port) as listening:  # before models are loaded: a taken port is said at once
+    with bind(options.port) as listening:  # before models are loaded: a port in use is reported at once
         viewer = open_viewer(_folders(options.runs))
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         print(f"{address} (stop it with Ctrl-C)", flush=True)
@@ -74,13 +74,13 @@ def _export(options: Namespace) -> None:
 
 
 def _folders(runs: list[str]) -> list[Path]:
-    """Of what is shown. Nothing is written there, so models of the package are used where they lie."""
+    """The folders of the models and policies. They are only read, so models of the package are not copied."""
     from sgjepa import zoo
 
     return [zoo.folder_to_read(text) for text in runs] or [zoo.folder_of(name) for name in zoo.names()]
 
 
 def require_server() -> None:
-    """One line if the server's packages are not installed; an export needs none of them."""
+    """Refuse to start without the server's packages; an export needs none of them."""
     if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "websockets")):
         raise MachineError("the viewer needs a server: pip install 'sgjepa[view]'")

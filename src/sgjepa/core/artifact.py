@@ -52,7 +52,7 @@ from sgjepa.core.files import (
 from sgjepa.core.provenance import provenance
 
 RECORD = "artifact.json"
-PARTIAL = ".partial"  # inside an artefact's folder: what is being made
+PARTIAL = ".partial"  # inside an artefact's folder: the files being made
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ def artifact(
 ) -> Iterator[New]:
     """Make the artefact in `folder` unless it is finished. A second process is refused, and so are other settings.
 
-    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier
-    artefact of this command. resumable: an interrupted block finds in `path` what it had written under the same key. Hidden
+    key: the settings that identify it, as fields of the record. made_by: the command. replace: overwrite an earlier artefact
+    of this command. resumable: keep the files of an interrupted block in `path` for the next one with the same key. Hidden
     files in it, such as `.chunks`, are not part of the artefact. inside: the folder it belongs to, such as a run's, whose
     lock is held instead of its own.
     """

@@ -55,7 +55,7 @@ def pace(rate: float, unit: str) -> str:
 
 
 def progress(total: int, done: int, label: str, unit: str, left: bool = True) -> Any:
-    """A bar to use in a `with` statement; call `update(n)` on it. unit: what is counted, a plural such as "steps".
+    """A bar to use in a `with` statement; call `update(n)` on it. unit: the counted items, a plural such as "steps".
 
     left: whether to show the time left; not sensible if more work follows than is counted.
     """

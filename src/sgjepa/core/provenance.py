@@ -1,4 +1,4 @@
-"""Where results come from: code, libraries, machine, command and time."""
+"""The provenance of results: code, libraries, machine, command and time."""
 
 from __future__ import annotations
 

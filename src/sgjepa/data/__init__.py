@@ -2,5 +2,5 @@
 
 import warnings
 
-# Lance warns whenever a process that has it open starts any other program. We never fork workers: they are spawned.
+# Lance warns whenever a process that has it open starts any other program. Workers are never forked: they are spawned.
 warnings.filterwarnings("ignore", message="lance is not fork-safe")

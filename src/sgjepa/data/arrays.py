@@ -1,4 +1,4 @@
-"""Datasets from arrays: recordings that were made elsewhere, with a specification made from their names and units."""
+"""Datasets from arrays of recordings, with a specification built from their names and units."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def from_arrays(
 ) -> Dataset:
     """Write N episodes of T frames as a dataset in the folder `out`, and open it.
 
-    frames: (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3). control: (N, T, A), what acts between a frame and the
+    frames: (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3). control: (N, T, A), the control between a frame and the
     next. state: (N, T, S), or by name, each (N, T) or (N, T, k). law: by name, a number for all episodes or one for each.
     world: the world of the recordings; a registered one, whose names and probe then hold, or a new name (default: the
     folder's).
-    position, velocity: names of the state that a probe reads, as many velocities as positions or none; without a word it
-    reads all. angle, rate, symmetry: of a body that turns. units: by the state's and control's names.
+    position, velocity: names of the states that a probe reads, as many velocities as positions or none (default: all).
+    angle, rate, symmetry: names and symmetry of a body's rotation. units: by the state's and control's names.
     test: the share of episodes that is held out, drawn with `seed`, or their numbers.
     """
     out = Path(out).absolute()
@@ -132,7 +132,7 @@ def _checked(frames: Any, control: Any, state: Any, law: Mapping[str, Any]) -> _
 
 
 def _numbers(what: str, array: Any, count: int, steps: int) -> np.ndarray:
-    """(N, T) or (N, T, k) numbers -> (N, T, k) float32; a control may lack the last frame's, which drives nothing."""
+    """(N, T) or (N, T, k) numbers -> (N, T, k) float32; a control may lack the last frame's, which has no effect."""
     try:
         values = np.asarray(array, np.float32)
     except (TypeError, ValueError) as error:
@@ -149,7 +149,7 @@ def _numbers(what: str, array: Any, count: int, steps: int) -> np.ndarray:
 
 
 def _law(name: str, array: Any, count: int) -> np.ndarray:
-    """One value for each episode, as float32 holds it."""
+    """One value for each episode, rounded to float32."""
     try:
         values = np.broadcast_to(np.asarray(array, np.float32).reshape(-1), count).astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -185,15 +185,15 @@ def _probed(
     if not names:
         return None
     moving = {*velocity, angle, rate} - {""}
-    places = tuple(name for name in names if name not in moving) if position is None else tuple(position)
-    for name in (*places, *moving):
+    positions = tuple(name for name in names if name not in moving) if position is None else tuple(position)
+    for name in (*positions, *moving):
         if name not in names:
             raise unknown("quantity of the state", name, names)
-    if velocity and len(velocity) != len(places):
-        raise InputError(f"{len(places)} positions need as many velocities, or none; got {len(velocity)}")
+    if velocity and len(velocity) != len(positions):
+        raise InputError(f"{len(positions)} positions need as many velocities, or none; got {len(velocity)}")
     if bool(angle) != bool(rate):
         raise InputError("a body that turns needs both, `angle` and `rate`")
-    return Probed(places, tuple(velocity), angle, rate, symmetry)
+    return Probed(positions, tuple(velocity), angle, rate, symmetry)
 
 
 def _spec_of(
@@ -205,7 +205,7 @@ def _spec_of(
     units: Mapping[str, str],
     probed: Probed | None,
 ) -> EnvSpec:
-    """The specification of the recordings; those of a registered world have its specification."""
+    """The specification of the recordings: the registered world's, or a new one."""
     limit = float(np.abs(recording.control).max(initial=0.0)) or 1.0
     steps = len(recording.frames[0])
     if name in ENVS:
@@ -244,7 +244,7 @@ def _spec_of(
 
 
 def _split(count: int, test: float | Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the episodes to train on and of those that are held out, each in order."""
+    """Numbers of the training and of the held-out episodes, each in order."""
     if isinstance(test, (int, float)) and not isinstance(test, bool):
         if not 0 < test < 1:
             raise InputError(f"test must be a share between 0 and 1, or the numbers of the held-out episodes, got {test}")
@@ -268,14 +268,14 @@ def _sampler(values: np.ndarray) -> Sampler:
 def _with_defaults(
     spec: EnvSpec, pixels: int, laws: Mapping[str, dict[str, Sampler]], fitting: int, held_out: int
 ) -> EnvSpec:
-    """The recording's own data as its usual dataset, in every size of model: what recipes are made from."""
+    """The specification with the recordings as its default dataset at every model size, from which recipes are made."""
     size = DatasetSize(pixels, fitting, held_out, min(_WINDOW, spec.frames))
-    usual = DatasetDefaults(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
-    return replace(spec, defaults=usual)
+    defaults = DatasetDefaults(laws["train"], laws["test"], dict.fromkeys(("mini", "small", "paper"), size))
+    return replace(spec, defaults=defaults)
 
 
 def _write(out: Path, settings: DatasetConfig, recording: _Recording, numbers: Mapping[str, np.ndarray]) -> Dataset:
-    """All at once; what is there already must be the very same."""
+    """Write the dataset; an existing one must hold the same episodes."""
     with artifact.artifact(out, key_of(settings), MADE_BY) as new:
         if not new.finished:
             chunks = {split: list(_chunks(new.path, settings, recording, split, numbers[split])) for split in episode.SPLITS}
@@ -291,12 +291,12 @@ def _write(out: Path, settings: DatasetConfig, recording: _Recording, numbers: M
 def _chunks(folder: Path, settings: DatasetConfig, recording: _Recording, split: str, numbers: np.ndarray) -> Iterator[Path]:
     """Files of encoded episodes, each as it is done."""
     (folder / CHUNKS).mkdir(exist_ok=True)
-    schema, chosen = schema_of(settings, split), CODECS.lookup(settings.codec)
+    schema, codec = schema_of(settings, split), CODECS.lookup(settings.codec)
     with progress(len(numbers), 0, f"{settings.world}, {split}", "episodes") as bar:
         for start in range(0, len(numbers), _CHUNK):
             some = numbers[start : start + _CHUNK]
             numbered = ((start + i, _episode(recording, int(number))) for i, number in enumerate(some))
-            batch = episode.rows(numbered, split, schema, chosen, settings.world)
+            batch = episode.rows(numbered, split, schema, codec, settings.world)
             path = folder / CHUNKS / f"{split}-{start // _CHUNK:06d}.arrow"
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
@@ -316,5 +316,5 @@ def _episode(recording: _Recording, number: int) -> Episode:
         law={name: float(values[number]) for name, values in recording.law.items()},
         reward=np.zeros(steps, np.float32),
         success=False,
-        seed=number,  # its place among the recordings
+        seed=number,  # its index among the recordings
     )

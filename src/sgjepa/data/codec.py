@@ -15,7 +15,7 @@ from sgjepa.core.registry import Registry
 
 @dataclass(frozen=True)
 class Codec:
-    """A codec of frames. about: goes into the dataset's metadata, for readers with other tools"""
+    """A codec of frames. about: a description for the dataset's metadata, for readers with other tools"""
 
     name: str
     about: str

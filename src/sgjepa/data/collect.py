@@ -38,7 +38,7 @@ def schema_of(settings: DatasetConfig, split: str) -> pa.Schema:
 
 
 def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]], speed: float | None) -> dict[str, Any]:
-    """Write the chunks as Lance datasets; returns their part of the dataset's record."""
+    """Write the chunks as Lance datasets; returns their entries of the dataset's record."""
     parts = {}
     for split, paths in chunks.items():
         target = folder.absolute() / f"{split}.lance"
@@ -56,7 +56,7 @@ def assemble(settings: DatasetConfig, folder: Path, chunks: dict[str, list[Path]
 
 
 def key_of(settings: DatasetConfig) -> dict[str, Any]:
-    """The settings that decide a dataset, as its record holds them."""
+    """The settings that identify a dataset, as its record holds them."""
     return {"format": episode.FORMAT, "config": config.to_dict(settings)}
 
 
@@ -87,11 +87,11 @@ def _summary(target: Path, settings: DatasetConfig, split: str) -> PartSummary:
 def _describe(values: list[float], grid: bool) -> LawSummary:
     different = sorted(set(values))
     if grid and len(different) <= 32:  # count each value: bins would hold one here and two there
-        counts, places = [values.count(value) for value in different], different
+        counts, centres = [values.count(value) for value in different], different
     else:
         bins, edges = np.histogram(values, bins=16)
-        counts, places = bins.tolist(), ((edges[:-1] + edges[1:]) / 2).tolist()
-    middles = tuple(round(place, 6) for place in places)
+        counts, centres = bins.tolist(), ((edges[:-1] + edges[1:]) / 2).tolist()
+    middles = tuple(round(value, 6) for value in centres)
     return LawSummary(float(np.mean(values)), float(np.std(values)), min(values), max(values), middles, tuple(counts))
 
 
@@ -150,7 +150,7 @@ def _plan(settings: DatasetConfig, folder: Path) -> list[_Chunk]:
 
 
 def _make(chunks: list[_Chunk], processes: int) -> float | None:
-    """Make the chunks that are missing; returns the frames made per second, None if there was nothing to do."""
+    """Make the missing chunks; returns the frames made per second, None if there was nothing to do."""
     missing = [chunk for chunk in chunks if not _whole(chunk)]
     total = sum(len(chunk.numbers) for chunk in chunks)
     made = sum(len(chunk.numbers) for chunk in missing)
@@ -163,7 +163,7 @@ def _make(chunks: list[_Chunk], processes: int) -> float | None:
 
 
 def _whole(chunk: _Chunk) -> bool:
-    """Whether the chunk's file exists, is readable and was made by the same code: the schema holds versions and options."""
+    """Whether the chunk's file exists, is readable and has the same schema, which holds versions and options."""
     try:
         with pa.ipc.open_stream(chunk.path.read_bytes()) as stream:
             rows = sum(batch.num_rows for batch in stream)
@@ -192,7 +192,7 @@ _env: tuple[DatasetConfig, Env] | None = None
 
 
 def _worker_env(settings: DatasetConfig) -> Env:
-    """The environment of all chunks of a process: building models and renderers anew would dominate the time."""
+    """The environment shared by all chunks of a process: building models and renderers anew would dominate the time."""
     global _env
     if _env is None or _env[0] != settings:
         _env = (settings, make_env(settings))

@@ -1,4 +1,4 @@
-"""The settings of a dataset, and everything that they decide about an episode: seeds, laws, plan, environment.
+"""The settings of a dataset, and the seeds, laws, plan and environment of each of its episodes.
 
 Each decision depends on seed, split and episode number alone, so any episode can be made by itself, and a small dataset is
 the beginning of a large one.
@@ -38,7 +38,7 @@ def episode_seed(seed: int, split: str, number: int) -> int:
 
 
 def policy_seed(sampling: int, split: str, number: int) -> int:
-    """The seed of the policy in an episode. sampling: number of the repeat on the same episodes"""
+    """The seed of a policy in an episode. sampling: the number of the repeat on the same episodes"""
     return _seed(sampling, SPLITS[split], number, 3)
 
 
@@ -48,7 +48,7 @@ def _seed(seed: int, *key: int) -> int:
 
 
 def episode_law(samplers: Mapping[str, Sampler], seed: int, split: str, number: int) -> dict[str, float]:
-    """The laws of one episode, from a random stream of their own, rounded to what the dataset's float32 columns hold."""
+    """The laws of one episode, from a random stream of their own, rounded to float32 as in the dataset's columns."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPLITS[split], number, 1)))
     return {name: float(np.float32(value)) for name, value in laws.draw(samplers, rng, number).items()}
 
@@ -78,7 +78,7 @@ class Part:
 
 @dataclass(frozen=True)
 class DatasetConfig:
-    """Everything that decides a dataset's bytes."""
+    """The settings that determine a dataset's bytes."""
 
     world: str
     image_size: int
@@ -109,7 +109,7 @@ def env_spec_of(name: str, recorded: Mapping[str, Any]) -> EnvSpec:
 
 
 def with_mesh_digest(settings: DatasetConfig) -> DatasetConfig:
-    """The settings with a digest of the robot's meshes in `env`, where SGJEPA_MENAGERIE gives it any: frames show them."""
+    """The settings with a digest of the robot's meshes in `env`, if SGJEPA_MENAGERIE names any: frames show them."""
     from sgjepa.envs.arm_world import ArmWorld  # brings MuJoCo
 
     env = {key: value for key, value in settings.env.items() if key != MENAGERIE}
@@ -136,7 +136,7 @@ def make_env(settings: DatasetConfig) -> Env:
 
 
 def make_episode(settings: DatasetConfig, env: Env, split: str, number: int) -> episode.Episode:
-    """An episode of the dataset, made by itself."""
+    """Simulate a single episode of the dataset."""
     return episode.simulate(env, *_launch(settings, env, split, number))
 
 

@@ -1,9 +1,9 @@
 """An episode, and its Lance rows: one row per frame.
 
 row t:   pixels[t], state[t]    the frame and exactly the state it shows
-         control[t]             acts between frame t and t + 1; the last row's drives nothing
+         control[t]             acts between frame t and t + 1; the last row's has no effect
          one column per law     constant over the episode; the paper's action is [control; law]
-         one column per record  more that the world records at a frame: `EnvSpec.records`
+         one column per record  further numbers that the world records at a frame: `EnvSpec.records`
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ def columns_of(widths: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Episode:
-    """A recorded episode: T frames, and what held at each.
+    """A recorded episode of T frames with state, control and reward of each.
 
     frames: pictures (T, H, W, 3) uint8.
-    state: (T, S) float32, what each frame shows, in the units that [Worlds](worlds.md) names.
+    state: (T, S) float32, the state that each frame shows, in the units that [Worlds](worlds.md) names.
     control: (T, A) float32; row t acts between frame t and frame t + 1.
     phys: (P,) float32, constants of the episode.
     law: values by name.
-    reward: (T,) float32, of the step that led to the frame; 0 at frame 0.
+    reward: (T,) float32, the reward of the step that led to the frame; 0 at frame 0.
     success: whether the task was solved, in a world with a task.
-    seed: of the reset.
-    records: more numbers of each frame, by name, (T, R) float32 each.
-    labels: words for the whole episode, by name.
-    names: of the state's columns.
+    seed: the seed of the reset.
+    records: further numbers of each frame, by name, (T, R) float32 each.
+    labels: categorical labels of the whole episode, by name.
+    names: the names of the state's columns.
     """
 
     frames: np.ndarray
@@ -81,7 +81,7 @@ class Episode:
 
     @property
     def states(self) -> dict[str, np.ndarray]:
-        """The state by its names, (T,) each."""
+        """The state by name, (T,) each."""
         return {name: self.state[:, i] for i, name in enumerate(self.names)}
 
 
@@ -132,7 +132,7 @@ def _known(spec: EnvSpec, label: str, word: str) -> str:
 def schema(
     spec: EnvSpec, law_names: Sequence[str], image_size: int, codec: Codec, env_options: Mapping[str, str], seed: int
 ) -> pa.Schema:
-    """The columns and the metadata that explains them. The same settings give the same bytes."""
+    """The columns of a split, with metadata that describes them; equal settings give equal bytes."""
 
     def vector(quantities: Sequence[Quantity]) -> pa.DataType:
         return pa.list_(pa.float32(), len(quantities))

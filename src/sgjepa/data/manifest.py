@@ -53,7 +53,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of a dataset: everything that commands print of it. env_spec: of its world"""
+    """The record of a dataset. env_spec: the specification of its world"""
 
     made_by: ClassVar[str] = MADE_BY
     format: str
@@ -69,19 +69,19 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Twelve digits for what all parts hold: a dataset made again from the same settings has the same."""
+        """Twelve digits that identify the content of all parts; a dataset made again from equal settings has the same."""
         content = "".join(self.parts[name].digest for name in sorted(self.parts))
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 def part_digest(folder: Path) -> str:
-    """Twelve digits for what a split's data files hold. Their names, and Lance's own files, differ from time to time."""
+    """Twelve digits that identify the content of a split's data files, independent of their names and Lance's own files."""
     content = sorted(files.digests(folder / "data").values())
     return hashlib.sha256("".join(content).encode()).hexdigest()[:12]
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The record of a dataset, strictly: an edited one is an InputError that names the place."""
+    """Read the record of a dataset strictly: an edited one is an InputError that names the entry."""
     manifest = artifact.read_record(Manifest, folder)
     path = folder / MANIFEST
     if manifest.format != episode.FORMAT:

@@ -1,7 +1,7 @@
 """Arrays that are computed once and stored as memory maps: decoded frames, latents.
 
-A file is an .npy as NumPy writes it, and behind the array, where NumPy does not look, a digest of everything before. So
-array and digest get their name together.
+A file is an .npy as NumPy writes it, followed by a digest of everything before, which NumPy ignores. So array and digest are
+renamed together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def memory_map(
     sampled: bool = False,
     verify: bool = True,
 ) -> np.ndarray:
-    """The array in the file, read-only. A missing file is made with `fill`, whole or not at all.
+    """Map the array in a file, read-only. A missing file is made with `fill`, whole or not at all.
 
     sampled: a file of more than half a gigabyte is checked by its size, its header and blocks spread over it. That is
     enough for decoded frames, tens of gigabytes at paper size: it detects a torn or mixed-up file, not a wrong pixel.
@@ -94,5 +94,5 @@ def _digest(path: Path, end: int, sampled: bool) -> str:
 def _starts(end: int, sampled: bool) -> Iterator[int]:
     """Starts of the blocks that are hashed: the first has the header, the last ends the array."""
     blocks = -(-end // _BLOCK)
-    chosen = np.unique(np.linspace(0, blocks - 1, _SAMPLED).astype(int)).tolist() if sampled else range(blocks)
-    return (block * _BLOCK for block in chosen)
+    numbers = np.unique(np.linspace(0, blocks - 1, _SAMPLED).astype(int)).tolist() if sampled else range(blocks)
+    return (block * _BLOCK for block in numbers)

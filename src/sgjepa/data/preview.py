@@ -25,7 +25,7 @@ _INK, _PAPER, _QUIET = (28, 28, 30), (255, 255, 255), (110, 110, 115)
 
 
 def preview(dataset: Dataset, out: Path, video: str = "webp", rows: int = 5) -> list[Path]:
-    """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns what was written."""
+    """Write `contact_sheet.png` and `preview.webp` (or .mp4) to the folder `out`; returns their paths."""
     if video not in FORMATS:
         raise unknown("video format", video, FORMATS)
     if not 1 <= rows <= MOST_ROWS:
@@ -77,7 +77,7 @@ def _across_laws(split: Split, rows: int) -> np.ndarray:
 
 
 def law_text(names: Sequence[str], values: Sequence[float], units: Mapping[str, str]) -> str:
-    """The laws of an episode, a line each."""
+    """The laws of an episode as text, one line each."""
     return "\n".join(f"{get_law(n).label} = {v:g} {units[n]}" for n, v in zip(names, values, strict=True))
 
 

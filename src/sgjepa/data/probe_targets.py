@@ -17,9 +17,9 @@ from sgjepa.envs.spec import EnvSpec
 
 @dataclass(frozen=True)
 class Targets:
-    """Which entries of a recorded state are probed, in the order of a target y: position, velocity, [sin, cos, rate].
+    """The entries of a recorded state that are probed, in the order of a target y: position, velocity, [sin, cos, rate].
 
-    state: names of the recorded state. angle, rate: empty where nothing turns. symmetry: a turn by 1/symmetry looks the
+    state: names of the recorded state. angle, rate: empty if nothing turns. symmetry: a turn by 1/symmetry looks the
     same. frame_dt: seconds between frames.
     """
 
@@ -63,11 +63,11 @@ class Targets:
         return state
 
     def angle(self, y: np.ndarray) -> np.ndarray:
-        """In radians, within half a symmetry step of zero."""
+        """The angle in radians, within half a symmetry step of zero."""
         return np.arctan2(y[..., -3], y[..., -2]) / self.symmetry
 
 
-_WINDOW = 4  # frames, in a world that says nothing
+_WINDOW = 4  # frames, in a world without a default
 
 
 def require_targets(split: Split) -> Targets:
@@ -100,7 +100,7 @@ def _targets(spec: EnvSpec, state: tuple[str, ...], fps: float) -> Targets | Non
 
 
 def default_probe_window(spec: EnvSpec, pixels: int) -> int:
-    """Frames that a probe sees by default: those of the smallest default dataset whose pictures are at least as large."""
+    """The default number of frames of a probe: that of the smallest default dataset whose pictures are at least as large."""
     if spec.defaults is None:
         return _WINDOW
     sizes = sorted(spec.defaults.sizes.values(), key=lambda size: size.pixels)

@@ -29,12 +29,12 @@ from sgjepa.laws import Grid, Sampler
 
 @dataclass(frozen=True)
 class Dataset:
-    """Episodes on disk, in two parts: to train on and held out.
+    """Episodes on disk in two splits: training and held out.
 
     path: its folder.
-    manifest: what was written, with digests.
-    settings: with which it was made: world, size of the pictures, laws.
-    train: the training episodes, a `Split`; a tenth of them is kept for validation, and no training sees it.
+    manifest: its record, with digests.
+    settings: the settings that made it: world, size of the pictures, laws.
+    train: the training episodes, a `Split`; a tenth of them is held out for validation.
     test: the held-out episodes, a `Split`.
     """
 
@@ -46,14 +46,14 @@ class Dataset:
 
     @property
     def env_spec(self) -> EnvSpec:
-        """The specification of the world: names and units of its numbers, its task."""
+        """The specification of the world: names and units of its records, its task."""
         return self.manifest.env_spec
 
     def __repr__(self) -> str:
         spec = self.settings.env_spec
-        said = f"laws {', '.join(self.train.laws) or 'none'}, {self.settings.image_size} pixels, {spec.frames} frames each"
+        about = f"laws {', '.join(self.train.laws) or 'none'}, {self.settings.image_size} pixels, {spec.frames} frames each"
         return (
-            f"Dataset {self.path} of {spec.name}: {self.train.episodes} episodes and {self.test.episodes} held out, {said}"
+            f"Dataset {self.path} of {spec.name}: {self.train.episodes} episodes and {self.test.episodes} held out, {about}"
         )
 
     @classmethod
@@ -74,7 +74,7 @@ class Dataset:
 
         out: the folder to write.
         frames: pictures (N, T, H, W, 3) uint8, H = W; or N arrays (T, H, W, 3).
-        control: (N, T, A), what acts between a frame and the next; None without controls.
+        control: (N, T, A), the control between a frame and the next; None without controls.
         state: (N, T, S), or by name, each (N, T) or (N, T, k); probes read it. None if it is unknown.
         more: `law`: by name, a number for all episodes or (N,). `fps`: frames per second, default 16. `world`: what was
             recorded; a registered world, whose names then hold, or a name of your own. `test`: the share of episodes to
@@ -113,7 +113,7 @@ def _how_made(name: str) -> str:
 
 
 def _verify(path: Path) -> None:
-    """Refuse files that differ from what was written, and further files that Lance would read."""
+    """Refuse files that were changed, and further files that Lance would read."""
     record = artifact.check(path)
     for name in episode.SPLITS:
         for file in (path / f"{name}.lance").rglob("*"):
@@ -122,16 +122,16 @@ def _verify(path: Path) -> None:
 
 
 class Split:
-    """One part of a dataset: N episodes of T frames. Arrays are read at their first use.
+    """A split of a dataset: N episodes of T frames. Arrays are read at their first use.
 
     episodes: N.
     frames: T.
-    laws: names of the laws, in the order of `law`.
-    picture: height, width and channels of a frame.
+    laws: the names of the laws, in the order of `law`.
+    picture: the height, width and channels of a frame.
     """
 
     def __init__(self, folder: Path, name: str, episodes: int, digest: str, spec: EnvSpec):
-        """spec: of the world of these episodes"""
+        """spec: the specification of the world of these episodes"""
         self.folder, self.name, self.episodes, self.digest, self.env_spec = folder, name, episodes, digest, spec
         self._records: dict[str, np.ndarray] = {}
         try:
@@ -188,17 +188,17 @@ class Split:
 
     @cached_property
     def state(self) -> np.ndarray:
-        """(N, T, S) float32, what each frame shows; S is 0 if it was not recorded."""
+        """The states that the frames show, (N, T, S) float32; S is 0 if they were not recorded."""
         return self._vectors("state")
 
     @cached_property
     def control(self) -> np.ndarray:
-        """(N, T, A) float32, what acts between a frame and the next; A is 0 in a world without controls."""
+        """The controls between a frame and the next, (N, T, A) float32; A is 0 in a world without controls."""
         return self._vectors("control")
 
     @cached_property
     def phys(self) -> np.ndarray:
-        """(N, P) float32, constants of an episode; P is 0 if they were not recorded."""
+        """The physical constants of each episode, (N, P) float32; P is 0 if they were not recorded."""
         return self._vectors("phys")[:, 0]
 
     def _vectors(self, column: str) -> np.ndarray:
@@ -209,7 +209,7 @@ class Split:
 
     @cached_property
     def law(self) -> np.ndarray:
-        """(N, L) float32, in the order of `laws`; L is 0 in a world without laws."""
+        """The laws of each episode in the order of `laws`, (N, L) float32; L is 0 in a world without laws."""
         if not self.laws:
             return np.zeros((self.episodes, 0), np.float32)
         columns = [self._array(name) for name in self.laws]
@@ -223,13 +223,13 @@ class Split:
 
     @cached_property
     def reward(self) -> np.ndarray:
-        """(N, T) float32, of the step that led to each frame; 0 at frame 0."""
+        """The reward of the step that led to each frame, (N, T) float32; 0 at frame 0."""
         return self._array("reward")
 
     def record(self, name: str) -> np.ndarray:
-        """(N, T, R) float32: more numbers that the world records at each frame.
+        """Further numbers that the world records at each frame, (N, T, R) float32.
 
-        name: of the record; `about["records"]` lists them, with names and units of the R numbers.
+        name: the name of the record; `about["records"]` lists them, with names and units of the R numbers.
         """
         if name not in self._records:
             known = self._about.get("records", {})
@@ -240,13 +240,13 @@ class Split:
 
     @cached_property
     def success(self) -> np.ndarray:
-        """(N,) bool: whether the task was solved."""
+        """Whether the task was solved in each episode, (N,) bool."""
         return np.array([note["success"] for note in self._notes])
 
     def label(self, name: str) -> np.ndarray:
-        """(N,) str: a word for each episode.
+        """A categorical label of each episode, (N,) str.
 
-        name: of the label; `about["labels"]` lists them.
+        name: the name of the label; `about["labels"]` lists them.
         """
         known = self._about.get("labels", {})
         if name not in known:
@@ -262,7 +262,7 @@ class Split:
     def metadata(self, number: int) -> dict[str, Any]:
         """The metadata of an episode: the seed for `reset`, laws, success, labels.
 
-        number: of the episode, from 0.
+        number: the number of the episode, from 0.
         """
         row = self._read(["episode_metadata"], np.array([number]))
         return dict(json.loads(row["episode_metadata"][0].as_py()))
@@ -270,7 +270,7 @@ class Split:
     def pixels(self, numbers: Sequence[int] | np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Pictures of some episodes, (n, T, H, W, 3) uint8.
 
-        numbers: of the n episodes, from 0.
+        numbers: the numbers of the n episodes, from 0.
         out: an array of that shape to write into, instead of a new one.
         """
         numbers = np.asarray(numbers)
@@ -278,8 +278,8 @@ class Split:
         frames = np.empty((len(numbers), self.frames, *self.picture), np.uint8) if out is None else out
         for row, content in enumerate(packed):
             episode_row, t = divmod(row, self.frames)
-            place = f"{self.folder}, episode {int(numbers[episode_row])}, frame {t}"
-            frames[episode_row, t] = codec.decode(self._codec, content.as_py(), self.picture, place)
+            source = f"{self.folder}, episode {int(numbers[episode_row])}, frame {t}"
+            frames[episode_row, t] = codec.decode(self._codec, content.as_py(), self.picture, source)
         return frames
 
 
@@ -288,10 +288,10 @@ def split_episodes(count: int, fraction: float = 0.9, seed: int = SPLIT_SEED) ->
     if not 0 < fraction < 1:
         raise InputError(f"the training fraction must lie between 0 and 1, got {fraction}")
     order = np.random.default_rng(seed).permutation(count)
-    kept = int(count * fraction)
-    if not 0 < kept < count:
+    size = int(count * fraction)
+    if not 0 < size < count:
         raise InputError(f"{count} episodes cannot be split {fraction:g} to {1 - fraction:g}: one part would be empty")
-    return np.sort(order[:kept]), np.sort(order[kept:])
+    return np.sort(order[:size]), np.sort(order[size:])
 
 
 def training_samplers(dataset: Dataset) -> dict[str, Sampler]:
@@ -302,7 +302,7 @@ def training_samplers(dataset: Dataset) -> dict[str, Sampler]:
 
 @dataclass(frozen=True)
 class Normalisers:
-    """Z-scores of what enters a model as numbers. They live with the model, not with the data."""
+    """Z-scores of a model's control and law inputs. They are saved with the model, not with the data."""
 
     control: ZScore
     law: ZScore
@@ -316,9 +316,9 @@ def fit_normalisers(control: np.ndarray, law: np.ndarray) -> Normalisers:
 
 
 def unseen(dataset: Dataset, held_out: bool = False) -> tuple[Split, list[int]]:
-    """Episodes that no training has seen: all of the test split, and their numbers.
+    """A split with the numbers of its held-out episodes: all of the test split.
 
-    held_out: instead those of the training split that `split_episodes` keeps apart, to choose settings by.
+    held_out: instead the validation episodes of the training split, to tune settings by.
     """
     if held_out:
         return dataset.train, split_episodes(dataset.train.episodes)[1].tolist()

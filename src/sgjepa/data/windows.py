@@ -1,6 +1,6 @@
 """Windows of frames for training. Every frame is decoded once, and held as uint8 in RAM or in a memory map.
 
-An overlapping window then costs a copy. Decoding for every window would decode a frame 15.6 times per epoch (25-frame
+So an overlapping window costs a copy only. Decoding for every window would decode a frame 15.6 times per epoch (25-frame
 windows of 64-frame episodes).
 """
 
@@ -28,7 +28,7 @@ _BLOCK = 8  # episodes decoded at a time
 class Batch:
     """B windows of W frames. The paper's action is [control; law]."""
 
-    frames: np.ndarray  # (B, W, h, w, 3) uint8, or what was computed from the frames, (B, W, ...)
+    frames: np.ndarray  # (B, W, h, w, 3) uint8, or features computed from the frames, (B, W, ...)
     control: np.ndarray  # (B, W, A) float32
     law: np.ndarray  # (B, L) float32
     state: np.ndarray  # (B, W, S) float32
@@ -37,9 +37,9 @@ class Batch:
 
 
 class Clips:
-    """All windows of `length` frames in the given episodes, by number: windows of one episode follow each other.
+    """All windows of `length` frames in the given episodes, by number: windows of one episode are consecutive.
 
-    `content` replaces the frames by something else that was computed once for every frame of the split, (N, T, ...).
+    `content` replaces the frames by other data computed for every frame of the split, (N, T, ...).
     """
 
     def __init__(
@@ -124,8 +124,8 @@ def check_alike(splits: Sequence[Split]) -> None:
 def decode(split: Split, episodes: np.ndarray, keep: str = "auto") -> tuple[np.ndarray, np.ndarray]:
     """Frames (M, T, H, W, 3) uint8, each decoded once, and the row of each of the episodes among them.
 
-    keep: "ram", "disk" (a memory map beside the dataset, made once for the whole split and reused by later runs),
-    or "auto": RAM if the frames take at most half of the memory that is free.
+    keep: "ram", "disk" (a memory map next to the dataset, made once for the whole split and reused by later runs),
+    or "auto": RAM if the frames take at most half of the free memory.
     """
     if keep not in KEEP:
         raise unknown("place to keep frames", keep, KEEP)

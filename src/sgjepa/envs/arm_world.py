@@ -129,7 +129,7 @@ class ArmWorld(Spatial):
     tool_shadow: ClassVar[float]  # m
     contact_kinds: ClassVar[tuple[str, ...]]  # kinds of things the ball can touch, in the order of the contact record
     stride: ClassVar[np.ndarray]  # (3,) m per frame that a control of 1 moves the tool's target
-    workspace: ClassVar[np.ndarray]  # (2, 3) m, lowest and highest corner of what the target may be
+    workspace: ClassVar[np.ndarray]  # (2, 3) m, lowest and highest corner of the target's range
     substeps: ClassVar[int] = round(1 / 16 / arm_physics.TIMESTEP)
     command: Command
     events: Any  # the events of the episode so far, in a dataclass of the world's own
@@ -234,7 +234,7 @@ class ArmWorld(Spatial):
     def _after_substep(self) -> None:
         """Note the events after every substep: they must not fall between two frames."""
 
-    # --- what an expert may use ---------------------------------------------------------------------------------
+    # --- lookahead for experts ---------------------------------------------------------------------------------
 
     @contextmanager
     def lookahead(self) -> Iterator[Callable[[np.ndarray], None]]:
@@ -262,7 +262,7 @@ class ArmWorld(Spatial):
 
         return run
 
-    # --- what is recorded ---------------------------------------------------------------------------------------
+    # --- records ---------------------------------------------------------------------------------------
 
     def ball(self) -> tuple[np.ndarray, np.ndarray]:
         """Position and velocity of the ball, (3,) each."""

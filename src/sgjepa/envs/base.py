@@ -32,7 +32,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 16}  # noqa: RUF012  # as Gymnasium declares it
     env_spec: ClassVar[EnvSpec]
-    model: Any  # mujoco.MjModel: what a law is applied to
+    model: Any  # mujoco.MjModel, to which laws are applied
     _painter: (
         Any  # draws the model with OpenGL and has a close(), from the first frame on; None in worlds that need no OpenGL
     )
@@ -69,7 +69,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
         load_mujoco()  # also for worlds that import it themselves: its own Renderer then draws without a screen
         self._build()
 
-    # --- what a world defines -----------------------------------------------------------------------------------
+    # --- methods of a world ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def _build(self) -> None:
@@ -135,7 +135,7 @@ class Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def outline(self, state: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """The outline of the object in the picture, for states by name, (...) each -> closed curves (..., K, 2).
 
-        In picture widths from the top left corner; NaN for what the camera cannot see, None from a world without outlines.
+        In picture widths from the top left corner; NaN for points that the camera cannot see, None without outlines.
         """
         return None
 

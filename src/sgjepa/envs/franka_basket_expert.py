@@ -207,7 +207,7 @@ class Swing:
 
 
 def smooth(share: float) -> float:
-    """From 0 to 1 without a jerk at either end, as the share runs from 0 to 1."""
+    """A smooth step from 0 to 1 without a jerk at either end, as the share runs from 0 to 1."""
     s = min(max(share, 0.0), 1.0)
     return s * s * (3 - 2 * s)
 

@@ -100,7 +100,7 @@ class EnvSpec:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # constructor choices, the default first
     # more vectors per frame, a dataset column each: an arm's joints, contact flags (of the interval that ended here)
     records: Mapping[str, tuple[Quantity, ...]] = field(default_factory=dict)
-    observed_records: tuple[str, ...] = ()  # the robot's own pose, or the goal: what it may know besides the state
+    observed_records: tuple[str, ...] = ()  # records observed besides the state: the robot's own pose, or the goal
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words for a whole episode, and all they can be
 
     @property

@@ -16,8 +16,6 @@ from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
-import numpy as np
-
 from sgjepa.core.stats import Interval
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
@@ -28,13 +26,9 @@ from sgjepa.report.figures import against_setting
 from sgjepa.report.words import compare, fixed
 from sgjepa.results.claims import Claims, measure
 from sgjepa.results.selection import MEAN
-from sgjepa.results.training import cost, peak_memory
 
-LENGTHS = {  # H and K; the recipe's own first
-    "paper": ((20, 5), (20, 10), (30, 10), (30, 20)),
-    "mini": ((10, 5), (10, 10), (15, 5), (15, 7)),
-    "small": ((10, 5), (10, 10), (15, 5), (15, 7)),
-}
+LENGTHS = {"paper": ((20, 5), (20, 10), (30, 10), (30, 20))}  # H and K; the recipe's own first
+ON_CPU = ((10, 5), (10, 10), (15, 5), (15, 7))
 MULTIPLES = (1, 2, 4)  # of the recipe's weight
 HORIZONS = (20, 32)
 MARGIN = 0.05  # of the error, that a shorter one may cost and still be enough
@@ -44,32 +38,17 @@ PROBE, SECONDS = "probe NMSE", "seconds"
 def settings(size: str) -> list[Setting]:
     """The GRU's recipe with each length and weight."""
     base = recipe("approach_ball_gru", size)
+    loss: Any = base.loss
     arms = []
-    for (history, steps), multiple in product(LENGTHS[size], MULTIPLES):
+    for (history, steps), multiple in product(LENGTHS.get(size, ON_CPU), MULTIPLES):
         weight = float(f"{multiple * base.loss.sigreg:.3g}")
         frames = base.train.frames if base.loss.windows == "dense" else history + steps
-        loss: Any = replace(base.loss, sigreg=weight)
-        model, loss = replace(base.model, history=history), replace(loss, steps=steps)
         name = f"{base.name}_h{history}_k{steps}_w{weight:g}"
-        run = replace(base, name=name, model=model, loss=loss, train=replace(base.train, frames=frames))
+        train, objective = replace(base.train, frames=frames), replace(loss, sigreg=weight, steps=steps)
+        run = replace(base, name=name, model=replace(base.model, history=history), loss=objective, train=train)
         length, values = f"H = {history}, K = {steps}", (str(history), str(steps), f"{weight:g}")
         arms.append(Setting(run, label=f"{length}, weight {weight:g}", values=values, x=weight, line=length))
     return arms
-
-
-def seconds(evidence: Evidence, arm: str) -> np.ndarray:
-    """Of a whole training."""
-    return np.array([cost(run).seconds for run in evidence.results.evaluations(arm)])
-
-
-def memory(evidence: Evidence, arm: str) -> np.ndarray:
-    """Peak GiB of a training."""
-    return np.array([peak_memory(run) for run in evidence.results.evaluations(arm)])
-
-
-def horizons(evidence: Evidence) -> tuple[int, ...]:
-    """Where rollouts are looked at."""
-    return tuple(dict.fromkeys(min(h, evidence.results.horizons) for h in HORIZONS))
 
 
 def columns(evidence: Evidence) -> list[Column]:
@@ -78,18 +57,18 @@ def columns(evidence: Evidence) -> list[Column]:
     return [
         Column(PROBE, sweep.probe_nmse, 4, chooses, judged=True),
         Column("probe NMSE, test", sweep.error("nmse", MEAN, "true")),
-        *(Column(f"rollout NMSE at h = {h}", sweep.error("nmse", h)) for h in horizons(evidence)),
-        Column("peak memory (GiB)", memory, 2),
-        Column(SECONDS, seconds, 0),
+        *(Column(f"rollout NMSE at h = {h}", sweep.error("nmse", h)) for h in sweep.up_to_last(evidence, HORIZONS)),
+        Column("peak memory (GiB)", sweep.training_memory, 2),
+        Column(SECONDS, sweep.training_seconds, 0),
     ]
 
 
 def chosen_lengths(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequence[Block | None], Claims]:
     """Each (H, K) with the weight that its probe chose: against the recipe's own lengths, and in figures."""
-    results, h, blocks = evidence.results, horizons(evidence)[-1], list[Block | None]()
+    results, h, blocks = evidence.results, sweep.up_to_last(evidence, HORIZONS)[-1], list[Block | None]()
     chosen = choices(measured)
     names = {float(x): ", ".join(length) for x, length in enumerate(chosen, start=1)}
-    rollouts = {f"rollout NMSE at h = {step}": "errors" for step in horizons(evidence)}
+    rollouts = {f"rollout NMSE at h = {step}": "errors" for step in sweep.up_to_last(evidence, HORIZONS)}
     for head, file in {**rollouts, "peak memory (GiB)": "memory", SECONDS: "seconds"}.items():
         points = [(x, sweep.interval(measured[arm][1][head])) for x, arm in zip(names, chosen.values(), strict=True)]
         end = head.rpartition(" ")[2] if file == "errors" else ""
@@ -125,7 +104,7 @@ def enough(evidence: Evidence, measured: Measured, horizon: int) -> Claims:
     """
     claims, results = Claims(), evidence.results
     weights = Counter(setting.values[:2] for setting, _ in measured.values())  # tried, by length
-    recipes = {tuple(map(str, lengths[0])) for lengths in LENGTHS.values()}
+    recipes = {tuple(map(str, lengths[0])) for lengths in (LENGTHS["paper"], ON_CPU)}
     for (short, usual), (longer, other) in combinations(choices(measured).items(), 2):
         if short in recipes and short[0] == longer[0]:
             claim = "five_steps"

@@ -25,6 +25,7 @@ from sgjepa.experiments.answer import Answer, Evidence, main_table, region_words
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.experiments.frozen_encoder import fresh, joint, name_of
+from sgjepa.experiments.sweep import probe_nmse
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Block, Cell, Data, Text
 from sgjepa.report.figures import by_horizon, limits
@@ -105,11 +106,13 @@ def answer(evidence: Evidence) -> Answer:
             notes += [] if verdict(metres) == WORSE else [f"in metres {OURS}'s features are not certainly ahead"]
         claims += measure("rollout_gap", where, what, widening, "above", results.trainings(), note="; ".join(notes))
     local, fed_back = (fixed(paper["peak"][source], 2) for source in (LOCAL, FED_BACK))
-    floors = join([f"{_called(evidence, label)} {fixed(_floor(evidence, label), 3)}" for label in _names(results.world)])
+    labels = _names(results.world)
+    floors = {_called(evidence, label): probe_nmse(evidence, _arm(evidence, label)).mean() for label in labels}
+    missed = join([f"{name} {fixed(floor, 3)}" for name, floor in floors.items()])
     caption = (
         f"How much more a fresh GRU errs on other features than on {OURS}'s, {region_words(region)}, in squared standard "
         "deviations of the targets. Local: one step from true latents. Intervals hold for all horizons at once as to "
-        f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {floors}. "
+        f"episodes. Above zero: SG-JEPA's features are better. What the probes miss of true frames (NMSE): {missed}. "
         f"The paper's gap to DINO: below {local} one step at a time, near {fed_back} at its largest when fed back (square)."
     )
     measured, scale = "squared error (deviations²)", limits(*(curve for by in each.values() for curve in by.values()))
@@ -158,12 +161,6 @@ def _called(evidence: Evidence, label: str) -> str:
     """What the features are called: a foreign encoder by its own name, since at the sizes for a CPU it is not DINOv2."""
     encoder = evidence.results.evaluations(_arm(evidence, label))[0].about.encoder
     return (encoder or label).partition(" (")[0]
-
-
-def _floor(evidence: Evidence, label: str) -> float:
-    """Mean over trainings of the probe's own error on validation frames."""
-    runs = evidence.results.evaluations(_arm(evidence, label))
-    return float(np.mean([run.about.scores.probe["validation_nmse"] for run in runs]))
 
 
 EXPERIMENT = Experiment(

@@ -16,7 +16,7 @@ import numpy as np
 from sgjepa.evaluation.metrics import MAIN
 from sgjepa.experiments import sweep
 from sgjepa.experiments.answer import Evidence
-from sgjepa.experiments.engine import WORLDS, Experiment
+from sgjepa.experiments.engine import WORLDS
 from sgjepa.experiments.sweep import Column, Measured, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Block
@@ -101,7 +101,7 @@ def relative(muon: np.ndarray, adamw: np.ndarray) -> np.ndarray:
     return ratio
 
 
-EXPERIMENT: Experiment = sweep.sweep(
+EXPERIMENT = sweep.sweep(
     name="optimiser",
     question="Muon or AdamW?",
     claim="With every predictor Muon reaches a lower validation loss than AdamW.",

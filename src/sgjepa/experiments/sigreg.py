@@ -49,22 +49,17 @@ def statistic(evidence: Evidence, arm: str) -> np.ndarray:
     return np.array([curve(run, "sigreg")[-1, 1] for run in evidence.results.evaluations(arm)])
 
 
-def horizons(evidence: Evidence) -> tuple[int, ...]:
-    """Where rollouts are looked at."""
-    return tuple(dict.fromkeys(min(h, evidence.results.horizons) for h in HORIZONS))
-
-
 def columns(evidence: Evidence) -> list[Column]:
     """Statistic, rank, probes and rollouts."""
-    weight, last = "weight of SIGReg", horizons(evidence)[-1]
+    weight, horizons = "weight of SIGReg", sweep.up_to_last(evidence, HORIZONS)
     probes = Panel("sigreg_probes", "Probes", "NMSE on validation frames", weight, log=True)
     return [
         Column("SIGReg statistic", statistic, 3, Panel("sigreg_statistic", "Statistic", "SIGReg statistic", weight, True)),
         Column(RANK, sweep.rank, 1, Panel("sigreg_rank", "Rank", RANK, weight, True)),
         Column("linear probe NMSE", sweep.linear_nmse, 4, probes, "linear probe", judged=True),
         Column("probe NMSE", sweep.probe_nmse, 4, probes, "MLP probe"),
-        *(Column(f"NMSE at h = {h}", sweep.error("nmse", h), judged=h == last) for h in horizons(evidence)),
-        Column(f"position error at h = {last} (m)", sweep.error(MAIN, last)),
+        *(Column(f"NMSE at h = {h}", sweep.error("nmse", h), judged=h == horizons[-1]) for h in horizons),
+        Column(f"position error at h = {horizons[-1]} (m)", sweep.error(MAIN, horizons[-1])),
     ]
 
 
@@ -72,7 +67,7 @@ def grows(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Sequen
     """What a doubling of the weight adds to the effective rank, up to the recipe's weight; and the errors by law."""
     results, blocks = evidence.results, list[Block | None]()
     for axis in results.axes[:1]:
-        for h in horizons(evidence):
+        for h in sweep.up_to_last(evidence, HORIZONS):
             curves = {arm: list(results.by_law(arm, "nmse", h, [axis.name]).values()) for arm in results.arms}
             title = f"{METRICS['nmse'].label} at h = {h}"
             blocks.append(figures.by_law(f"nmse_by_{axis.name}_h{h}", title, named("nmse"), axis, curves))

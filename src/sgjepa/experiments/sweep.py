@@ -27,7 +27,7 @@ from sgjepa.report.words import capital, fixed, join
 from sgjepa.results.claims import LEAST, Claims
 from sgjepa.results.paper_numbers import published_study
 from sgjepa.results.selection import Horizon, at
-from sgjepa.results.training import curve
+from sgjepa.results.training import cost, curve, peak_memory
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
 THRICE = {"mini": LEAST, "small": LEAST, "paper": 1}  # trainings of each setting, where a claim is decided
@@ -219,3 +219,18 @@ def linear_nmse(evidence: Evidence, arm: str) -> np.ndarray:
 def rank(evidence: Evidence, arm: str) -> np.ndarray:
     """The effective rank of the latents at the last context frame."""
     return np.array([run.about.scores.effective_rank for run in evidence.results.evaluations(arm)])
+
+
+def training_seconds(evidence: Evidence, arm: str) -> np.ndarray:
+    """The duration of each training."""
+    return np.array([cost(run).seconds for run in evidence.results.evaluations(arm)])
+
+
+def training_memory(evidence: Evidence, arm: str) -> np.ndarray:
+    """The peak memory of each training's process, in GiB."""
+    return np.array([peak_memory(run) for run in evidence.results.evaluations(arm)])
+
+
+def up_to_last(evidence: Evidence, horizons: Sequence[int]) -> tuple[int, ...]:
+    """The horizons, with the last one that was evaluated in place of those beyond it."""
+    return tuple(dict.fromkeys(min(h, evidence.results.horizons) for h in horizons))

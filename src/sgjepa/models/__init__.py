@@ -1,1 +1,1 @@
-"""World models: what every one does is said in base.py; jepa.py and dino.py are the two of the paper."""
+"""World models: base.py defines their interface; jepa.py and dino.py are the two of the paper."""

@@ -1,15 +1,15 @@
-"""The interface of a world model: all that training, evaluation, control and the studies ask of one.
+"""The interface of a world model for training, evaluation, control and experiments.
 
     frames o ─────────── encode ────▶ z ─┐
-                                         ├─ predict ─▶ the next z          features(z): what probes and policies read
+                                         ├─ predict ─▶ the next z          features(z): the input of probes and policies
     control u, law g ─── condition ─▶ c ─┘
 
 To bring your own model, write `models/<name>.py` with two things:
 
 1. a frozen dataclass of its settings that is a `Config` (below): it names controls, laws and history, and `build` makes the
    model;
-2. a class derived from `WorldModel` with the four methods, which tells the constructor here what its latents are and lists
-   in `encoder_parts` the submodules that `encode` runs through.
+2. a class derived from `WorldModel` with the four methods, which passes the shape of its latents to the constructor and
+   lists in `encoder_parts` the submodules that `encode` runs through.
 
 Then register the dataclass: `sgjepa.register_model("mine", MyConfig, recipe)`. Everything else (cached latents, both losses,
 rollouts, probes, forecasts, checkpoints) works on it unchanged; tests/models/test_interface.py drives every model through
@@ -40,7 +40,7 @@ from sgjepa.models.layers import ConditionEncoder, Projector
 
 
 class FourMethods(Protocol):
-    """What an evaluation asks of a model, whoever wrote it; the methods of `WorldModel`, which says what they mean."""
+    """The interface that evaluation requires of any model: the four methods, as documented in `WorldModel`."""
 
     def encode(self, frames: Tensor, /) -> Tensor: ...
 
@@ -52,12 +52,12 @@ class FourMethods(Protocol):
 
 
 class PredictorConfig(Protocol):
-    """The settings of a predictor of latents that are one vector a frame: a frozen dataclass, as `Config` below."""
+    """The settings of a predictor of latents that are one vector per frame: a frozen dataclass, as `Config` is."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def build(self, latent: int, history: int) -> nn.Module:
-        """A module that takes z and c, both (B, t, latent) with t <= history, and answers (B, t, latent), causally."""
+        """Build a causal module from z and c, both (B, t, latent) with t <= history, to (B, t, latent)."""
 
 
 class Config(Protocol):
@@ -67,11 +67,11 @@ class Config(Protocol):
 
     @property
     def controls(self) -> int:
-        """Channels of u; 0 in a world that nobody drives."""
+        """The number of channels of u; 0 in a world without controls."""
 
     @property
     def laws(self) -> int:
-        """Channels of g."""
+        """The number of channels of g."""
 
     @property
     def history(self) -> int:
@@ -79,13 +79,13 @@ class Config(Protocol):
 
     @property
     def foreign_encoder(self) -> Foreign | None:
-        """Settings of a frozen encoder that somebody else trained, whose weights have to be found; None: there is none."""
+        """The settings of a pretrained frozen encoder, whose weights must be available; None for a model without one."""
 
     def build(self) -> WorldModel:
-        """A fresh model; random weights come from torch's global generator."""
+        """Build a fresh model; random weights come from torch's global generator."""
 
     def outline(self) -> WorldModel:
-        """The same shapes without looking for foreign weights: enough to count parameters and to time a step."""
+        """Build a model with the right shapes but without pretrained weights, to count parameters and time a step."""
 
 
 PREDICTORS: Registry[type[PredictorConfig]] = Registry(
@@ -111,12 +111,12 @@ Model: TypeAlias = Annotated[Config, MODELS]
 
 @dataclass(frozen=True, kw_only=True)
 class CommonConfig:
-    """Fields of every world model of ours. controls and laws: how many channels of each the data has."""
+    """Fields of every built-in world model. controls, laws: the numbers of channels of each in the data."""
 
     controls: int
     laws: int
     history: int = 20  # H, the longest window
-    blind: bool = False  # told the mean training law whatever holds: the factorial's control
+    blind: bool = False  # always given the mean training law: the control condition of the factorial experiment
     residual: bool = False  # predict a change that is added to the last latent; the papers predict the latent itself
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class CommonConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorConfig(CommonConfig):
-    """Fields of a world model whose latent is one vector a frame."""
+    """Fields of a world model whose latent is one vector per frame."""
 
     predictor: Predictor
     projector_width: int = 2048
@@ -139,16 +139,16 @@ class VectorConfig(CommonConfig):
 class WorldModel(nn.Module, ABC):
     """Derive from it, call its constructor first, and write the four methods.
 
-    What callers may ask besides the methods:
+    Attributes for callers:
 
-    latent_shape     of one frame: (D,) or (P, C)
+    latent_shape     the shape of one frame's latent: (D,) or (P, C)
     feature_width    F, the last axis of `features`
     image_size       the only picture size that `encode` takes, in pixels; None if it takes any
-    frozen_encoder   the name of a foreign encoder that is never trained, for tables; None for an encoder of our own
-    collapse_width   how many latent dimensions training could make collapse; None for a frozen encoder
+    frozen_encoder   the name of a pretrained encoder that is never trained, for tables; None for a trained encoder
+    collapse_width   the number of latent dimensions that may collapse in training; None for a frozen encoder
 
-    Control and law enter in their own units and are z-scored here. The statistics are buffers: they travel with the
-    weights, so a loaded model cannot be used with another dataset's.
+    Control and law enter in their own units and are z-scored by the model. The statistics are buffers: they are saved with
+    the weights, so a loaded model cannot be used with another dataset's.
     """
 
     encoder_parts: ClassVar[tuple[str, ...]]  # attributes that hold the submodules of `encode`
@@ -168,7 +168,7 @@ class WorldModel(nn.Module, ABC):
         frozen_encoder: str | None = None,
         blind: bool = False,
     ):
-        """blind: the model is told the mean training law whatever holds."""
+        """blind: the model is always given the mean training law."""
         super().__init__()
         if controls + laws == 0:
             raise InputError("a world model needs at least one control or one law")
@@ -183,7 +183,7 @@ class WorldModel(nn.Module, ABC):
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, ...), each frame on its own.
 
-        chunk: work on so many frames at a time, for less memory; the result is the same.
+        chunk: the number of frames encoded at a time, for less memory; the result is the same.
         """
 
     @abstractmethod
@@ -205,11 +205,11 @@ class WorldModel(nn.Module, ABC):
 
     @property
     def collapse_width(self) -> int | None:
-        """For the monitor of collapse, see above."""
+        """The number of latent dimensions that may collapse in training; None for a frozen encoder."""
         return math.prod(self.latent_shape) if self.frozen_encoder is None else None
 
     def normalise(self, control: ZScore, law: ZScore) -> None:
-        """Take over the statistics of the training episodes."""
+        """Set the statistics of control and law from the training episodes."""
         for name, score in (("control", control), ("law", law)):
             for part in ("mean", "std"):
                 buffer, values = self.get_buffer(f"{name}_{part}"), getattr(score, part)
@@ -218,9 +218,9 @@ class WorldModel(nn.Module, ABC):
                 buffer.copy_(torch.tensor(values))
 
     def standardise(self, latents: Iterable[np.ndarray]) -> None:
-        """Look at a frozen encoder's latents, (T, ...) of one training episode after another; a model may need their scale.
+        """Fit statistics to a frozen encoder's latents, (T, ...) of one training episode after another.
 
-        The default reads nothing.
+        The default does nothing.
         """
 
     def action(self, control: Tensor, law: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ class WorldModel(nn.Module, ABC):
         return torch.cat([u, g[:, None].expand(-1, u.shape[1], -1)], dim=-1)
 
     def encoder_modules(self) -> list[nn.Module]:
-        """What a frame passes on its way to a latent."""
+        """The modules that `encode` runs through."""
         return [self.get_submodule(name) for name in self.encoder_parts]
 
     def freeze_encoder(self) -> None:
@@ -244,9 +244,9 @@ class WorldModel(nn.Module, ABC):
             module.requires_grad_(False).eval()
 
     def encoder_state(self) -> dict[str, Tensor]:
-        """The part of the state dict that a fresh predictor on this encoder takes over: the encoder, and the statistics."""
-        kept = (*(f"{name}." for name in self.encoder_parts), "control_", "law_")
-        return {name: value for name, value in self.state_dict().items() if name.startswith(kept)}
+        """The part of the state dict that a fresh predictor on this encoder reuses: the encoder, and the statistics."""
+        prefixes = (*(f"{name}." for name in self.encoder_parts), "control_", "law_")
+        return {name: value for name, value in self.state_dict().items() if name.startswith(prefixes)}
 
     def build_decoder(self, channels: int) -> Decoder:
         """A fresh decoder from latents to pictures; an InputError if this model's latents cannot have one."""
@@ -256,10 +256,10 @@ class WorldModel(nn.Module, ABC):
 
 
 class VectorModel(WorldModel):
-    """What JEPA and the mean patch share: latents z (B, T, D), conditions c (B, T, D), a predictor and its head."""
+    """A world model with vector latents z (B, T, D), conditions c (B, T, D), a predictor and its head."""
 
     def build_dynamics(self, config: VectorConfig, width: int) -> None:
-        """Make all that comes after the encoder. Random weights are drawn in this order."""
+        """Build the modules after the encoder. Random weights are drawn in this order."""
         self.condition_encoder = ConditionEncoder(config.controls + config.laws, config.condition_width, width)
         self.predictor = config.predictor.build(width, config.history)
         # the paper does not mention it: every prediction passes a second projector before it is compared or fed back
@@ -274,5 +274,5 @@ class VectorModel(WorldModel):
         return c
 
     def features(self, z: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, F), what probes and policies read: here the latent itself."""
+        """(B, T, D) -> (B, T, F) for probes and policies: the latent itself."""
         return z

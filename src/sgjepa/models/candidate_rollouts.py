@@ -1,9 +1,9 @@
-"""Rollouts of many candidates from one past: what a planner asks of a world model.
+"""Rollouts of many candidate plans from one past, for planners.
 
 N candidates share E pasts of T true latents and differ in their controls from the last true frame on. A window slides as
-in `models.rollout.rollout`, so the answers are the same up to rounding. But what a window makes of the frames before the
-last true one is the same for all N candidates, and for our predictors it is computed once: of H = 10 frames and P = 5
-predictions the plain way makes 50 tokens for every candidate, the other 15.
+in `models.rollout.rollout`, so the answers are the same up to rounding. But a window's computation on the frames before the
+last true one is the same for all N candidates, and the built-in predictors do it once: with H = 10 frames and P = 5
+predictions the plain rollout makes 50 tokens for every candidate, this one 15.
 
 Window s sees frames s .. s + H - 1, and the one that ends at frame t answers frame t + 1. A frame's token is its latent and
 the condition that leads from it, so the last true frame's token already differs between candidates; those before it do not.
@@ -31,7 +31,7 @@ CandidateRollout: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def prepare_candidate_rollout(model: Predicts, z: Tensor, past: Tensor, steps: int, history: int) -> CandidateRollout:
-    """Compute all that can be known before there are candidates, for a search that asks again and again.
+    """Compute everything that does not depend on the candidates, for repeated calls of a search.
 
     z (E, T, ...), past (E, T - 1, D): conditions between them. steps: P. history: H, the longest window.
     """
@@ -53,7 +53,7 @@ def rollout_candidates(model: Predicts, z: Tensor, past: Tensor, c: Tensor, hist
 
 
 def rollout_candidates_plain(model: Predicts, z: Tensor, past: Tensor, c: Tensor, history: int) -> Tensor:
-    """`rollout_candidates` with every candidate by itself, through `rollout`."""
+    """The reference of `rollout_candidates`: every candidate by itself, through `rollout`."""
     count, steps = c.shape[1:3]
     rows = z.repeat_interleave(count, dim=0)
     conditions = torch.cat([past.repeat_interleave(count, dim=0), c.flatten(0, 1)], dim=1)
@@ -61,7 +61,7 @@ def rollout_candidates_plain(model: Predicts, z: Tensor, past: Tensor, c: Tensor
     return predicted.reshape(len(z), count, *predicted.shape[1:])
 
 
-# --- our predictors: the shared past once ---------------------------------------------------------------------------
+# --- built-in predictors: the shared past ----------------------------------------------------------------------------
 
 State = tuple[Tensor, ...]
 Head = Callable[[Tensor, Tensor], Tensor]  # the predictor's answer and the last latent, (R, D) each -> the next latent
@@ -71,7 +71,7 @@ Head = Callable[[Tensor, Tensor], Tensor]  # the predictor's answer and the last
 def prepare_with_shared_past(
     predictor: nn.Module, head: Head, z: Tensor, past: Tensor, steps: int, history: int
 ) -> CandidateRollout | None:
-    """The faster way of a predictor in eval mode; None for one that has none.
+    """The faster rollout of a built-in predictor in eval mode; None for other predictors.
 
     z (E, T, D), T <= H, past (E, T - 1, D); steps: P.
     """
@@ -127,7 +127,7 @@ class _RecurrentPast:
 
 
 class _RecurrentWindows:
-    """All windows that see a frame take it in together; the rows are (window, past, candidate)."""
+    """All windows that see a frame process it together; the rows are (window, past, candidate)."""
 
     def __init__(self, past: _RecurrentPast, count: int):
         self.predictor, self.layers, self.last, self.starts = past.predictor, past.layers, past.last, past.starts
@@ -186,7 +186,7 @@ class _AttentivePast:
 
 
 class _AttentiveWindows:
-    """One window at a time; for the next one the frames after the past are taken in anew, at their new positions."""
+    """One window at a time; for the next one the frames after the past are processed again, at their new positions."""
 
     def __init__(self, past: _AttentivePast, count: int):
         self.past, self.blocks, self.count = past, past.blocks, count
@@ -204,7 +204,7 @@ class _AttentiveWindows:
         position = frame - len(fresh) + 1 - first
         x = self.past.input(x, c, slice(position, position + len(fresh)))
         for i, block in enumerate(self.blocks):
-            since = len(fresh) - 1 if i == len(self.blocks) - 1 else 0  # nobody asks the last block about earlier frames
+            since = len(fresh) - 1 if i == len(self.blocks) - 1 else 0  # the last block needs no earlier frames
 
             def attend(attention: Attention, h: Tensor, i: int = i, since: int = since) -> Tensor:
                 return self._attend(attention, h, i, since)
@@ -214,7 +214,7 @@ class _AttentiveWindows:
         return answer
 
     def _attend(self, attention: Attention, h: Tensor, i: int, since: int) -> Tensor:
-        """h (E N, m, D): new tokens; they see the past, what of their own came before, and each other up to themselves.
+        """Attend from new tokens h (E N, m, D) to the past, to earlier tokens of their own, and causally to each other.
 
         Scores have the keys first and the candidates last: a softmax over a short last axis takes 20 times as long.
         """

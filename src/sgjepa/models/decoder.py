@@ -1,4 +1,4 @@
-"""Pictures from latents, for people to look at. No number in the results comes from here."""
+"""A decoder of latents to pictures, for visual inspection only. No number in the results depends on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIDE = 8  # of the first feature map
 class Decoder(nn.Module):
     """Latents (B, T, F) -> RGB in 0..1, (B, T, h, w, 3), the layout of stored frames divided by 255.
 
-    The latents are detached: the decoder can be trained beside a world model and leaves it untouched.
+    The latents are detached: the decoder can be trained together with a world model without changing it.
     """
 
     def __init__(self, latent: int, image_size: int, channels: int = 256):

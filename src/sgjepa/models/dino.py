@@ -21,7 +21,7 @@ from sgjepa.models.layers import Block
 
 @dataclass(frozen=True, kw_only=True)
 class DinoConfig(CommonConfig):
-    """action: width of the action embedding."""
+    """Settings of DINO-WM. action: width of the action embedding."""
 
     encoder: DINOv2 | MobileNetV2
     depth: int = 6
@@ -38,15 +38,15 @@ class DinoConfig(CommonConfig):
 
     @property
     def foreign_encoder(self) -> DINOv2 | MobileNetV2:
-        """Always one."""
+        """The settings of the frozen encoder."""
         return self.encoder
 
     def build(self) -> DinoWM:
-        """A fresh predictor on the encoder's weights."""
+        """Build a fresh predictor on the pretrained encoder."""
         return DinoWM(self, self.encoder.build())
 
     def outline(self) -> DinoWM:
-        """The predictor as it would be trained, the encoder without its weights."""
+        """Build the predictor and the encoder without its pretrained weights."""
         return DinoWM(self, self.encoder.outline())
 
 
@@ -62,7 +62,7 @@ class DinoWM(WorldModel):
             latent_shape=(encoder.patches, encoder.channels),
             feature_width=encoder.channels,
             image_size=None,  # any: frames are brought to the encoder's size
-            frozen_encoder=encoder.name,  # of what is really inside: a table must not call MobileNetV2 DINO
+            frozen_encoder=encoder.name,  # the actual encoder: a table must not call MobileNetV2 DINO
             blind=config.blind,
         )
         self.config = config
@@ -74,7 +74,7 @@ class DinoWM(WorldModel):
 
     @property
     def encoder_settings(self) -> object:
-        """Which encoder, which weights, and the picture size."""
+        """The encoder's settings, its weights, and the picture size."""
         return configs.to_dict(self.config.encoder)
 
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:

@@ -27,7 +27,7 @@ from sgjepa.models.rollout import rollout
 
 @dataclass(frozen=True, kw_only=True)
 class JEPAConfig(VectorConfig):
-    """latent: D, the latent's width."""
+    """Settings of a JEPA. latent: D, the latent's width."""
 
     foreign_encoder: ClassVar[None] = None
     encoder: ViT | Convolutions
@@ -38,11 +38,11 @@ class JEPAConfig(VectorConfig):
         configs.check_bounds(self, latent=(1, 65_536))
 
     def build(self) -> JEPA:
-        """A fresh model."""
+        """Build a fresh model."""
         return JEPA(self)
 
     def outline(self) -> JEPA:
-        """A fresh model: no weights have to be found."""
+        """Build a fresh model, as it needs no pretrained weights."""
         return JEPA(self)
 
 
@@ -68,14 +68,14 @@ class JEPA(VectorModel):
 
     @property
     def encoder_settings(self) -> object:
-        """The encoder's; the projector has none that its weights do not show."""
+        """The encoder's settings; the projector's are visible in its weights."""
         return configs.to_dict(self.config.encoder)
 
     def encode(self, frames: Tensor, chunk: int | None = None) -> Tensor:
         """frames (B, T, h, w, 3) uint8 -> z (B, T, D).
 
-        chunk: run the encoder on so many frames at a time and again in the backward pass, so that memory holds the
-        activations of one chunk. The projector's BatchNorm still sees the whole batch: the result is the same.
+        chunk: the number of frames that the encoder runs on at a time, and again in the backward pass, so that memory holds
+        the activations of one chunk. The projector's BatchNorm still sees the whole batch: the result is the same.
         """
         size = self.config.encoder.image_size
         if frames.dtype != torch.uint8 or frames.shape[2:] != (size, size, 3):
@@ -105,7 +105,7 @@ class JEPA(VectorModel):
         return rollout(self, z, c, steps, z.shape[1])[:, z.shape[1] :]
 
     def candidate_rollout(self, z: Tensor, past: Tensor, steps: int) -> CandidateRollout | None:
-        """The predictor's own way of models/candidate_rollouts.py; None if it has none, or is in training."""
+        """The predictor's faster candidate rollout of models/candidate_rollouts.py; None without one, or in training."""
 
         def head(answer: Tensor, latest: Tensor) -> Tensor:
             change: Tensor = self.pred_proj(answer)
@@ -116,7 +116,7 @@ class JEPA(VectorModel):
         return prepare_with_shared_past(self.predictor, head, z, past, steps, self.config.history)
 
     def _see_recomputed(self, frames: Tensor) -> Tensor:
-        """The encoder's answer, whose activations the backward pass computes anew."""
+        """The encoder's output, whose activations the backward pass recomputes."""
         if not torch.is_grad_enabled():
             return self._see(frames)
         # nothing is random in the encoder, so no generator state needs to be kept

@@ -10,7 +10,7 @@ FEW = 32  # tokens: up to here plain attention is faster than the fused kernel o
 
 
 class ElementwiseParameter(nn.Parameter):
-    """A tensor that has two axes and yet is no matrix: it never multiplies a vector.
+    """A parameter with two axes that is used element-wise, not as a matrix.
 
     An optimiser that orthogonalises matrices (Muon) reads `getattr(p, "no_matrix", False)` and leaves it to AdamW.
     The mark is a class attribute, so it survives deepcopy, which drops attributes set on a plain parameter.
@@ -80,12 +80,12 @@ class Projector(nn.Module):
         return y.view(*x.shape[:-1], -1)
 
     def first(self, x: Tensor) -> Tensor:
-        """The first layer alone, (..., width) -> (..., hidden)."""
+        """The first layer only, (..., width) -> (..., hidden)."""
         y: Tensor = self.layers[0](x)
         return y
 
     def rest(self, x: Tensor, last: int) -> Tensor:
-        """All after it, (N, hidden) -> (last, out): the BatchNorm sees all rows, the answer is that of the last ones."""
+        """The layers after the first, (N, hidden) -> (last, out): BatchNorm sees all rows, only the last are returned."""
         _, norm, gelu, linear = self.layers
         y: Tensor = linear(gelu(norm(x)[-last:]))
         return y
@@ -130,12 +130,12 @@ class Attention(nn.Module):
         return q * q.shape[-1] ** -0.5, k, v
 
     def gather(self, y: Tensor) -> Tensor:
-        """What each head has gathered, (B, heads, N, head_dim) -> (B, N, D)."""
+        """Project the concatenated outputs of the heads, (B, heads, N, head_dim) -> (B, N, D)."""
         answer: Tensor = self.out(y.transpose(1, 2).flatten(2))
         return answer
 
     def _of_one(self, h: Tensor) -> Tensor:
-        """What the first token gathers, h (B, N, D) -> (B, 1, inner), without a key or a value for any other token.
+        """The attention output of the first token, h (B, N, D) -> (B, 1, inner), without keys and values of other tokens.
 
         q·(W h + b) = (W'q)·h + q·b, and Σ a (W h + b) = W Σ a h + b, because the a of a token sum to one.
         """

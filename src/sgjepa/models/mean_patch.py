@@ -1,10 +1,10 @@
-"""A predictor of the paper's on a foreign encoder: latents are the mean patch of a frozen encoder, one vector a frame.
+"""The paper's predictors on a pretrained encoder: latents are the mean patch of a frozen encoder, one vector per frame.
 
-DINO-WM's patch grids cannot be given to a GRU. Its mean patch can: the vector that probes and policies read of DINO-WM too.
+A GRU cannot take DINO-WM's patch grids. It can take their mean patch, the vector that probes and policies of DINO-WM read.
 So predictors of one size can be compared on the features of SG-JEPA, LeWM and DINO (experiments/local_gap.py).
 
-z stays as the encoder gives it. Such features differ in scale and hardly change from frame to frame beside their mean, so
-the predictor sees and answers them z-scored, by statistics of the training episodes.
+z is the encoder's output. Such features differ in scale and change little from frame to frame relative to their mean, so
+the predictor's inputs and outputs are z-scored, by statistics of the training episodes.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from sgjepa.models.encoders.frozen import DINOv2, FrozenEncoder, MobileNetV2
 
 @dataclass(frozen=True, kw_only=True)
 class MeanPatchConfig(VectorConfig):
-    """The latent is as wide as the encoder's patches."""
+    """Settings of a mean-patch model, whose latent is as wide as the encoder's patches."""
 
     encoder: DINOv2 | MobileNetV2
 
     @property
     def foreign_encoder(self) -> DINOv2 | MobileNetV2:
-        """Always one."""
+        """The settings of the frozen encoder."""
         return self.encoder
 
     def build(self) -> MeanPatch:
-        """A fresh predictor on the encoder's weights."""
+        """Build a fresh predictor on the pretrained encoder."""
         return MeanPatch(self, self.encoder.build())
 
     def outline(self) -> MeanPatch:
-        """The predictor as it would be trained, the encoder without its weights."""
+        """Build the predictor and the encoder without its pretrained weights."""
         return MeanPatch(self, self.encoder.outline())
 
 
@@ -67,11 +67,11 @@ class MeanPatch(VectorModel):
 
     @property
     def encoder_settings(self) -> object:
-        """Which encoder, which weights, and that patches are averaged."""
+        """The encoder's settings and weights, and a mark that patches are averaged."""
         return {"mean_patch": configs.to_dict(self.config.encoder)}
 
     def standardise(self, latents: Iterable[np.ndarray]) -> None:
-        """Mean and spread of each channel over the training episodes; a channel that never varies maps to zero."""
+        """Fit mean and spread of each channel over the training episodes; a channel that never varies maps to zero."""
         count, total, squares = 0, np.zeros(self.feature_width), np.zeros(self.feature_width)
         for z in latents:  # (T, C)
             z = z.astype(np.float64)

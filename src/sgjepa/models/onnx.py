@@ -66,7 +66,7 @@ def export(model: WorldModel, folder: Path, history: int, image_size: int | None
 def _write(
     folder: Path, model: WorldModel, method: str, inputs: dict[str, Tensor], free: list[dict[int, Dim]], output: str
 ) -> Path:
-    """free: the axes of each input that may have any size."""
+    """Export one method. free: the axes of each input that may have any size."""
     # exported here, not by torch.onnx: that one falls back to fixed sizes where free ones fail
     program = torch.export.export(Method(model, method), tuple(inputs.values()), dynamic_shapes=(tuple(free),), strict=False)
     written = torch.onnx.export(program, dynamo=True, verbose=False, input_names=list(inputs), output_names=[output])

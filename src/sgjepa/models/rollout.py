@@ -13,7 +13,7 @@ from sgjepa.core.errors import InputError
 
 
 class Predicts(Protocol):
-    """Position t of the answer is the latent at t + 1."""
+    """A model with `predict`, whose output at position t is the latent at t + 1."""
 
     def predict(self, z: Tensor, c: Tensor, /) -> Tensor: ...
 
@@ -35,7 +35,7 @@ def rollout(model: Predicts, z: Tensor, c: Tensor, steps: int, history: int) -> 
 
 
 def unroll(model: Predicts, z: Tensor, c: Tensor, steps: int) -> Tensor:
-    """The latents that `rollout` adds to z (B, H, ...), as (B, steps, ...): by the model's own faster way if it has one."""
+    """The latents that `rollout` adds to z (B, H, ...), as (B, steps, ...), by the model's faster `unroll` if it has one."""
     own: Callable[[Tensor, Tensor, int], Tensor] | None = getattr(model, "unroll", None)
     if own is not None:
         return own(z, c, steps)

@@ -16,12 +16,12 @@ from sgjepa.core.errors import InputError, one_line
 
 
 def save_weights(path: Path, module: nn.Module) -> None:
-    """All parameters and buffers of a module."""
+    """Save all parameters and buffers of a module."""
     save_tensors(path, module.state_dict())
 
 
 def load_weights(path: Path, module: nn.Module) -> None:
-    """Fill a module; every tensor must be there and fit."""
+    """Load a module's weights; every tensor must be present and fit."""
     tensors = load_tensors(path)
     try:
         module.load_state_dict(tensors)
@@ -30,11 +30,11 @@ def load_weights(path: Path, module: nn.Module) -> None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Tensors by name, and text that belongs to them."""
+    """Save tensors by name, with text metadata."""
     temporary = files.temporary(path)
     try:
         temporary.touch()
-        mode = temporary.stat().st_mode  # as the umask says; safetensors itself would let nobody else read
+        mode = temporary.stat().st_mode  # by the umask; safetensors itself would make the file private
         save_file({name: value.detach().contiguous() for name, value in tensors.items()}, temporary, metadata)
         temporary.chmod(mode)
         with temporary.open("rb") as file:
@@ -45,7 +45,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """What `save_tensors` wrote. A number that is not finite was never trained: a training stops before it saves one."""
+    """Load the tensors of a file; a number that is not finite is refused as damage, as training never saves one."""
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError, ValueError, KeyError) as error:
@@ -57,7 +57,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_metadata(path: Path) -> dict[str, str]:
-    """The text beside the tensors."""
+    """The text metadata of a file of tensors."""
     try:
         with safe_open(path, "pt") as file:
             return dict(file.metadata() or {})

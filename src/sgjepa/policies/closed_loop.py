@@ -14,12 +14,11 @@ import numpy as np
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.tables import Table, join
-from sgjepa.data.config import DatasetConfig, policy_seed
+from sgjepa.data.config import policy_seed
 from sgjepa.envs.spec import EnvSpec
 from sgjepa.policies.base import Observation, Policy
 from sgjepa.policies.files import SECONDS
-from sgjepa.policies.goal_tasks import Start, starts, to_columns
-from sgjepa.policies.tasks import task_of
+from sgjepa.policies.goal_tasks import Start, to_columns
 from sgjepa.policies.vector_env import Fleet, Outcome
 
 WAVE = 64  # episodes at a time: at 256 px their frames take 13 MB
@@ -83,23 +82,6 @@ def drive_by_frame(
     if seconds:
         table |= {SECONDS: _until_decided(np.stack(seconds, axis=1), outcomes)}
     return Driven(_rows(spec, begun, outcomes), table)
-
-
-def drive_in_waves(
-    policy: Policy,
-    settings: DatasetConfig,
-    split: str,
-    numbers: Sequence[int],
-    sampling: int,
-    processes: int = 1,
-    wave: int = WAVE,
-) -> Driven:
-    """Let the policy drive any number of a dataset's episodes, so many at a time."""
-    task_of(settings.world)
-    begun = starts(settings, split, numbers)
-    with Fleet(settings, policy.observes, processes) as fleet:
-        parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
-        return together([drive(policy, fleet, settings.env_spec, split, part, sampling) for part in parts])
 
 
 def together(parts: Sequence[Driven]) -> Driven:

@@ -58,7 +58,7 @@ class Band:
     closure: float  # ‖C_W‖_F
     predictor_mse: float  # mean ‖E_A (z, 1)‖²
     closure_mse: float  # mean ‖C_W x‖²
-    residual_mse: float  # mean ‖ξ‖²: what no linear map of (z, 1, x) explains, noise and curvature alike
+    residual_mse: float  # mean ‖ξ‖²: the part that no linear map of (z, 1, x) explains, noise and curvature alike
     nonlinear: float  # share of the predictions' variance that Â misses: near 0, the model acts like a matrix here
 
 

@@ -1,1 +1,1 @@
-"""From a recipe to a finished run: data, losses, optimisers, the loop, checkpoints."""
+"""Training of models: data, losses, optimisers, the loop, checkpoints."""

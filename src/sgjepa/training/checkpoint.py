@@ -1,14 +1,14 @@
 """Checkpoints: safetensors and JSON, so that nothing is executed when one is loaded.
 
     checkpoints/step-0000200/
-      learner.safetensors     weights, buffers, normalisers of all that is trained; the finished run has the model alone
+      learner.safetensors     weights, buffers, normalisers of all trained modules; the finished run has the model only
       optimiser.safetensors   momenta and step counts
-      artifact.json           step, seconds trained, best validation loss, epochs without a better one; digests of both;
+      artifact.json           step, seconds trained, best validation loss, epochs without improvement; digests of both;
                               config, datasets, and the versions and threads of the process that wrote this checkpoint
 
-A checkpoint appears under its name when it is whole, and its files are checked before they are used. Random numbers and the
-data's order are functions of seed and step, so there is nothing else to save: going on from a checkpoint is bitwise the
-run that never stopped (on a CPU).
+A checkpoint appears under its name when it is complete, and its files are checked before they are used. Random numbers and
+the data's order are functions of seed and step, so nothing else is saved: a resumed run is bitwise identical to one that
+never stopped (on a CPU).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MADE_BY = "sgjepa train"
 
 @dataclass(frozen=True)
 class State:
-    """How far a training is. best: validation loss. waited: epochs without a better one."""
+    """The progress of a training. best: the lowest validation loss. waited: epochs without a lower one."""
 
     step: int = 0
     best: float | None = None
@@ -51,14 +51,14 @@ class State:
 
 @dataclass(frozen=True)
 class _Saved(State):
-    """The record of a checkpoint. trained: what the run's record would be for the process that wrote it."""
+    """The record of a checkpoint. trained: the run's record as of the process that wrote it."""
 
     made_by: ClassVar[str] = MADE_BY
     trained: dict[str, Any] = field(default_factory=dict)
 
 
 def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: State, about: Any) -> Path:
-    """Write the checkpoint of `state.step` and drop old ones. about: what the run's record would be for this process."""
+    """Write the checkpoint of `state.step` and drop old ones. about: the run's record as of this process."""
     target = folder / CHECKPOINTS / f"step-{state.step:07d}"
     tensors, plan = _flatten(optimiser)
     with artifact.artifact(target, {"step": state.step}, MADE_BY, replace=True, inside=folder) as new:
@@ -71,27 +71,27 @@ def save(folder: Path, modules: nn.Module, optimiser: dict[str, Any], state: Sta
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Drop what a killed process of this run left half written; for the holder of its lock."""
-    for place in (folder, folder / run_folder.LATENTS):
-        files.sweep(place, mine=True)
-    for place in (folder / CHECKPOINTS).glob("step-*"):
-        if not _is_saved(place) and MADE_BY in (artifact.made_by(place), artifact.made_by(place / artifact.PARTIAL)):
-            shutil.rmtree(place)
+    """Delete incomplete files of a killed process of this run; the caller holds its lock."""
+    for path in (folder, folder / run_folder.LATENTS):
+        files.sweep(path, mine=True)
+    for path in (folder / CHECKPOINTS).glob("step-*"):
+        if not _is_saved(path) and MADE_BY in (artifact.made_by(path), artifact.made_by(path / artifact.PARTIAL)):
+            shutil.rmtree(path)
 
 
 def newest(folder: Path) -> Path | None:
-    """The last whole checkpoint of a run."""
+    """The last complete checkpoint of a run."""
     checkpoints = _all(folder)
     return checkpoints[-1] if checkpoints else None
 
 
 def step_of(checkpoint: Path) -> int:
-    """Of a checkpoint, from its name."""
+    """The step of a checkpoint, from its folder's name."""
     return int(checkpoint.name.removeprefix("step-"))
 
 
 def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid]) -> State:
-    """Fill the modules and the optimisers; returns how far the training was."""
+    """Load the modules and the optimisers; returns the progress of the training."""
     try:
         saved = artifact.read_record(_Saved, checkpoint)
         if checkpoint.name != f"step-{saved.step:07d}":
@@ -111,9 +111,9 @@ def load(checkpoint: Path, modules: nn.Module, optimisers: Mapping[str, Hybrid])
 
 
 def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> None:
-    """Write the finished modules by their files' names. The last one makes the run a finished one.
+    """Write the finished modules by file name. The last one makes the run a finished one.
 
-    about: as `run_folder.create` was given it; what the record says already stays.
+    about: the record passed to `run_folder.create`; its existing fields stay.
     """
 
     def note(digests: Digests) -> None:
@@ -124,7 +124,7 @@ def finish(folder: Path, about: RunRecord, modules: Mapping[str, nn.Module]) -> 
 
 
 def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Digests], None]) -> None:
-    """Write weights by their files' names, the last one last of all. note: writes their digests to the record before."""
+    """Write weights by file name, in order. note: writes their digests to the record before."""
     waiting = {name: files.temporary(folder / name) for name in modules}
     try:
         for name, module in modules.items():
@@ -138,7 +138,7 @@ def publish(folder: Path, modules: Mapping[str, nn.Module], note: Callable[[Dige
 
 
 def load_run(folder: Path) -> tuple[Run, WorldModel]:
-    """A finished run: its config and its model, in eval mode."""
+    """Load a finished run: its config and its model, in eval mode."""
     run = read_config(folder)
     if not (folder / run_folder.MODEL).is_file():
         raise InputError(f"{folder} has no finished model; run its `sgjepa train` command again first")
@@ -165,7 +165,7 @@ def _all(folder: Path) -> list[Path]:
 def _is_saved(checkpoint: Path) -> bool:
     try:
         return (checkpoint / artifact.RECORD).is_file() and artifact.is_whole(checkpoint)
-    except InputError:  # damaged: who loads it says so
+    except InputError:  # damaged: loading it reports that
         return True
 
 

@@ -21,7 +21,7 @@ WEIGHTS, DROPOUT, DIRECTIONS, DECODING, NOISE = 1, 2, 3, 4, 5  # streams
 
 
 def mix(*numbers: int) -> int:
-    """One seed from several numbers, such as run, step and stream; close ones give unrelated seeds."""
+    """Hash several numbers, such as run, step and stream, to a seed; similar numbers give unrelated seeds."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -30,21 +30,21 @@ Trained: TypeAlias = Literal["all", "predictor"]
 
 @dataclass(frozen=True)
 class Train:
-    """How long, on what, and with how much memory. training/data.py explains stretches, windows and updates."""
+    """Length, sampling and memory use of a training. training/data.py explains stretches, windows and updates."""
 
     epochs: int
     batch: int  # stretches per update, over all processes
-    frames: int  # of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
-    updates: int | None = None  # per epoch; None: as many as see every stretch once
+    frames: int  # the frames of a stretch: H + K for the paper's clips, up to the whole episode for dense windows
+    updates: int | None = None  # updates per epoch; None: as many as see every stretch once
     drawn: int | None = None  # dense: how many windows are drawn from each stretch, anew for every update; None: all
     skip: int = 0  # dense: frames of a stretch before its first window, so that a shorter history answers the same frames
     trains: Trained = "all"  # "predictor": a fresh predictor on the encoder of `Run.init`, which stays as it is
-    decoder: bool = False  # train a picture decoder beside the model, on detached latents
-    decoder_width: int = 256  # channels of its first map; the paper's
-    decoder_frames: int = 64  # it learns from so many frames per update
+    decoder: bool = False  # also train a picture decoder, on detached latents
+    decoder_width: int = 256  # the decoder's channels of its first map; the paper's
+    decoder_frames: int = 64  # the number of frames per update that the decoder is trained on
     chunk: int | None = None  # frames encoded at a time, recomputed in the backward pass; None: all at once
-    patience: int | None = None  # stop after so many epochs without a better validation loss; the last weights are kept
-    validation: int | None = None  # at most so many batches of validation per epoch; None: all
+    patience: int | None = None  # epochs without a lower validation loss after which to stop; the last weights are kept
+    validation: int | None = None  # the highest number of validation batches per epoch; None: all
     save_every: int = 200  # updates between checkpoints
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Run:
     def __post_init__(self) -> None:
         if not self.data or not all(self.data):
             raise InputError(f"{self.name}: a run needs at least one dataset, got {list(self.data)}")
-        check_bounds(self, seed=(-1e18, 1e18), split_seed=(-1e18, 1e18))  # from below they are checked here
+        check_bounds(self, seed=(-1e18, 1e18), split_seed=(-1e18, 1e18))  # their lower bounds are checked below
         if self.seed < 0 or self.split_seed < 0:
             raise InputError(f"seeds must not be negative, got {self.seed} and {self.split_seed}")
         window = self.history + self.loss.steps
@@ -82,13 +82,13 @@ class Run:
                 f"{self.train.frames}, with dense windows"
             )
         if self.train.frames < window or (self.loss.windows == "clip" and self.train.frames != window):
-            least = "exactly" if self.loss.windows == "clip" else "at least"
+            relation = "exactly" if self.loss.windows == "clip" else "at least"
             raise InputError(
-                f"{self.name}: a stretch needs {least} {window} frames "
+                f"{self.name}: a stretch needs {relation} {window} frames "
                 f"(history {self.history} and {self.loss.steps} predicted), got {self.train.frames}"
             )
 
     @property
     def history(self) -> int:
-        """H, the frames a prediction sees."""
+        """H, the number of frames that a prediction sees."""
         return self.model.history

@@ -1,12 +1,12 @@
-"""What a training reads: its datasets, split by episode, and their frames.
+"""The data of a training: its datasets, split by episode, and their frames.
 
-Three words for how frames are sampled. A *stretch* is a piece of an episode that is encoded at once, `train.frames` long. A
+Frames are sampled in three units. A *stretch* is a piece of an episode that is encoded at once, `train.frames` long. A
 *window* is the H + K frames of one prediction: a stretch is one window (`loss.windows` "clip"), or holds many ("dense"), of
 which `train.drawn` are trained on, none before frame `train.skip`. An *update* takes `train.batch` stretches; an epoch sees
-every stretch at most once. `count_updates` says how many updates that makes.
+every stretch at most once. `count_updates` counts the updates.
 
-Of several processes, the first makes what has to be made, and all map the same files: a frame is decoded once, and held once
-in the memory of a machine.
+Of several processes, the first makes the caches, and all map the same files: a frame is decoded once, and held once in the
+memory of a machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sgjepa.training.latent_cache import latents_of
 
 @dataclass(frozen=True)
 class Data:
-    """Datasets that are open and fit together; nothing is decoded yet. digests: by name. worlds: in the datasets' order."""
+    """Open datasets that fit together; nothing is decoded yet. digests: by name. worlds: in the datasets' order."""
 
     datasets: list[Dataset]
     normalisers: Normalisers
@@ -66,7 +66,7 @@ def read_stretches(
 ) -> tuple[JointClips, JointClips]:
     """Stretches of training and of validation episodes; every frame is decoded, or encoded, once.
 
-    folder: the run's, for latents of an encoder that another run trained.
+    folder: the run's folder, for latents of an encoder that another run trained.
     """
     keep = "auto" if group is None else "disk"
     parts: tuple[list[Clips], list[Clips]] = ([], [])
@@ -74,7 +74,7 @@ def read_stretches(
         latents_of(model, dataset.train, folder, group) if _reads_latents(run, model) else None for dataset in data.datasets
     ]
     splits = [split_episodes(dataset.train.episodes, seed=run.split_seed) for dataset in data.datasets]
-    if run.init is None:  # as with control and law: a model that was trained before keeps the statistics it knows
+    if run.init is None:  # as with control and law: a pretrained model keeps its statistics
         pairs = zip(latents, splits, strict=True)
         model.standardise(content[number] for content, (fitting, _) in pairs if content is not None for number in fitting)
     for dataset, content, split in zip(data.datasets, latents, splits, strict=True):
@@ -85,23 +85,23 @@ def read_stretches(
 
 
 def _reads_latents(run: Run, model: WorldModel) -> bool:
-    """Latents take the place of frames if the encoder does not change; but a picture decoder learns from the frames."""
+    """Whether to train on latents instead of frames: the encoder is frozen, and no picture decoder needs the frames."""
     return model.frozen_encoder is not None or (run.train.trains == "predictor" and not run.train.decoder)
 
 
 def with_laws(run: Run, datasets: Path) -> Run:
-    """The run with as many laws as its datasets have: a recipe knows its world's own, and a dataset may draw more."""
+    """The run with the number of laws of its datasets, which may draw more than the recipe's world has."""
     laws = len(open_existing(datasets / run.data[0], verify=False).train.laws)
     return replace(run, model=replace(run.model, laws=laws))
 
 
 def dataset_digests(run: Run, datasets: Path) -> dict[str, str]:
-    """The digests of those datasets of the run that exist, from their manifests; nothing else is read."""
+    """The digests of the run's existing datasets, from their manifests; nothing else is read."""
     return {name: read_manifest(datasets / name).digest for name in run.data if (datasets / name / MANIFEST).is_file()}
 
 
 def open_existing(path: Path, verify: bool) -> Dataset:
-    """Open a dataset, or say which command makes it."""
+    """Open a dataset; the error for a missing one names the command that makes it."""
     if not path.exists():
         world, dash, size = path.name.rpartition("-")
         made = f"make it: sgjepa data {world} --size {size}" if dash else "make it with `sgjepa data`, or say where it is"
@@ -120,39 +120,39 @@ class Tensors:
 
 
 def to_device(batch: Batch, device: torch.device) -> Tensors:
-    """NumPy to torch."""
+    """Convert a batch from NumPy to torch, on the device."""
     return move(in_memory(batch, device), device)
 
 
 def in_memory(batch: Batch, device: torch.device) -> Tensors:
-    """NumPy to torch in main memory; for a GPU in pages from which it copies while it computes."""
+    """Convert a batch from NumPy to torch in main memory; for a GPU in pinned memory, for asynchronous copies."""
     arrays = (torch.from_numpy(x) for x in (batch.frames, batch.control, batch.law))
     frames, control, law = (x.pin_memory() if device.type == "cuda" else x for x in arrays)
     return Tensors(frames, control, law, batch.episode)
 
 
 def move(batch: Tensors, device: torch.device) -> Tensors:
-    """A batch on its device."""
+    """Move a batch to its device."""
     frames, control, law = (x.to(device, non_blocking=True) for x in (batch.frames, batch.control, batch.law))
     return Tensors(frames, control, law, batch.episode)
 
 
 def encode(model: WorldModel, batch: Tensors, chunk: int | None) -> tuple[Tensor, Tensor]:
-    """z (B, T, ...) and c (B, T, D). Frames that are not bytes are latents already, of an encoder that stays as it is."""
+    """Encode a batch to z (B, T, ...) and c (B, T, D). Frames that are not bytes are already latents of a frozen encoder."""
     z = model.encode(batch.frames, chunk) if batch.frames.dtype == torch.uint8 else batch.frames.float()
     return z, model.condition(batch.control, batch.law)
 
 
 def stretches_of(run: Run, count: int, per_epoch: int, step: int, group: Group) -> np.ndarray:
-    """Which of `count` stretches this process trains on: its share of the batch, in the epoch's own order."""
-    epoch, place = divmod(step, per_epoch)
-    batch = order(run.seed, epoch, count)[place * run.train.batch : (place + 1) * run.train.batch]
+    """The numbers, of `count` stretches, of this process's share of the batch at a step, in the epoch's order."""
+    epoch, position = divmod(step, per_epoch)
+    batch = order(run.seed, epoch, count)[position * run.train.batch : (position + 1) * run.train.batch]
     return batch[distributed.rank(group) :: distributed.world_size(group)]
 
 
 @lru_cache(maxsize=2)
 def order(seed: int, epoch: int, count: int) -> np.ndarray:
-    """The epoch's order of all that is trained on; at paper size 288,000 stretches, so not drawn anew at every step."""
+    """The random order of an epoch's stretches, cached: at paper size there are 288,000."""
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 
@@ -166,13 +166,13 @@ def windows_of(run: Run, step: int) -> list[int] | None:
 
 
 def all_windows(run: Run) -> list[int] | None:
-    """First frames of all windows of a stretch that the run may see; None for all there are."""
+    """First frames of all windows of a stretch that the run may see; None for all."""
     return list(range(run.train.skip, run.train.frames - run.history - run.loss.steps + 1)) if run.train.skip else None
 
 
 @dataclass(frozen=True)
 class Updates:
-    """How long a training is. stretches: that there are to train on."""
+    """The length of a training. stretches: the number of training stretches."""
 
     stretches: int
     per_epoch: int
@@ -180,7 +180,7 @@ class Updates:
 
 
 def count_updates(run: Run, episodes: Sequence[tuple[int, int]]) -> Updates:
-    """The updates of a run. episodes: of each dataset the number of training episodes and the frames of each."""
+    """The updates of a run. episodes: for each dataset the number of training episodes and of frames in each."""
     stretches = 0
     for count, frames in episodes:
         if run.train.frames > frames:
@@ -192,13 +192,13 @@ def count_updates(run: Run, episodes: Sequence[tuple[int, int]]) -> Updates:
 
 
 def total_updates(run: Run, datasets: Path) -> int:
-    """Updates of the whole training, from the datasets' manifests alone."""
+    """The number of updates of the whole training, from the datasets' manifests."""
     parts = [open_existing(datasets / name, verify=False).manifest.parts["train"] for name in run.data]
     return count_updates(run, [(part.episodes, part.frames // part.episodes) for part in parts]).total
 
 
 def with_updates(run: Run, total: int, datasets: Path) -> Run:
-    """The run with so many updates in all, rounded up to equal epochs; more than one epoch holds needs several."""
+    """The run with a total number of updates, rounded up to equal epochs; more than an epoch holds needs several."""
     if total < 1:
         raise InputError(f"a training needs at least one update, got {total}")
     most = total_updates(replace(run, train=replace(run.train, epochs=1, updates=None)), datasets)

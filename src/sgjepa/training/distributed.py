@@ -5,7 +5,7 @@ gradients over ranks. Whatever mixes samples of a batch (SIGReg, BatchNorm) has 
 through `all_reduce_mean`. A rank's backward pass then yields W times its share of the gradient of the *mean over ranks* of
 the loss, and the division by the number of ranks W makes the sum of the shares exactly the whole-batch gradient.
 
-`group=None` always means: no communication, this process is alone.
+`group=None` always means a single process without communication.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATIENCE = timedelta(hours=6)  # rank 0 may decode or encode a whole dataset wh
 
 
 def start() -> Group:
-    """Join the processes that `torchrun` started; None if this one is alone."""
+    """Join the processes that `torchrun` started; None for a single process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     if not dist.is_initialized():
@@ -46,7 +46,7 @@ def stop() -> None:
 
 
 def wait_for_all(group: Group) -> None:
-    """Nobody leaves while another one still listens."""
+    """Wait until all processes arrive, so that none leaves while another one still communicates."""
     if group is not None:
         dist.barrier(group)
 
@@ -57,7 +57,7 @@ def rank(group: Group) -> int:
 
 
 def decided_by_first(work: Callable[[], T], group: Group) -> T:
-    """What `work` returns on rank 0, for every rank; the others wait for it. If it fails there, every rank says why."""
+    """The result of `work` on rank 0, sent to every rank. If it fails there, every rank raises the error."""
     if group is None:
         return work()
     answer: list[Any] = [None, None]
@@ -73,7 +73,7 @@ def decided_by_first(work: Callable[[], T], group: Group) -> T:
 
 
 def first_before_others(work: Callable[[], T], group: Group) -> T:
-    """`work()` on rank 0, and then on the others, who find the files that it made."""
+    """Run `work` on rank 0, and then on the others, which use the files that it made."""
     mine: list[T] = []
     decided_by_first(lambda: mine.append(work()), group)
     return mine[0] if mine else work()
@@ -128,12 +128,12 @@ def sum_over_ranks(x: Tensor, group: Group) -> Tensor:
     return x
 
 
-def anyone(here: bool, group: Group) -> bool:
-    """Whether it is so on any rank: all must leave a loop together, or those that stay wait for the others for ever."""
+def any_rank(flag: bool, group: Group) -> bool:
+    """Whether the flag is set on any rank: all must leave a loop together, or the rest would wait for ever."""
     if group is None:
-        return here
+        return flag
     device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    return bool(sum_over_ranks(torch.tensor(int(here), device=device), group))
+    return bool(sum_over_ranks(torch.tensor(int(flag), device=device), group))
 
 
 def world_size(group: Group) -> int:
@@ -184,7 +184,7 @@ def share_batchnorm(model: nn.Module, group: Group) -> nn.Module:
     """Turn every BatchNorm1d inside `model` into one over the group's whole batch, keeping parameters and buffers."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d):
-            # the class alone differs, so parameters stay the very same objects an optimiser may already hold
+            # only the class changes, so parameters stay the same objects, which an optimiser may already hold
             module.__class__ = GlobalBatchNorm1d
             cast(GlobalBatchNorm1d, module).group = group
     return model

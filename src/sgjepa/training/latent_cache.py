@@ -1,9 +1,9 @@
-"""Latents of an encoder that stays as it is: every frame of a split is encoded once, and kept as a memory map.
+"""A cache of latents of an encoder that does not change: every frame of a split is encoded once, into a memory map.
 
-A file is named after all that decides its content: the encoder's settings and weights, and the data. Latents of a foreign
-frozen encoder lie beside the dataset, for every run that uses it; those of an encoder that we trained in the run's own
-folder, where a predictor trained on it alone, its probes and its forecasts find them. A run beside it with the same encoder,
-such as another predictor on it, need not encode again: its file gets a second name.
+A file is named after the determinants of its content: the encoder's settings and weights, and the data. Latents of a
+pretrained frozen encoder lie next to the dataset, for all runs that use it; those of an encoder trained by a run lie in the
+run's folder, for its probes, its forecasts and predictors trained on it. A neighbouring run with the same encoder, such as
+another predictor on it, need not encode again: its file is a hard link.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _CHUNK = 64  # frames of them that pass the encoder at a time
 
 
 def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = None) -> np.ndarray:
-    """(N, T, ...) latents of all frames of a split; made on the first call, which shows its progress.
+    """Latents (N, T, ...) of all frames of a split; made on the first call, which shows its progress.
 
-    folder: the run's. group: processes that share the work; all of them must call.
+    folder: the run's folder. group: processes that share the work; all of them must call.
     """
     check_fits(model, split)
     path, dtype = _path(model, split, folder), np.float16 if in_half(model) else np.float32
@@ -60,7 +60,7 @@ def latents_of(model: WorldModel, split: Split, folder: Path, group: Group = Non
 
 
 def in_half(model: WorldModel) -> bool:
-    """Whether latents are kept in float16: the patch grids of a foreign encoder, which are large. Others are float32."""
+    """Whether latents are cached in float16: the patch grids of a pretrained encoder, which are large."""
     return model.frozen_encoder is not None and len(model.latent_shape) > 1
 
 
@@ -74,19 +74,19 @@ def _path(model: WorldModel, split: Split, folder: Path) -> Path:
 
 
 def _linked(path: Path, shape: tuple[int, ...], dtype: type) -> bool:
-    """A run beside this one may have made the very file: its name says all that decides it. A damaged one is left alone."""
+    """Link the same file of a neighbouring run, if there is one that is not damaged; returns whether it was linked."""
     try:
-        beside = sorted(path.absolute().parents[2].iterdir())
-    except OSError:  # not there yet, or not ours to look into
+        runs = sorted(path.absolute().parents[2].iterdir())
+    except OSError:  # missing, or not readable
         return False
-    for made in (run / LATENTS / path.name for run in beside):
+    for made in (run / LATENTS / path.name for run in runs):
         try:
             if made.is_file():
                 memory_map(made, shape, dtype, _refuse)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.link(made, path)
                 return True
-        except (InputError, OSError):  # not what was written, or a disk without second names
+        except (InputError, OSError):  # damaged, or a file system without hard links
             continue
     return False
 
@@ -107,7 +107,7 @@ def weights_digest(*modules: nn.Module) -> str:
 
 @torch.no_grad()
 def _encoded(model: WorldModel, split: Split, group: Group) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Episode numbers (n,) and their latents (n, T, ...), block by block, on every process: each encodes a share of them."""
+    """Yield episode numbers (n,) and their latents (n, T, ...) in blocks, on every process: each encodes a share of them."""
     device = next(model.parameters()).device
     share = _BLOCK * distributed.world_size(group)
     label = f"encode {split.folder.parent.name}, {split.name}"
@@ -125,7 +125,7 @@ def _encoded(model: WorldModel, split: Split, group: Group) -> Iterator[tuple[np
 
 @contextmanager
 def _eval_mode(model: nn.Module) -> Iterator[None]:
-    """Every module in eval mode, and afterwards as it was."""
+    """Set every module to eval mode, and restore the modes afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -137,7 +137,7 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def encode_split(model: FourMethods, split: Split, name: str) -> np.ndarray:
-    """(N, T, ...) float32 latents of all frames of a split, in memory, by any module with the four methods."""
+    """Latents (N, T, ...) float32 of all frames of a split, in memory, by any module with the four methods."""
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     device = parameters[0].device if parameters else torch.device("cpu")
     latents = []
@@ -154,7 +154,7 @@ def encode_split(model: FourMethods, split: Split, name: str) -> np.ndarray:
 
 
 def check_fits(model: WorldModel, split: Split, who: str = "the model") -> None:
-    """One line if a dataset cannot be what the model was trained for."""
+    """Refuse a dataset whose controls, laws or pictures do not fit the model. who: the model's name in errors."""
     expected, actual = (model.controls, model.laws), (split.control.shape[2], len(split.laws))
     if expected != actual:
         raise InputError(

@@ -25,7 +25,7 @@ _ON_BAR = ("loss", "rollout", "one_step", "sigreg", "rank", "frames_per_second")
 class TrainingLog:
     """Writes on the first process only. Rows reach the disk with every validation, every checkpoint and every 20 steps.
 
-    frames: of an update     constant: what every row says     seconds: trained before, by the checkpoint gone on from
+    frames: of an update     constant: entries of every row     seconds: trained before the checkpoint it resumes from
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TrainingLog:
             self._bar = progress(total, step, name, "steps")
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
             self._watch = ProbeWatch()
-            for row in run_folder.read(folder):  # what was warned of before an interruption
+            for row in run_folder.read(folder):  # warnings given before an interruption
                 if row.get("split") == "validation":
                     self._watch.warnings(_probe_errors(row))
 
@@ -67,15 +67,15 @@ class TrainingLog:
 
     @property
     def seconds(self) -> float:
-        """Trained so far, validation included; not what was lost when a run was killed after its last checkpoint."""
+        """Seconds trained so far, with validation, but without updates lost by a kill after the last checkpoint."""
         return round(time.perf_counter() - self._began, 2)
 
     def step(self, step: int, parts: dict[str, Tensor], episodes: np.ndarray) -> None:
-        """Keep an update's loss terms where they are, on the device; to read them would be to wait for it."""
+        """Record an update's loss terms without reading them from the device, which would wait for it."""
         self._waiting.append((step, parts, episodes))
 
     def settle(self) -> None:
-        """Read all terms that wait, at once, and note them. A number that is not finite ends the run, on every process."""
+        """Read all pending terms at once, and note them. A number that is not finite ends the run, on every process."""
         if not self._waiting:
             return
         values = iter(torch.cat([torch.stack(list(parts.values())) for _, parts, _ in self._waiting]).tolist())
@@ -95,8 +95,8 @@ class TrainingLog:
             if self.active:
                 self._note(step, {**numbers, "frames_per_second": speed}, "train")
         if self.active:
-            shown = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
-            self._bar.set_postfix(shown, refresh=False)
+            latest = {name: f"{self._seen[name]:.3g}" for name in _ON_BAR if name in self._seen}
+            self._bar.set_postfix(latest, refresh=False)
             self._bar.update(done)
         if len(self._records) >= _BUFFERED:
             self.flush()
@@ -116,7 +116,7 @@ class TrainingLog:
         self._since = time.perf_counter()
 
     def flush(self) -> None:
-        """Bring all records to the disk, before a checkpoint that counts on them."""
+        """Write all records to disk, before a checkpoint that relies on them."""
         if self.active:
             run_folder.append(self.folder, self._records)
             self._records = []

@@ -1,8 +1,8 @@
-"""The loop that trains everything here, world models and policies alike: `run_loop`, read from top to bottom.
+"""The training loop of world models and policies: `run_loop`, to be read from top to bottom.
 
-What is trained is a `Trainable`: it makes the batch of an update, computes the loss, and says what is saved. Everything
-random is a function of the seed and the update, so a killed training goes on bitwise as if it had not been (on a CPU with
-the same number of threads).
+It trains a `Trainable`, which makes the batch of an update, computes the loss, and names the modules to save. All random
+numbers are functions of the seed and the update, so a killed training resumes bitwise identically (on a CPU with the same
+number of threads).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 
 class Batch(Protocol):
-    """What an update learns from."""
+    """The interface of an update's batch."""
 
     @property
     def episode(self) -> np.ndarray:
-        """Numbers of its episodes, for a message about a loss that is not finite."""
+        """The numbers of its episodes, for a message about a loss that is not finite."""
 
 
 B = TypeVar("B", bound=Batch)
@@ -46,7 +46,7 @@ B = TypeVar("B", bound=Batch)
 
 @dataclass(frozen=True)
 class Lengths:
-    """A training's lengths, in updates. patience: stop after so many validations without a better loss."""
+    """A training's lengths, in updates. patience: validations without a lower loss after which to stop."""
 
     total: int
     validate_every: int
@@ -56,15 +56,15 @@ class Lengths:
 
 
 class Trainable(ABC):
-    """Something to train. A subclass sets the attributes and writes the methods."""
+    """The interface of a training. A subclass sets the attributes and implements the methods."""
 
     name: str  # for the progress bar
-    frames: int  # of an update, for the speed
+    frames: int  # frames of an update, for the speed
     lengths: Lengths
-    modules: nn.Module  # all that a checkpoint holds
-    optimisers: Mapping[str, Hybrid]  # by the name of what they train
-    constant: Mapping[str, Any] = {}  # what every row of the log says
-    collapse_width: int | None = None  # of latents that can collapse, for the log's warnings
+    modules: nn.Module  # the modules that a checkpoint holds
+    optimisers: Mapping[str, Hybrid]  # by the name of the trained module
+    constant: Mapping[str, Any] = {}  # constant entries of every row of the log
+    collapse_width: int | None = None  # the width of latents that can collapse, for the log's warnings
 
     @abstractmethod
     def batch(self, step: int) -> Any:
@@ -79,21 +79,21 @@ class Trainable(ABC):
         """The loss, and terms for the log, which stay on the device."""
 
     def after_update(self, step: int) -> None:  # noqa: B027
-        """Called when the weights have moved, for a running mean of them."""
+        """Called after every update, for a running mean of the weights."""
 
     @abstractmethod
     def validate(self) -> dict[str, float]:
-        """Terms on held-out episodes, "loss" among them; empty if there are none."""
+        """Terms on held-out episodes, "loss" among them; empty without such episodes."""
 
     @abstractmethod
     def finish(self, folder: Path, state: State) -> None:
-        """Write what was trained: the folder is a finished one from then on."""
+        """Write the trained modules, which makes the folder a finished run."""
 
 
 def run_loop(
     trainable: Trainable, folder: Path, about: Any, begun: Path | None, device: torch.device, group: Group = None
 ) -> None:
-    """Train from the checkpoint `begun` on, or from the first update. about: the record that a checkpoint holds."""
+    """Train from the checkpoint `begun`, or from the first update. about: the record that a checkpoint holds."""
     first, lengths, optimisers = distributed.rank(group) == 0, trainable.lengths, trainable.optimisers
     state = State() if begun is None else checkpoint.load(begun, trainable.modules, optimisers)
     if first:
@@ -115,7 +115,7 @@ def run_loop(
                 optimiser.step()
             trainable.after_update(step)
             state = replace(state, step=step + 1)
-            stops = distributed.anyone(stop.requested, group)
+            stops = distributed.any_rank(stop.requested, group)
             validates = state.step % lengths.validate_every == 0 or state.step == lengths.total
             saves = state.step % lengths.save_every == 0 or state.step == lengths.total or stops
             if validates or saves or state.step % lengths.log_every == 0:
@@ -136,12 +136,12 @@ def run_loop(
         raise KeyboardInterrupt(f"{folder}: stopped after step {state.step} of {lengths.total}, which is saved")
     if first:
         trainable.finish(folder, state)
-    if stop.requested:  # too late to stop the training, but not what would come after it
+    if stop.requested:  # too late to stop the training, but not the work after it
         raise KeyboardInterrupt(f"{folder} is finished")
 
 
 def _ahead(make: Callable[[int], B], start: int, total: int) -> Iterator[tuple[int, B]]:
-    """Steps start .. total - 1, each with its batch, which a thread makes during the update before."""
+    """Yield steps start .. total - 1, each with its batch, which a thread makes during the previous update."""
     with ThreadPoolExecutor(1, "batches") as thread:
         coming = thread.submit(make, start)
         for step in range(start, total):
@@ -166,17 +166,17 @@ def _log(trainable: Trainable, folder: Path, state: State, first: bool) -> Train
 
 @dataclass
 class Stop:
-    """Whether somebody wants the training to stop."""
+    """A flag that is set when the training should stop."""
 
     requested: bool = False
 
 
 @contextmanager
 def at_the_end_of_an_update() -> Iterator[Stop]:
-    """Note Ctrl-C and SIGTERM, to obey at the end of the update, so that it can be saved first.
+    """Defer Ctrl-C and SIGTERM to the end of the update, so that it can be saved first.
 
-    A second Ctrl-C interrupts at once, for someone who will not wait. Afterwards all is as before. Only the main thread may
-    handle signals: elsewhere nothing changes.
+    A second Ctrl-C interrupts at once. The previous handlers are restored afterwards. Only the main thread may handle
+    signals: in other threads nothing changes.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -189,7 +189,7 @@ def at_the_end_of_an_update() -> Iterator[Stop]:
         stop.requested = True
 
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    heard = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]  # what is ignored (nohup) stays so
+    heard = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]  # ignored signals (nohup) stay ignored
     for number in heard:
         signal.signal(number, note)
     try:

@@ -78,7 +78,7 @@ def compute(
     z: (B, T, ...) encoded latents     c: (B, T - 1 or more, D) conditions
     generator: SIGReg's directions are drawn from it, on the device of z
     history: H; needed for dense windows, otherwise the window is all of z and H = T - K
-    starts: first frames of the windows to train on, instead of all there are
+    starts: first frames of the windows to train on (default: all)
     group: the ranks that share the batch (see training/distributed.py); this rank's z is its part
     """
     if group is None and loss.sigreg and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:

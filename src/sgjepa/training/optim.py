@@ -38,7 +38,7 @@ def newton_schulz_reference(x: Tensor) -> Tensor:
 
 
 def newton_schulz(x: Tensor) -> Tensor:
-    """The same for a stack of wide matrices, x (N, rows, cols) with rows <= cols."""
+    """Five Newton-Schulz steps on a stack of wide matrices, x (N, rows, cols) with rows <= cols."""
     a, b, c = COEFFICIENTS
     x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=EPS)
     # in bf16 the products of Gram matrices lose the small singular values
@@ -72,7 +72,7 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised, scaled by rms_scale·sqrt(max(rows, cols)), with decoupled weight decay.
 
     The scale makes an update's root mean square about `rms_scale` times lr for any shape, as AdamW's is.
-    A parameter group may set `row_blocks`: its matrices are that many stacked along the rows, each orthogonalised alone.
+    A parameter group may set `row_blocks`: its matrices are that many stacked along the rows, each orthogonalised by itself.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 
 
 def stacked_gates(model: nn.Module) -> dict[nn.Parameter, int]:
-    """How many gate matrices are stacked in each weight of a recurrent layer (GRU 3, LSTM 4)."""
+    """The number of gate matrices stacked in each weight of a recurrent layer (GRU 3, LSTM 4)."""
     layers = [m for m in model.modules() if isinstance(m, nn.RNNBase)]
     return {p: len(p) // layer.hidden_size for layer in layers for p in layer.parameters() if p.dim() == 2}
 
@@ -195,7 +195,7 @@ def stacked_gates(model: nn.Module) -> dict[nn.Parameter, int]:
 def muon_for(
     device: str, matrices: list[nn.Parameter], gates: dict[nn.Parameter, int], cfg: OptimConfig
 ) -> dict[str, torch.optim.Optimizer]:
-    """The Muon for a device, under its name: torch's on a GPU, ours elsewhere and wherever gates are taken apart.
+    """The Muon for a device, by name: torch's on a GPU, `Muon` otherwise and wherever gates are orthogonalised separately.
 
     The names differ because their momenta do: a run cannot change from one to the other.
     """
@@ -209,7 +209,7 @@ def muon_for(
 
 
 class Hybrid:
-    """Muon and AdamW behind one step, zero_grad, state_dict and load_state_dict."""
+    """Muon and AdamW with a common step, zero_grad, state_dict and load_state_dict."""
 
     parameters: list[nn.Parameter]
     clip: float
@@ -255,7 +255,7 @@ class Hybrid:
         return {name: part.state_dict() for name, part in self.parts.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue exactly where `state_dict` was taken; rates are set anew by `scale_rates`."""
+        """Restore the state of `state_dict`; learning rates are set again by `scale_rates`."""
         if set(state) != set(self.parts):
             raise InputError(
                 f"the saved optimiser has {sorted(state)}, this one {sorted(self.parts)}; "
@@ -266,7 +266,7 @@ class Hybrid:
 
 
 class AdamW(Hybrid):
-    """AdamW alone over all parameters, whose gradients are not clipped."""
+    """AdamW over all parameters, without clipping of gradients."""
 
     def __init__(self, model: nn.Module, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         self.parameters, self.clip = list(model.parameters()), math.inf

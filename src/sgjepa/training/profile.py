@@ -1,7 +1,7 @@
-"""What a training costs: parameters, floating-point operations and seconds of a step, for `sgjepa describe`.
+"""The cost of a training: parameters, floating-point operations and seconds of a step, for `sgjepa describe`.
 
-Operations are counted by torch's counter and, for the attention of CPUs, which it passes over, by hand. A
-product of (m, k) and (k, n) is 2 m k n. What a backward pass computes again counts once.
+Operations are counted by torch's counter and, for the attention of CPUs, which it omits, by hand. A
+product of (m, k) and (k, n) is 2 m k n. Recomputation in a backward pass is not counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sgjepa.training.optim import Hybrid
 
 
 def flop_counter() -> FlopCounterMode:
-    """A context; `get_total_flops()` is what ran in it."""
+    """A context whose `get_total_flops()` is the number of operations that ran in it."""
     attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     return FlopCounterMode(display=False, custom_mapping={attention: _attention, backward: _attention_backward})
@@ -55,7 +55,7 @@ _GROUPS = {  # submodules of the models we have; those of others count as "other
 
 
 def outline(run: Run, device: str = "meta") -> WorldModel:
-    """The model as it would be trained; a frozen encoder without its weights."""
+    """Build the run's model; a frozen encoder has no pretrained weights."""
     with torch.device(device):
         return run.model.outline()
 
@@ -69,7 +69,7 @@ def parameters(model: nn.Module) -> dict[str, int]:
 
 
 def frozen(encoder: Foreign) -> dict[str, Any]:
-    """A foreign encoder's size and the FLOPs of a frame, if its weights are on this machine."""
+    """A pretrained encoder's size and the FLOPs of a frame, if its weights are on this machine."""
     try:
         net = encoder.build()
     except InputError as error:
@@ -81,19 +81,19 @@ def frozen(encoder: Foreign) -> dict[str, Any]:
 
 
 def layers(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
-    """One row per layer or free tensor, repeated ones as one row; the counts add up to the total."""
+    """One row per layer or free tensor, with repeated layers in one row; the counts add up to the total."""
     rows: list[dict[str, Any]] = []
 
     def walk(module: nn.Module, name: str, deep: bool) -> None:
         for key, tensor in module.named_parameters(recurse=False):
             rows.append(_row(f"{name}.{key}", "Parameter", list(tensor.shape), tensor.numel()))
         for key, child in module.named_children():
-            place = f"{name}.{key}" if name else key
+            path = f"{name}.{key}" if name else key
             count = sum(p.numel() for p in child.parameters())
             if isinstance(child, nn.ModuleList | nn.Sequential) or (not deep and next(child.children(), None) is not None):
-                walk(child, place, deep=True)
+                walk(child, path, deep=True)
             elif count:
-                rows.append(_row(place, type(child).__name__, list(shapes[place]), count))
+                rows.append(_row(path, type(child).__name__, list(shapes[path]), count))
 
     walk(model, "", deep=False)
     merged = []
@@ -116,7 +116,7 @@ _PIXELS = 64  # picture size for a model that takes any
 
 
 def steps(run: Run, shape: WorldModel) -> dict[str, Any]:
-    """A counted and two timed steps on real tensors; the better one counts."""
+    """Count one step and time two on real tensors; the faster one is reported."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = outline(run, device).train()
     optimiser = Hybrid(model, run.optim)
@@ -124,14 +124,14 @@ def steps(run: Run, shape: WorldModel) -> dict[str, Any]:
     for name, module in model.named_modules():
         module.register_forward_hook(_note(shapes, name))
     _one_window(run, model, device)
-    forward, once = _counted(run, model, optimiser, device)
-    count = max(1, min(run.train.batch, int(_TIMED / once["forward_backward"])))
+    forward, counted = _counted(run, model, optimiser, device)
+    count = max(1, min(run.train.batch, int(_TIMED / counted["forward_backward"])))
     work, update = min((_timed(run, model, optimiser, count, device) for _ in range(2)), key=sum)
     batch = run.train.batch
     flops = {
         "encode_per_frame": forward,
-        "optimiser": once["optimiser"],
-        "step": once["forward_backward"] * batch + once["optimiser"],
+        "optimiser": counted["optimiser"],
+        "step": counted["forward_backward"] * batch + counted["optimiser"],
     }
     seconds = {
         "device": device,
@@ -160,13 +160,13 @@ def _counted(run: Run, model: WorldModel, optimiser: Hybrid, device: str) -> tup
 
 @torch.no_grad()
 def _one_window(run: Run, model: WorldModel, device: str) -> None:
-    """Pass every layer once, for the shapes: a rollout may take several windows through a part of a layer at once."""
+    """Run every layer once to record its shapes; a rollout may run several windows through a part of a layer at once."""
     z, c = encode(model, _random_batch(run, model, 1, device), None)
     model.predict(z[:, : run.history], c[:, : run.history])
 
 
 def _timed(run: Run, model: WorldModel, optimiser: Hybrid, count: int, device: str) -> tuple[float, float]:
-    """Seconds of forward and backward on so many stretches, and of the optimiser."""
+    """Seconds of forward and backward on `count` stretches, and of the optimiser."""
     batch = _random_batch(run, model, count, device)
     optimiser.zero_grad()
     start = time.perf_counter()
@@ -186,7 +186,7 @@ def _forward_backward(run: Run, model: WorldModel, batch: Tensors) -> None:
 
 
 def _random_batch(run: Run, model: WorldModel, count: int, device: str) -> Tensors:
-    """Frames are bytes; those of a frozen encoder are its latents, which training reads from a cache."""
+    """A random batch: frames as bytes, or latents for a frozen encoder, which training reads from a cache."""
     frames = run.train.frames
     if model.frozen_encoder is not None:
         content = torch.randn(count, frames, *model.latent_shape, device=device)
@@ -207,7 +207,7 @@ def _note(shapes: dict[str, tuple[int, ...]], name: str) -> Any:
 
 
 def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, Any]:
-    """Everything `sgjepa describe` shows, as one JSON value. datasets: those of `run.data`; None where one has no recipe."""
+    """All numbers of `sgjepa describe` as one JSON value. datasets: those of `run.data`; None if one has no recipe."""
     model = outline(run)
     measured = steps(run, model)
     foreign = None if run.model.foreign_encoder is None else frozen(run.model.foreign_encoder)
@@ -227,8 +227,8 @@ def describe(run: Run, datasets: Sequence[DatasetConfig] | None) -> dict[str, An
 
 
 def _windows(run: Run, datasets: Sequence[DatasetConfig]) -> dict[str, int]:
-    """Stretches, windows and updates, by the datasets' configs."""
-    updates = count_updates(run, [(one.train.episodes, get_env(one.world).env_spec.frames) for one in datasets])
+    """The numbers of stretches, windows and updates, from the datasets' settings."""
+    updates = count_updates(run, [(data.train.episodes, get_env(data.world).env_spec.frames) for data in datasets])
     return {
         "stretches": updates.stretches,
         "stretches_per_epoch": updates.per_epoch * run.train.batch,
@@ -246,7 +246,7 @@ def _windows_per_stretch(run: Run) -> int:
 
 
 def as_text(described: dict[str, Any]) -> str:
-    """The report; every number in it is in `described`."""
+    """The report as text; every number in it is in `described`."""
     lines = [f"{described['recipe']}", *_config_lines(described["config"], "  "), "", "layers, for one stretch of frames"]
     for row in described["layers"]:
         times = f" x {row['repeats']}" if row["repeats"] > 1 else ""

@@ -1,4 +1,4 @@
-"""SIGReg: how far latents are from N(0, I), by Epps-Pulley tests along random directions (paper, eq. of app. SIGReg).
+"""SIGReg, the distance of latents from N(0, I), by Epps-Pulley tests along random directions (paper, app. SIGReg).
 
 Along a unit direction a, the characteristic function of a·z over the batch is compared with that of N(0, 1):
 

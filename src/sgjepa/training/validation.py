@@ -1,4 +1,4 @@
-"""Validation: loss terms on held-out episodes, signs of collapse, and how well a linear probe reads the world's targets.
+"""Validation: loss terms on held-out episodes, signs of collapse, and errors of a linear probe of the world's targets.
 
 Collapse shows in the effective rank and the spread of the latents (paper, eq. sigreg-effective-rank).
 """
@@ -43,7 +43,7 @@ def latent_health(z: Tensor) -> dict[str, float]:
 
 
 def warning(health: dict[str, float], dimensions: int) -> str | None:
-    """What to warn of, or None."""
+    """A warning of collapsing latents, or None."""
     if health["std_mean"] < 0.1:
         return f"latents are collapsing: mean standard deviation {health['std_mean']:.3f}; raise the weight of SIGReg"
     if health["rank"] < 0.05 * dimensions:
@@ -54,9 +54,9 @@ def warning(health: dict[str, float], dimensions: int) -> str | None:
 
 
 class ProbeWatch:
-    """Warns once per target that a probe could read and cannot any more.
+    """Warns once per target that a probe could read but no longer can.
 
-    A target whose error wavers is passed over: it must have been below READ and now be above LOST and twice its best.
+    A fluctuating error gives no warning: it must have been below READ and now be above LOST and twice its best.
     """
 
     READ, LOST = 0.3, 0.6  # NMSE
@@ -66,7 +66,7 @@ class ProbeWatch:
         self._warned: set[str] = set()
 
     def warnings(self, errors: dict[str, float]) -> list[str]:
-        """The warnings of one validation. errors: of the probe, by target."""
+        """The warnings of one validation. errors: those of the probe, by target."""
         words = []
         for name, error in errors.items():
             best = self._best[name] = min(error, self._best.get(name, math.inf))
@@ -79,7 +79,7 @@ class ProbeWatch:
         return words
 
 
-_STRETCHES = 512  # about so many of a validation are probed; at mini size all 168
+_STRETCHES = 512  # about this many stretches of a validation are probed; at mini size all 168
 # of the features' mean square. Small ones tell velocities, which are small differences of latents; large ones are for few
 # episodes. Each target is scored with the one that reads it best, so that an error does not rise for want of episodes
 _RIDGES = (1e-4, 1e-2, 1.0)
@@ -88,17 +88,17 @@ PREFIX = "readable."
 
 
 class ProbeScores:
-    """How well each target can be read from the stretches of a validation, which come batch by batch."""
+    """Probe errors of each target on the stretches of a validation, which are added batch by batch."""
 
     def __init__(self, data: JointClips, stretches: int):
-        """stretches: how many will come."""
+        """stretches: the number of stretches that will be added."""
         self.data, self._every = data, -(-stretches // _STRETCHES)
         self._targets = [split_targets(part.split) for part in data.parts]
         self._windows = [default_probe_window(part.split.env_spec, part.split.picture[0]) for part in data.parts]
         self._rows: dict[int, list[tuple[Tensor, np.ndarray, np.ndarray]]] = defaultdict(list)
 
     def add(self, model: WorldModel, z: Tensor, batch: Batch, numbers: np.ndarray) -> None:
-        """z (B, T, ...): latents of the stretches with these numbers."""
+        """Add latents z (B, T, ...) of the stretches with these numbers."""
         part = self.data.part_of(numbers)
         probed = np.arange(len(part)) % self._every == 0
         for index in np.unique(part).tolist():
@@ -108,7 +108,7 @@ class ProbeScores:
                 self._rows[index].append((features, batch.state[rows], batch.episode[rows]))
 
     def scores(self) -> dict[str, float]:
-        """NMSE by target: 0 is read without error, 1 is no better than the mean. Empty if there is too little to tell."""
+        """NMSE by target: 0 is read without error, 1 is no better than the mean. Empty for too few stretches."""
         errors: dict[str, float] = {}
         for index, rows in self._rows.items():
             targets, window = self._targets[index], self._windows[index]
@@ -121,7 +121,7 @@ class ProbeScores:
 
 
 def stack(features: Tensor, window: int) -> Tensor:
-    """What a probe sees: (B, T, F) -> (B, T - window + 1, window * F), oldest first."""
+    """Concatenate the frames of a probe's window: (B, T, F) -> (B, T - window + 1, window * F), oldest first."""
     return features.unfold(1, window, 1).transpose(2, 3).flatten(2)
 
 
@@ -130,7 +130,7 @@ def probe_scores(
 ) -> dict[str, float]:
     """NMSE of linear probes on `window` frames, oldest first, for the state at the last of them.
 
-    features (B, T, F), states (B, T, S), episodes (B,): no episode is fitted to and scored on.
+    features (B, T, F), states (B, T, S), episodes (B,): no episode is used for both fitting and scoring.
     """
     half = np.searchsorted(np.unique(episodes), episodes) % 2  # every other episode
     if window > features.shape[1] or not 0 < half.sum() < len(half) or not torch.isfinite(features).all():
@@ -165,7 +165,7 @@ def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device
     """Set BatchNorm's running statistics to plain averages over some training batches.
 
     Their usual moving average lags behind weights that move fast: at mini learning rates the validation loss in eval mode
-    was 16 times what the same weights reach with statistics of their own (docs/log.md). Weights are not touched.
+    was 16 times that of the same weights with statistics of their own (docs/log.md). Weights are not touched.
     """
     norms = [m for m in learner.modules() if isinstance(m, nn.BatchNorm1d)]
     if run.train.trains == "predictor":
@@ -174,7 +174,7 @@ def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device
     if not norms:
         return
     learner.eval()
-    usual = [norm.momentum for norm in norms]
+    momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # BatchNorm's spelling of a plain average
@@ -186,7 +186,7 @@ def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device
         generator = torch.Generator(device).manual_seed(0)
         starts = windows_of(run, 0)
         losses.compute(run.loss, learner.model, z, c, generator, history=run.history, starts=starts, group=group)
-    for norm, momentum in zip(norms, usual, strict=True):
+    for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
 
 
@@ -194,7 +194,7 @@ def calibrate(run: Run, learner: Learner, data: JointClips, device: torch.device
 def validate(run: Run, learner: Learner, data: JointClips, device: torch.device, group: Group) -> dict[str, float]:
     """Mean of every loss term over validation stretches, with the same directions at every epoch, in eval mode.
 
-    On the first process, from its share, also how well a linear probe reads what the world declares readable.
+    On the first process also the errors of a linear probe of the world's targets, from its share.
     """
     learner.eval()
     ranks = distributed.world_size(group)
@@ -208,8 +208,8 @@ def validate(run: Run, learner: Learner, data: JointClips, device: torch.device,
     changes = learner.model.collapse_width is not None and run.train.trains == "all"
     reader = ProbeScores(data, numbers.size // ranks) if changes and distributed.rank(group) == 0 else None
     terms = []
-    for index, chosen in enumerate(numbers):
-        mine = chosen[distributed.rank(group) :: ranks]
+    for index, indices in enumerate(numbers):
+        mine = indices[distributed.rank(group) :: ranks]
         read = data.batch(mine)
         batch = to_device(read, device)
         z, c = encode(learner.model, batch, None)
@@ -231,5 +231,5 @@ def over_ranks(parts: dict[str, Tensor], group: Group) -> dict[str, Tensor]:
 
 
 def health(model: WorldModel, z: Tensor) -> dict[str, float]:
-    """Signs of collapse; none where the encoder is frozen and cannot collapse."""
+    """Signs of collapse; empty for a frozen encoder, which cannot collapse."""
     return latent_health(z) if model.collapse_width is not None else {}

@@ -1,8 +1,8 @@
-"""Train a world model in its run folder: what is prepared, what an update does, and what is left when it is finished.
+"""Training of a world model in its run folder: preparation, updates, and the files of the finished run.
 
-A finished training can go on to more updates, all else as it was: from its last checkpoint, with the optimiser's momenta and
-the learning rates of the new length. What had been made of the shorter one stays, as a run of its own, in `before/step-N` of
-the folder. Its record says that it was continued, so that it is never taken for a training without a break.
+A finished training can be continued with more updates and otherwise equal settings: from its last checkpoint, with the
+optimiser's momenta and the learning rates of the new length. The files of the shorter one stay, as a run of its own, in
+`before/step-N` of the folder. The record notes the continuation, as such a run differs from an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _HEALTH = 10  # updates between looks at the latents' spectrum
 
 
 def train(run: Run, folder: Path, datasets: Path) -> Path:
-    """Train the run in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`.
+    """Train the run in `folder`, resume it, or do nothing if it is finished. Returns `folder`.
 
-    A finished run that was shorter, and else the same, goes on to this one's length.
-    datasets: where the run's datasets lie. Of several processes, the first decides and writes.
+    A finished run that is shorter, and otherwise the same, is continued to this one's length.
+    datasets: the folder of the run's datasets. Of several processes, the first decides and writes.
     """
     group = distributed.start()
     with ExitStack() as held:
@@ -70,14 +70,14 @@ def train(run: Run, folder: Path, datasets: Path) -> Path:
 
 
 def _train(run: Run, folder: Path, datasets: Path, begun: Path | None, group: Group) -> None:
-    """Prepare everything, then run the loop, from the first update or from the checkpoint `begun` on."""
+    """Prepare the training, then run the loop from the first update or from the checkpoint `begun`."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learner = start(run).to(device)
     distributed.share_batchnorm(learner, group)
     data = open_data(run, datasets, group)
     for dataset in data.datasets:
         check_fits(learner.model, dataset.train, run.name)
-    if run.init is None:  # a model that was trained before keeps the statistics it knows
+    if run.init is None:  # a pretrained model keeps its statistics
         learner.model.normalise(data.normalisers.control, data.normalisers.law)
     updates = _count_updates(run, data, group)
     about = _about(run, learner.model, data, folder, group)
@@ -113,8 +113,8 @@ class WorldModelTraining(Trainable):
         self.collapse_width = learner.model.collapse_width
 
     def batch(self, step: int) -> Tensors:
-        chosen = stretches_of(self.run, len(self.training), self.lengths.validate_every, step, self.group)
-        return in_memory(self.training.batch(chosen), self.device)
+        indices = stretches_of(self.run, len(self.training), self.lengths.validate_every, step, self.group)
+        return in_memory(self.training.batch(indices), self.device)
 
     def rates(self, step: int) -> dict[str, float]:
         configs = {"model": self.run.optim, "decoder": DECODER_OPTIM}
@@ -158,27 +158,27 @@ class WorldModelTraining(Trainable):
 def _reconstruction(decoder: Decoder, z: Tensor, frames: Tensor, seed: int, decoded: int) -> Tensor:
     """Mean squared error of decoded pictures on some frames of the batch; z is detached inside the decoder."""
     count = z.shape[0] * z.shape[1]
-    chosen = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:decoded]).to(z.device)
-    picture = decoder(z.flatten(0, 1)[chosen][None])[0]
-    return F.mse_loss(picture.float(), frames.flatten(0, 1)[chosen].float() / 255)
+    indices = torch.from_numpy(np.random.default_rng(seed).permutation(count)[:decoded]).to(z.device)
+    picture = decoder(z.flatten(0, 1)[indices][None])[0]
+    return F.mse_loss(picture.float(), frames.flatten(0, 1)[indices].float() / 255)
 
 
 # --- before the loop ------------------------------------------------------------------------------------------------
 
 
 def _look(run: Run, folder: Path, datasets: Path, held: ExitStack, group: Group) -> tuple[bool, Path | None]:
-    """Is the run finished, and if not, from which checkpoint does it go on? Refuses a folder that holds something else.
+    """Whether the run is finished, and the checkpoint from which it resumes. Refuses a folder that holds another run.
 
-    held: takes the run's lock, for as long as it trains. Of several processes the first holds it for all.
+    held: takes the run's lock for the training. Of several processes the first holds it for all.
     """
     if _shorter(run, folder) is not None:
         held.enter_context(files.locked(folder))
-        if (shorter := _shorter(run, folder)) is not None:  # somebody may have gone on with it since we looked
+        if (shorter := _shorter(run, folder)) is not None:  # another process may have continued it since the first look
             _lengthen(run, shorter, folder, datasets, _provenance(group))
     run_folder.check(folder, run, dataset_digests(run, datasets))
     if not (folder / run_folder.MODEL).is_file():
         held.enter_context(files.locked(folder))
-        run_folder.check(folder, run, {})  # somebody may have begun, or even ended, since we looked
+        run_folder.check(folder, run, {})  # another process may have begun, or even finished it since
     if (folder / run_folder.MODEL).is_file():
         return True, None
     checkpoint.remove_leftovers(folder)
@@ -202,7 +202,7 @@ def _provenance(group: Group) -> dict[str, Any]:
 
 
 def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) -> RunRecord:
-    """The record of the run; every checkpoint holds that of the process that wrote it."""
+    """The record of the run; every checkpoint holds the record of the process that wrote it."""
     frozen = model.frozen_encoder
     if run.train.trains == "predictor" and frozen is None:
         frozen = f"encoder of {run.init}"
@@ -216,7 +216,9 @@ def _about(run: Run, model: WorldModel, data: Data, folder: Path, group: Group) 
         laws=data.datasets[0].train.laws,
         env=env_options(data.datasets[0].settings),
         recorded={
-            one.settings.world: config.to_dict(one.settings.recorded) for one in data.datasets if one.settings.recorded
+            settings.world: config.to_dict(settings.recorded)
+            for settings in (dataset.settings for dataset in data.datasets)
+            if settings.recorded
         },
         continued=continued,
     )
@@ -228,21 +230,21 @@ _STAYS = (run_folder.CONFIG, run_folder.ROWS, "checkpoints", "tensorboard", run_
 
 
 def _shorter(run: Run, folder: Path) -> Run | None:
-    """The run in the folder, if it differs from this one in its length alone."""
+    """The run in the folder, if it differs from this one in its length only."""
     if not (folder / run_folder.CONFIG).is_file():
         return None
     try:
         held = checkpoint.read_config(folder)
-    except InputError:  # who looks closer says why
+    except InputError:  # a later check reports the reason
         return None
     as_long = replace(run.train, epochs=held.train.epochs, updates=held.train.updates)
     return held if held != run and held == replace(run, train=as_long) else None
 
 
 def _lengthen(run: Run, held: Run, folder: Path, datasets: Path, provenance: dict[str, Any]) -> None:
-    """Make the finished training `held` an unfinished one of the run's length. For the holder of the folder's lock.
+    """Turn the finished training `held` into an unfinished one of the run's length, while holding the folder's lock.
 
-    Killed at any moment, the same call does the rest.
+    After a kill at any moment the same call completes it.
     """
     run_folder.check(folder, held, dataset_digests(run, datasets))
     done, wanted = total_updates(held, datasets), total_updates(run, datasets)
@@ -253,29 +255,29 @@ def _lengthen(run: Run, held: Run, folder: Path, datasets: Path, provenance: dic
         )
     newest = checkpoint.newest(folder)
     step = 0 if newest is None else checkpoint.step_of(newest)
-    place = folder / run_folder.BEFORE / f"step-{step:07d}"
-    if not any((at / run_folder.MODEL).is_file() for at in (folder, place)):
+    earlier = folder / run_folder.BEFORE / f"step-{step:07d}"
+    if not any((at / run_folder.MODEL).is_file() for at in (folder, earlier)):
         raise InputError(
             f"{folder} is not finished (step {step} of {done}); finish it with its own command, then ask for more"
         )
     if step < done:
         stopped = f"it stopped by itself at step {step} of {done}" if held.train.patience else "its last checkpoint is gone"
         raise InputError(f"{folder} cannot go on: {stopped}; start from its weights: --init {folder} and another --out")
-    _set_aside(folder, place)
+    _set_aside(folder, earlier)
     about = run_folder.about(folder)
     legs = (*about.continued, Continued(step, held.train.epochs, held.train.updates))
     lengthened = replace(about, config=config.to_dict(run), continued=legs, files={}, provenance=provenance)
     artifact.write_record(folder, lengthened)
 
 
-def _set_aside(folder: Path, place: Path) -> None:
-    """Move what was made of the finished model, itself last of all; it stays a run that can be evaluated."""
-    place.mkdir(parents=True, exist_ok=True)
+def _set_aside(folder: Path, earlier: Path) -> None:
+    """Move the files of the finished model, with its weights last; the target is a run that can be evaluated."""
+    earlier.mkdir(parents=True, exist_ok=True)
     for name in (run_folder.CONFIG, run_folder.ROWS):
         if (folder / name).is_file():
-            files.write_bytes(place / name, (folder / name).read_bytes())
+            files.write_bytes(earlier / name, (folder / name).read_bytes())
     made = [path for path in folder.iterdir() if path.name not in _STAYS and not path.name.startswith(".")]
-    for path in sorted(made, key=lambda one: one.name == run_folder.MODEL):
-        if (target := place / path.name).is_dir():  # finished and evaluated once more after a kill: the same results
+    for path in sorted(made, key=lambda path: path.name == run_folder.MODEL):
+        if (target := earlier / path.name).is_dir():  # finished and evaluated once more after a kill: the same results
             shutil.rmtree(target)
         path.replace(target)

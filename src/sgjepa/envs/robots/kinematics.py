@@ -65,7 +65,7 @@ class Arm:
     def solve(self, position: np.ndarray, rotation: np.ndarray, start: np.ndarray, iterations: int = 60) -> Solution:
         """Joints that bring the site to a pose: damped least squares from `start`, position and orientation at once.
 
-        Damping shrinks with the error, so the last steps are Newton's; what the seventh joint of the Panda leaves open goes
+        Damping shrinks with the error, so the last steps are Newton's; the Panda's redundant seventh joint moves
         towards the home posture. The best joints met on the way are returned, with their error.
         """
         low, high = self.low + _MARGIN, self.high - _MARGIN

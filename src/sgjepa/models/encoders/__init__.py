@@ -1,1 +1,1 @@
-"""Frames to latents."""
+"""Encoders of frames to latents."""

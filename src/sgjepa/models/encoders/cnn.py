@@ -1,6 +1,6 @@
-"""Plain convolutions, flattened: an encoder that sees where things are and how they are turned after few updates.
+"""A convolutional encoder whose last map is flattened; it learns positions and orientations within few updates.
 
-A ViT of a few tokens has to learn from its class token where an edge lies; here every place of the last map has weights of
+A ViT of a few tokens has to learn from its class token where an edge lies; here every cell of the last map has weights of
 its own. At 64 px it keeps a body's angle that a small ViT loses (docs/log.md).
 """
 
@@ -19,7 +19,7 @@ from sgjepa.models.encoders.vit import NormReLU
 
 @dataclass(frozen=True)
 class Convolutions:
-    """channels: of 3x3 convolutions of stride 2, one after the other. width: of the vector that the last map becomes."""
+    """channels: those of consecutive 3x3 convolutions of stride 2. width: that of the vector from the last map."""
 
     image_size: int = 64
     channels: tuple[int, ...] = (16, 32, 64, 96)
@@ -32,15 +32,15 @@ class Convolutions:
 
     @property
     def channels_last(self) -> bool:
-        """Pictures are laid out with the channels of a pixel side by side."""
+        """Whether pictures are laid out with the channels of a pixel adjacent in memory."""
         return True
 
     def wider(self) -> Convolutions:
-        """Twice the channels everywhere."""
+        """The encoder with twice the channels."""
         return replace(self, channels=tuple(2 * c for c in self.channels), width=2 * self.width)
 
     def build(self) -> ConvolutionalEncoder:
-        """A fresh encoder."""
+        """Build a fresh encoder."""
         return ConvolutionalEncoder(self)
 
 

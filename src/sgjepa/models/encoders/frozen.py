@@ -1,6 +1,6 @@
-"""MobileNetV2 up to its stride-16 map, in torchvision's layout, so that torchvision's ImageNet weights fit.
+"""Frozen pretrained encoders. MobileNetV2 has torchvision's layout up to its stride-16 map, so that its weights fit.
 
-torchvision itself is no dependency: its wheels do not import beside a CPU build of torch.
+torchvision itself is no dependency: its wheels do not import together with a CPU build of torch.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def fold(module: nn.Module) -> nn.Module:
 
 
 def load(path: Path) -> MobileNet:
-    """The network with the weights of a torchvision file; what belongs to later blocks is left out."""
+    """The network with the weights of a torchvision file; those of later blocks are ignored."""
     net = MobileNet()
     weights = torch.load(path, map_location="cpu", weights_only=True)
     missing = net.state_dict().keys() - weights.keys()
@@ -122,18 +122,18 @@ class FrozenEncoder(nn.Module):
             return self.tokens(pictures)
 
     def train(self, mode: bool = True) -> FrozenEncoder:
-        """Stays in eval mode, whatever the model around it does: BatchNorm statistics are frozen too."""
+        """Stay in eval mode, whatever the mode of the surrounding model: BatchNorm statistics are frozen too."""
         return super().train(False)
 
 
 class Foreign(Protocol):
-    """Settings of an encoder that somebody else trained."""
+    """Settings of a pretrained encoder."""
 
     def build(self) -> FrozenEncoder:
-        """With its weights, or an InputError that says how to get them."""
+        """Build the encoder with its weights; an InputError says how to get them."""
 
     def outline(self) -> FrozenEncoder:
-        """Without its weights, which need not be here: the tokens' shape is all that a predictor's size depends on."""
+        """Build the encoder without its weights: a predictor's size depends on the tokens' shape only."""
 
 
 def _outline(image_size: int, stride: int, channels: int) -> FrozenEncoder:
@@ -174,13 +174,13 @@ class DINOv2:
         return _DINOv2Encoder(f"DINOv2 {vit}{source}", net, self.image_size)
 
     def outline(self) -> FrozenEncoder:
-        """Of DINOv2's small model, the paper's; another folder of weights may be wider."""
+        """Build the paper's small DINOv2 without weights; another folder of weights may be wider."""
         return _outline(self.image_size, stride=14, channels=384)
 
 
 class _DINOv2Encoder(FrozenEncoder):
     def __init__(self, name: str, net: Any, image_size: int):
-        # mean and std of one half, as DINO-WM has them, although DINOv2 was trained with ImageNet's
+        # mean and std of one half, as in DINO-WM, although DINOv2 was trained with ImageNet's
         pixels = Pixels((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
         super().__init__(name, net, pixels, image_size, net.config.patch_size, net.config.hidden_size)
 
@@ -203,7 +203,7 @@ class MobileNetV2:
         return _MobileNetEncoder(self.image_size)
 
     def outline(self) -> FrozenEncoder:
-        """The shapes alone."""
+        """The encoder with random weights, for its shapes."""
         return _outline(self.image_size, STRIDE, CHANNELS)
 
 

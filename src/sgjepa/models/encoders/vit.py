@@ -37,7 +37,7 @@ class ViT:
         if self.stem not in STEMS:
             raise unknown("stem", self.stem, STEMS)
         check_bounds(self, width=(1, 65_536), heads=(1, 1024), patch=(1, 4096), image_size=(1, 16_384), mlp_ratio=(1, 64))
-        check_bounds(self, depth=(-1, 1000))  # from below it is checked here
+        check_bounds(self, depth=(-1, 1000))  # the lower bound is checked below
         if self.depth < 1 or self.width % self.heads:
             raise InputError(f"a ViT needs depth >= 1 and heads that divide its width, got {self}")
         if self.image_size % self.patch:
@@ -51,16 +51,16 @@ class ViT:
         return self.stem == "conv"
 
     def wider(self) -> ViT:
-        """Twice the width, with as many more heads."""
+        """The encoder with twice the width and twice the heads."""
         return replace(self, width=2 * self.width, heads=2 * self.heads)
 
     def build(self) -> ViTEncoder:
-        """A fresh encoder."""
+        """Build a fresh encoder."""
         return ViTEncoder(self)
 
     @property
     def tokens(self) -> int:
-        """Patches and the class token."""
+        """The number of tokens: patches and the class token."""
         return (self.image_size // self.patch) ** 2 + 1
 
 
@@ -75,7 +75,7 @@ def small(image_size: int = 128, patch: int = 8) -> ViT:
 
 
 def mini(image_size: int = 64, patch: int = 16) -> ViT:
-    """For two CPU cores: few tokens, and a convolutional stem, which learns where things are with fewer frames."""
+    """An encoder for two CPU cores: few tokens, and a convolutional stem, which learns positions from fewer frames."""
     return ViT(width=96, depth=2, heads=3, patch=patch, image_size=image_size, stem="conv")
 
 

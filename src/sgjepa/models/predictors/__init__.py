@@ -1,1 +1,1 @@
-"""Latents and conditions to the next latents."""
+"""Predictors of the next latents from latents and conditions."""

@@ -18,7 +18,7 @@ from sgjepa.models.predictors.recurrent import RecurrentCell, RecurrentPredictor
 
 @dataclass(frozen=True)
 class GRU:
-    """14.57 M parameters as it stands here, with latents of 256 and a history of 20."""
+    """Settings of a GRU predictor: 14.57 M parameters by default, with latents of 256 and a history of 20."""
 
     depth: int = 3
     width: int = 512
@@ -29,7 +29,7 @@ class GRU:
         check_bounds(self, depth=(1, 1000), width=(1, 65_536), mlp=(1, 1_048_576), dropout=(0, 1))
 
     def build(self, latent: int, history: int) -> nn.Module:
-        """The predictor for latents of this width."""
+        """Build the predictor for latents of this width."""
         return RecurrentPredictor(
             lambda: GRUCell(self.width), latent, history, self.depth, self.width, self.mlp, self.dropout
         )
@@ -63,7 +63,7 @@ class GRUCell(RecurrentCell):
 
 
 class _Scan(torch.autograd.Function):
-    """The recurrence alone, with a gradient written out: 8 operations for a moment instead of autograd's 30.
+    """The recurrence with a hand-written gradient: 8 operations per time step instead of autograd's 30.
 
     r, u = sigmoid(a[r, u] + b[r, u])     n = tanh(a[n] + r b[n])     h' = n + u (h - n)     b = W h + bias
 
@@ -93,7 +93,7 @@ class _Scan(torch.autograd.Function):
         b, n, h, weight = ctx.saved_tensors
         w = weight.shape[1]
         r, u = b[:, :w], b[:, w : 2 * w]
-        # what does not depend on later moments, for all at once
+        # terms that do not depend on later moments, for all of them together
         by_u = torch.ops.aten.sigmoid_backward(h - n, u)
         by_n = torch.ops.aten.tanh_backward(1 - u, n)
         by_r = torch.ops.aten.sigmoid_backward(b[:, 2 * w :], r)

@@ -1,8 +1,8 @@
-"""The sliding windows of a rollout side by side instead of one after another, for a recurrent predictor.
+"""The sliding windows of a rollout in parallel instead of one after another, for a recurrent predictor.
 
 Window k sees frames k .. k + H - 1 and answers frame k + H; its state starts at zero, so nothing carries over from one
-window to the next. But a prediction is causal. All that window k makes of true latents can be had before the first
-prediction, for all K windows at once; and when a frame has been predicted, all windows that see it take it in together:
+window to the next. But a prediction is causal. The computation of window k on true latents can be done before the first
+prediction, for all K windows at once; and when a frame has been predicted, all windows that see it process it together:
 
     frame      0  1  2  3 | 4  5          H = 4, K = 3: the moments in which each window is at work
     window 0   x  x  x  x |
@@ -10,7 +10,7 @@ prediction, for all K windows at once; and when a frame has been predicted, all 
     window 2         x  x | x  x
 
 So a rollout of K windows of H frames is a scan over H moments and K - 1 single steps, on K times as many rows at a time,
-instead of K scans. What the condition of a frame adds is computed once, not once for every window that sees the frame.
+instead of K scans. The condition's term of a frame is computed once, not once for every window that sees the frame.
 
 The numbers are those of `models.rollout.rollout` up to rounding, dropout included: its noise is drawn in the order in which
 the plain way draws it. That is tested, also for the gradients.
@@ -37,7 +37,7 @@ def can_run_in_parallel(predictor: nn.Module) -> TypeGuard[RecurrentPredictor]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which window is at work on which frame. A block is one window at one frame; blocks go by frame, then by window."""
+    """The schedule of windows and frames. A block is one window at one frame; blocks go by frame, then by window."""
 
     history: int
     steps: int
@@ -62,7 +62,7 @@ def unroll(
     plan, latest = Plan(z.shape[1], steps), z[:, -1]
     windows = ParallelWindows(predictor, c[:, : z.shape[1] + steps - 1], plan)
     hidden, blocks = head.first(windows.observe(z)), plan.blocks(0, z.shape[1])
-    # of each window what the head has seen so far, (positions, B, hidden)
+    # the head's inputs of each window so far, (positions, B, hidden)
     seen = [[hidden[[i for i, (_, window) in enumerate(blocks) if window == k]]] for k in range(steps)]
     predicted: list[Tensor] = []
     for k in range(steps):
@@ -146,5 +146,5 @@ def draw_noise(layers: list[RecurrentLayer], plan: Plan, like: Tensor) -> Noise:
 
 
 def _noise(like: Tensor, keep: float, *shape: int) -> Tensor:
-    """As F.dropout draws it: 1 / keep where something is kept, else 0."""
+    """Dropout factors, drawn as by F.dropout: 1 / keep for kept entries, else 0."""
     return like.new_empty(shape).bernoulli_(keep).div_(keep)

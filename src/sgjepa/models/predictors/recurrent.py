@@ -57,7 +57,7 @@ class RecurrentLayer(nn.Module):
     # --- forward in two halves, for many windows at once -------------------------------------------------------------
 
     def conditioned(self, c: Tensor) -> Tensor:
-        """What the condition adds to the MLP's first layer, (..., width) -> (..., hidden)."""
+        """The condition's term in the MLP's first layer, (..., width) -> (..., hidden)."""
         first = self.mlp[0]
         assert isinstance(first, nn.Linear)
         return F.linear(c, first.weight[:, c.shape[-1] :], first.bias)
@@ -71,7 +71,7 @@ class RecurrentLayer(nn.Module):
         return y
 
     def after_cell(self, x: Tensor, y: Tensor, noise: Tensor | None) -> Tensor:
-        """The residual sum."""
+        """Add the cell's output to the residual stream."""
         return x + self.scale * (y if noise is None else y * noise)
 
 
@@ -97,7 +97,7 @@ class RecurrentPredictor(nn.Module):
 
     @property
     def recurrent_layers(self) -> list[RecurrentLayer]:
-        """The layers, with their type."""
+        """The layers, typed as `RecurrentLayer`."""
         return cast("list[RecurrentLayer]", list(self.layers))
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ _ROWS = 32  # of a step at a time: at mini size half a megabyte of memory
 
 @dataclass(frozen=True)
 class SSM:
-    """14.93 M parameters as it stands here, with latents of 256 and a history of 20."""
+    """Settings of an SSM predictor: 14.93 M parameters by default, with latents of 256 and a history of 20."""
 
     depth: int = 3
     width: int = 512
@@ -35,7 +35,7 @@ class SSM:
         check_bounds(self, state=(1, 4096), conv=(1, 4096), expand=(1, 64))
 
     def build(self, latent: int, history: int) -> nn.Module:
-        """The predictor for latents of this width."""
+        """Build the predictor for latents of this width."""
         return RecurrentPredictor(
             lambda: SelectiveSSM(self), latent, history, self.depth, self.width, self.mlp, self.dropout
         )
@@ -121,13 +121,13 @@ def scan_reference(delta: Tensor, x: Tensor, A: Tensor, B: Tensor, C: Tensor) ->
 
 
 def scan(delta: Tensor, x: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
-    """The same as `scan_reference` with half the memory; never below float32.
+    """The scan of `scan_reference` with half the memory; never below float32.
 
     On one CPU thread 1.6 times as fast for 64 windows of 20 steps and no faster (1.05 times) for 8 (benchmarks/rollout.py).
     """
     with torch.autocast(x.device.type, enabled=False):
         tensors = (s if s.dtype == torch.float64 else s.float() for s in (delta, x, A, B, C))
-        # exporters cannot see into our own autograd function: one of them writes zeros in its place, without a word
+        # exporters cannot see into a custom autograd function: one of them silently writes zeros in its place
         if torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export():
             return scan_reference(*tensors)
         y: Tensor = _Scan.apply(*tensors)  # type: ignore[no-untyped-call]
@@ -156,7 +156,7 @@ class _Scan(torch.autograd.Function):
         delta, x, rates, B, C, *states = ctx.saved_tensors
         d_delta, d_x, d_rates = torch.zeros_like(delta), torch.empty_like(x), torch.zeros_like(rates)
         d_B, d_C = torch.empty_like(B), torch.empty_like(C)
-        d_h, work = torch.zeros_like(states[0]), torch.empty_like(states[0])  # d_h: what all later steps ask of h
+        d_h, work = torch.zeros_like(states[0]), torch.empty_like(states[0])  # d_h: the gradient of h from all later steps
         for t in reversed(range(x.shape[1])):
             d_h.addcmul_(C[:, t, :, None], grad[:, t, None])
             d_C[:, t] = torch.mul(states[t], grad[:, t, None], out=work).sum(2)

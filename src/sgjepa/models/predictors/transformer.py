@@ -22,7 +22,7 @@ CONDITIONS = ("adaln", "input_concat", "block_concat")
 
 @dataclass(frozen=True)
 class Transformer:
-    """gate_init: what each half of a block is multiplied by at first, where it joins the residual stream."""
+    """gate_init: the initial factor of each half of a block where it joins the residual stream."""
 
     depth: int = 6
     heads: int = 16
@@ -39,7 +39,7 @@ class Transformer:
         check_bounds(self, gate_init=(-1e6, 1e6))
 
     def build(self, latent: int, history: int) -> nn.Module:
-        """The predictor for latents of this width."""
+        """Build the predictor for latents of this width."""
         return TransformerPredictor(self, latent, history)
 
 
@@ -58,17 +58,17 @@ def variant(name: str, like: Transformer, latent: int) -> Transformer:
 
     At the paper's size this gives the paper's widths.
     """
-    chosen = VARIANTS[name]
-    if chosen.condition == "adaln":
-        return replace(like, gate_init=chosen.gate_init)
+    settings = VARIANTS[name]
+    if settings.condition == "adaln":
+        return replace(like, gate_init=settings.gate_init)
     modulation, join = 6 * latent * (latent + 1), latent * (2 * latent + 1)  # parameters of each
-    joins = 2 if chosen.condition == "block_concat" else 1 / like.depth  # per block
+    joins = 2 if settings.condition == "block_concat" else 1 / like.depth  # per block
     mlp = like.mlp + (modulation - joins * join) / (2 * latent + 1)
-    return replace(like, condition=chosen.condition, gate_init=chosen.gate_init, mlp=8 * round(mlp / 8))
+    return replace(like, condition=settings.condition, gate_init=settings.gate_init, mlp=8 * round(mlp / 8))
 
 
 def causal(attention: Attention, h: Tensor) -> Tensor:
-    """Every token sees itself and those before it."""
+    """Causal attention: every token sees itself and those before it."""
     y: Tensor = attention(h, causal=True)
     return y
 
@@ -117,7 +117,7 @@ class AdaLNBlock(nn.Module):
         return self.both_halves(x, self.conditioned(c))
 
     def conditioned(self, c: Tensor) -> Tensor:
-        """All that the condition sets, (..., D) -> (..., 6 D)."""
+        """Shift, scale and gate of both halves from the condition, (..., D) -> (..., 6 D)."""
         y: Tensor = self.modulation(c)
         return y
 
@@ -146,7 +146,7 @@ class ConcatBlock(nn.Module):
         return self.both_halves(x, c)
 
     def conditioned(self, c: Tensor) -> Tensor:
-        """The condition enters as it is."""
+        """Return the condition unchanged."""
         return c
 
     def both_halves(self, x: Tensor, conditioned: Tensor, attend: Attend = causal, since: int = 0) -> Tensor:
