@@ -58,7 +58,7 @@ def test_all_drive_the_same_episodes_and_are_on_one_page(place: Path) -> None:
         rows = list(csv.DictReader(file))
     policies = [row["policy"] for row in rows]
     assert policies[:3] == ["demonstrator", "holding still", "random controls"]
-    assert set(policies[3:]) == {"SG-JEPA (GRU)", "SG-JEPA (GRU), not told the law", "arm's pose alone", "true state"}
+    assert set(policies[3:]) == {"SG-JEPA (GRU)", "SG-JEPA (GRU), without the law", "arm's pose only", "true state"}
     assert "on SG-JEPA's features a policy succeeds" in (page.parent / "answer.txt").read_text()
     own = place / "out/report-arm_catcher_ball/index.html"
     assert own.is_file()
@@ -74,9 +74,9 @@ def test_the_same_world_models_serve_policies_that_are_told_their_pose(place: Pa
     assert {path: path.stat().st_mtime_ns for path in place.glob(models)} == before
     with (page.parent / "tables/finding.csv").open() as file:
         rows = {row["policy"]: row for row in csv.DictReader(file)}
-    assert list(rows)[3:] == ["SG-JEPA (GRU), told its pose", "arm's pose alone", "true state"]
-    assert not rows["SG-JEPA (GRU), told its pose"]["paper, all (%)"], "the paper has no such policy"
-    assert "on SG-JEPA's features a policy, told its pose, succeeds" in (page.parent / "answer.txt").read_text()
+    assert list(rows)[3:] == ["SG-JEPA (GRU), with proprioception", "arm's pose only", "true state"]
+    assert not rows["SG-JEPA (GRU), with proprioception"]["paper, all (%)"], "the paper has no such policy"
+    assert "on SG-JEPA's features a policy, with proprioception, succeeds" in (page.parent / "answer.txt").read_text()
 
 
 def test_a_policy_differs_from_another_in_its_name_or_in_nothing() -> None:

@@ -118,7 +118,7 @@ def test_the_penalty_of_a_short_history_is_found_by_encoder(extra: float, verdic
     finding = history.answer(results)
     claim = finding.claims[-1]
     assert (claim.verdict, claim.paper) == (verdict, "0.089")
-    assert holds(claim.ours, extra)
+    assert holds(claim.interval, extra)
     assert len(cells_of(finding)) == len(history.SHORT) * 7
     assert drawn(finding) == ["history_penalty_first", "history_penalty_all"]
     few = {name: seeds for name, seeds in cells.items() if not name.endswith(("_m2", "_m8"))}
@@ -171,9 +171,9 @@ def test_the_local_gap_is_what_a_probe_reads_before_anything_is_fed_back() -> No
     lewm_too, local, rollout = finding.claims
     assert (lewm_too.claim, lewm_too.verdict) == ("rollout_gap", "not decided")
     assert (local.claim, local.verdict, rollout.claim, rollout.verdict) == ("local_gap", "holds", "rollout_gap", "holds")
-    assert holds(local.ours, 0.04 / 0.09 - 1)
-    assert local.ours.count == np.sum(np.abs(LAWS - 4) >= 2)
-    assert holds(rollout.ours, float(np.mean(np.square(grows)[1:] - 0.09)) - 0.05)
+    assert holds(local.interval, 0.04 / 0.09 - 1)
+    assert local.interval.count == np.sum(np.abs(LAWS - 4) >= 2)
+    assert holds(rollout.interval, float(np.mean(np.square(grows)[1:] - 0.09)) - 0.05)
     lewm, dino = finding.words
     assert "better at 0 of 44 horizons and worse at 0" in lewm
     assert rollout.note == "in metres SG-JEPA's features are not certainly ahead"
@@ -259,7 +259,7 @@ def test_nothing_transfers_where_triangle_and_square_are_no_better_than_a_house_
 
     cells = {"triangle_square_gru": cell("triangle_square_gru", 1.01, 1.0), "house_gru": cell("house_gru", 0.7, 0.4)}
     finding = shapes.answer(evidence("house", cells))
-    assert all(claim.ours.high < 0 for claim in finding.claims)
+    assert all(claim.interval.high < 0 for claim in finding.claims)
     why = "triangle + square alone do not certainly foretell a house"
     assert [(claim.verdict, claim.note) for claim in finding.claims] == [("not decided", why)] * 2
 

@@ -114,7 +114,7 @@ def test_the_command_line_trains_one_and_lets_it_drive(
     )
     assert "blur" in capsys.readouterr().err
     assert cli.main(["evaluate-policy", str(folder), "--dataset", str(dataset.path), "--workers", "1"]) == 0
-    assert "place ± 20 mm" in capsys.readouterr().out
+    assert "position ± 20 mm" in capsys.readouterr().out
 
 
 def test_policies_of_the_study_differ_in_nothing_but_what_they_see(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_the_study_ends_in_a_page_with_every_sight_on_one_scale(dataset: Dataset
     page = EXPERIMENT.run(Request("mini", tmp_path / "out", dataset.path.parent, seeds=1, updates=1, only=only))
     with (page.parent / "tables/finding.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [row["sees"] for row in rows] == ["true state", "exact place", "place ± 80 mm", "arm's pose alone"]
+    assert [row["sees"] for row in rows] == ["true state", "exact position", "position ± 80 mm", "arm's pose only"]
     assert {row["trainings"] for row in rows} == {"1"}
     said = (page.parent / "answer.txt").read_text()
-    assert "with the ball's speeds besides its exact place a policy succeeds more often by" in said
+    assert "with the ball's speeds besides its exact position a policy succeeds more often by" in said
     assert "1 training each: not decided" in said
     assert "ahead of a blind arm" in said
     assert (page.parent / "figures/perception_error.png").is_file()

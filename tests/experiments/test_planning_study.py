@@ -59,8 +59,8 @@ def test_a_difference_of_nothing_is_no_material_loss_and_one_of_30_points_is() -
     solved = {"Transformer": [first(45)] * 3, "GRU": [first(45), first(44), first(45)], "SSM": [first(30)] * 3}
     found = summary(driven(solved))
     assert [claim.verdict for claim in found.claims] == ["holds", "does not hold"]
-    assert found.claims[0].ours.mean == pytest.approx(-2 / 3)
-    assert found.claims[1].ours.mean == pytest.approx(-30)
+    assert found.claims[0].interval.mean == pytest.approx(-2 / 3)
+    assert found.claims[1].interval.mean == pytest.approx(-30)
     assert "no material loss" in found.words[0]
     assert "a material loss" in found.words[1]
     assert cells(found)[0] == ("reacher", "SG-JEPA (Transformer)", "3", cells(found)[0][3], "", "", "0.50", "100")

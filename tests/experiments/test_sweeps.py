@@ -39,7 +39,7 @@ from sgjepa.experiments.engine import Experiment
 from sgjepa.experiments.sweep import Measured, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Number, Row, Text
-from sgjepa.results.claims import CLAIMS, LEAST
+from sgjepa.results.claims import CLAIMS, MIN_TRAININGS
 from sgjepa.results.counterfactual import Counterfactual, errors_by_given
 from sgjepa.results.paper_numbers import published_study
 
@@ -121,7 +121,7 @@ def test_muon_is_below_adamw_where_its_losses_are(tmp_path: Path) -> None:
     made = {name: replace(one, stray=0.02) for name, one in made.items()}
     (claim,) = said(optimiser, evidence(tmp_path / "stray", points[:2], made, seeds=3)).claims
     assert (claim.verdict, claim.paper) == ("holds", "\N{MINUS SIGN}0.149 (square)")
-    assert claim.ours.low < -0.2 < claim.ours.high
+    assert claim.interval.low < -0.2 < claim.interval.high
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_rank_is_judged_by_what_a_doubling_adds_over_trainings(
     (claim,) = found.claims
     assert (claim.claim, claim.verdict, claim.seeds) == ("rank", verdict, seeds)
     slope = np.polyfit(np.log2([p.x for p in points[:4]]), ranks[:4], 1)[0]
-    assert abs(claim.ours.mean - slope) < 20 * stray, "up to the recipe's weight, 0.09"
+    assert abs(claim.interval.mean - slope) < 20 * stray, "up to the recipe's weight, 0.09"
     assert sigreg.rank_claim(of, measured(replace(of, arms=points[:1]), sigreg.columns(of)[1:2])) == ()
     figures = [*(f"sigreg_{x}" for x in ("statistic", "rank", "probes")), *(f"nmse_by_gravity_h{h}" for h in (5, 20, 34))]
     assert drawn(found) == figures
@@ -221,7 +221,7 @@ def test_the_probe_chooses_the_weight_and_the_cost_is_told(tmp_path: Path) -> No
     values = measured(of, history_rollout.columns(of))
     chosen = [values[arm][0].values for arm in history_rollout.choices(values).values()]
     assert chosen == [(*length, "0.09") for length in (("10", "5"), ("10", "10"), ("15", "5"), ("15", "7"))]
-    assert {claim.claim: claim.ours.mean for claim in found.claims} == {
+    assert {claim.claim: claim.interval.mean for claim in found.claims} == {
         "five_steps": pytest.approx(0.5 / 0.7 - 1),
         "twenty_frames": pytest.approx(0.5 / 0.7 - 1),
     }
@@ -358,7 +358,7 @@ def test_sweeps_train_once_and_claims_three_times() -> None:
             assert set(module.EXPERIMENT.seeds.values()) == {1}
     for name in claimed:
         study = EXPERIMENTS[name]
-        assert (study.seeds["mini"], study.seeds["small"]) == (LEAST, LEAST)
+        assert (study.seeds["mini"], study.seeds["small"]) == (MIN_TRAININGS, MIN_TRAININGS)
 
 
 def test_all_goes_through_every_study_but_the_one_that_chose_the_recipes() -> None:

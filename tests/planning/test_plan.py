@@ -240,7 +240,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     assert row["run"] == run.name
     assert 0 < float(row["low"]) <= float(row["k5"]) <= float(row["high"])
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "How long a plan takes" in page
+    assert "Planning time" in page
     assert "its goal" in page
     assert "paper: SG-JEPA (GRU)" in page
     with (tmp_path / "out" / "tables" / "paper.csv").open() as file:
@@ -361,7 +361,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
         (["{run}", "--execute", "6"], "of 5 planned controls 1 to 5 can be executed, not 6"),
         (["{run}", "--elites", "301"], "cannot choose 301 elites among 300 candidates"),
         (["{run}", "--search", "gradient"], "unknown planner 'gradient'"),
-        (["{run}", "--episodes", "5"], "has 4 planning cases; 5 were asked for"),
+        (["{run}", "--episodes", "5"], "has 4 planning cases, not 5"),
         (["{run}", "--episodes", "0"], "cases must be at least 1 for planning, got 0 (--episodes)"),
         (["{run}", "--offset", "-3"], "frames to a goal must be at least 1 for planning, got -3 (--offset)"),
         (["{run}", "--horizon", "64"], "takes at most 63 controls in an episode, so a plan of 64 is too long (--horizon)"),
@@ -373,7 +373,7 @@ def test_solvers_that_go_down_the_gradient_get_one(run: Path) -> None:
             "another world: 3 controls and 1 laws, the model in",
         ),
         (["{run}", "--dataset", "{square}", "--transfer"], "nothing can be planned in square: it has no task"),
-        (["{catcher}", "--episodes", "9"], "has 4 test episodes; 9 were asked for"),
+        (["{catcher}", "--episodes", "9"], "has 4 test episodes, not 9"),
         (["{run}", "{run}"], "is given twice"),
         (["{run}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["{place}"], "is not a policy"),

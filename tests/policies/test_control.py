@@ -235,7 +235,7 @@ def test_a_rare_share_given_another_event_is_no_surer_than_wilsons(still: Path) 
     """As that of all episodes: of 240 with the event, one success in each of three trainings."""
     values = [{"success": [1.0] + [0.0] * 249, "missed": [1.0] * 240 + [0.0] * 10} for _ in range(3)]
     results = tried(*(made_up(still, one, seed) for seed, one in enumerate(values)))
-    given = results.estimate("p", Measure("success", "", condition="missed"), given=True)
+    given = results.estimate("p", Measure("success", "", condition="missed"), conditional=True)
     assert given.how == WILSON
     assert (given.interval.low, given.interval.high) == pytest.approx(wilson(1, 240))
 
@@ -284,7 +284,9 @@ def test_what_was_held_out_from_a_policy_is_known_of_its_own_dataset_alone(
         == 3
     )
     said = capsys.readouterr().err
-    assert "which training episodes of longer were held out from the policy is not known: it was trained on caught" in said
+    assert (
+        "the training episodes of longer that were held out from the policy are not known: it was trained on caught" in said
+    )
     made = trial(untrained("still", dataset, tmp_path), dataset, 0, beginnings(dataset, held_out=True))
     page = write_page(closed_loop_page(Results.of_trials([made]), WORLD, {}), tmp_path / "held", "a test")
     assert "1 held-out training episode<" in page.read_text()
@@ -298,7 +300,7 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
     about = run_folder.about(run)
     try:
         artifact.write_record(run, replace(about, data={"a longer one": "0" * 12}))
-        with pytest.raises(InputError, match="held out from tiny is not known: it was trained on a longer one"):
+        with pytest.raises(InputError, match="held out from tiny are not known: it was trained on a longer one"):
             trained(policy, dataset, held_out=True)
         artifact.write_record(run, replace(about, data={"another": "0" * 12}, worlds=("square",)))
         trained(policy, dataset, held_out=True)  # of this world it knows nothing
@@ -308,7 +310,7 @@ def test_what_was_held_out_from_the_run_that_a_policy_sees_through_is_asked_too(
 
 def test_a_policy_is_not_shown_pictures_of_another_size(dataset: Dataset, policy: Path, tmp_path: Path) -> None:
     larger = collect(replace(dataset.settings, image_size=2 * dataset.settings.image_size), tmp_path / "larger", workers=1)
-    with pytest.raises(InputError, match=r"larger has pictures of .* pixels, and the policy sees through tiny, which takes"):
+    with pytest.raises(InputError, match=r"larger has pictures of .* pixels, and the policy's encoder tiny takes"):
         trained(policy, open_dataset(larger))
 
 
@@ -367,15 +369,15 @@ def test_a_time_is_of_the_episodes_that_have_one_and_a_share_may_be_given_anothe
     assert (seconds.mean, seconds.count) == (2.5, 2)
     assert results.estimate("p", WORLD.measures[2], np.array([False, True, False, True])).interval.count == 0
     when_missed = Measure("success", "", condition="missed")
-    given = results.estimate("p", when_missed, given=True).interval
+    given = results.estimate("p", when_missed, conditional=True).interval
     assert (given.mean, given.count) == (2 / 3, 3)
     rare = {"success": [0.0, 0, 0, 0], "missed": [0.0, 0, 0, 1]}
     several = tried(made_up(still, values), made_up(still, rare, seed=1))
-    found = several.estimate("p", when_missed, given=True)
+    found = several.estimate("p", when_missed, conditional=True)
     assert found.interval.mean == pytest.approx(2 / 4)
     assert 0 <= found.interval.low < found.interval.high <= 1
     seldom = tried((made_up(still, rare), made_up(still, {**rare, "missed": [0.0] * 4})))
-    assert seldom.estimate("p", when_missed, given=True).how == WILSON
+    assert seldom.estimate("p", when_missed, conditional=True).how == WILSON
 
 
 def test_differences_are_of_the_same_episodes(still: Path, chance: Path) -> None:
@@ -489,8 +491,8 @@ def test_the_command_drives_compares_and_does_nothing_twice(
         ),
         (["{data}", "--dataset", "{data}"], "was made by `sgjepa data`, not by `sgjepa train-policy`"),
         (["{policy}", "--dataset", "{square}"], "the policy was trained for arm_catcher_ball"),
-        (["{policy}", "--execute", "9"], "plans 8 controls: it can carry out 1 to so many, not 9"),
-        (["still", "--dataset", "{data}", "--episodes", "6"], "has 4 test episodes; 6 were asked for"),
+        (["{policy}", "--execute", "9"], "plans 8 controls: it can execute 1 to 8, not 9"),
+        (["still", "--dataset", "{data}", "--episodes", "6"], "has 4 test episodes, not 6"),
         (["still", "--dataset", "{data}", "--execute", "4"], "--execute is for policies that plan, not for still"),
         (["still", "still", "--dataset", "{data}"], "still is given twice"),
         (["still", "--dataset", "{data}", "--seeds", "0"], "--seeds must be at least 1, got 0"),
@@ -520,7 +522,7 @@ def test_bad_input_is_one_line(
 
 def test_a_policy_that_is_told_its_pose_is_called_so(dataset: Dataset, policy: Path, posed: Path) -> None:
     labels = [source_label(trained(place, dataset).driver, CATCHER) for place in (policy, posed)]
-    assert labels[1] == f"{labels[0]}, told its pose"
+    assert labels[1] == f"{labels[0]}, with proprioception"
 
 
 def test_no_world_is_forgotten() -> None:

@@ -375,7 +375,7 @@ def test_a_pose_is_seen_beside_the_frames_as_in_training(caught: Dataset, run: P
     assert (found.observes, blind.observes) == (("frame", "pose"), ("pose",))
     moved: Observation = {"frame": frames, "pose": own + 0.1}
     assert not np.array_equal(drive(found, shown, laws, [0, 1, 2], 1), drive(found, moved, laws, [0, 1, 2], 1))
-    with pytest.raises(InputError, match="square has no robot that could know its own pose"):
+    with pytest.raises(InputError, match="square has no robot with proprioception"):
         open_features(None, get_env("square").env_spec, pose=True)
 
 
@@ -406,7 +406,7 @@ def test_a_run_that_changed_or_is_gone_is_noticed(caught: Dataset, run: Path, tm
         load_policy(folder)
     assert isinstance(load_policy(folder, run=run), LearnedPolicy), "the same weights elsewhere"
     shutil.rmtree(moved)
-    with pytest.raises(InputError, match="does not exist; put that run back"):
+    with pytest.raises(InputError, match="does not exist; restore that run"):
         load_policy(folder)
     assert settings.name == "tiny"
 
@@ -419,7 +419,7 @@ def test_pictures_of_another_size_are_refused(run: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"execute": 9}, "plans 8 controls: it can carry out 1 to so many, not 9"),
+        ({"execute": 9}, "plans 8 controls: it can execute 1 to 8, not 9"),
         ({"execute": 0}, "not 0"),
         ({"sampler": "ddpm", "steps": 4}, "ddpm takes all 10 steps"),
         ({"sampler": "heun"}, "unknown sampler 'heun'"),
@@ -435,7 +435,7 @@ def test_features_of_another_width_are_refused(trained: Path, monkeypatch: pytes
     """A world that shows more, or less, than when the policy was trained."""
     fewer = open_features(None, get_env(CATCHER).env_spec, pose=True)
     monkeypatch.setattr(learned_policies, "open_features", lambda *_, **__: fewer)
-    with pytest.raises(InputError, match=rf"sees \d+ features of a frame, and state has {fewer.width}"):
+    with pytest.raises(InputError, match=rf"takes \d+ features of a frame, and state has {fewer.width}"):
         load_policy(trained)
 
 

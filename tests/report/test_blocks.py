@@ -9,7 +9,7 @@ import pytest
 
 from sgjepa.core.errors import InputError
 from sgjepa.core.stats import Interval
-from sgjepa.report.blocks import Code, Data, Figure, Film, Group, Link, Named, Number, Row, Section, Table, Text, Verdict
+from sgjepa.report.blocks import Code, Data, Figure, Film, Group, Label, Link, Number, Row, Section, Table, Text, Verdict
 from sgjepa.report.blocks import cell_html as shown
 from sgjepa.report.page import Page, write_page
 
@@ -33,7 +33,7 @@ def test_a_number_shows_its_interval_and_marks() -> None:
 
 
 def test_a_file_holds_the_numbers_in_full() -> None:
-    rows = (Group("far"), (Named("ours", "#000"), Number(GAP)), Group("near"), ("theirs", None))
+    rows = (Group("far"), (Label("ours", "#000"), Number(GAP)), Group("near"), ("theirs", None))
     first, second = Table(("method", "error"), rows).csv
     numbers = {"error": -0.1234, "error_low": -0.2, "error_high": -0.05, "error_episodes": 50}
     assert first == {"group": "far", "method": "ours", **numbers}
@@ -42,7 +42,7 @@ def test_a_file_holds_the_numbers_in_full() -> None:
 
 def page(words: str) -> Page:
     drawn = Figure(words, words, b"<svg/>", b"\x89PNG", caption=words)
-    rows = (Group(words), Row((Named(words, "#000", words), Code(words)), "paper"), (Verdict(words, words), words))
+    rows = (Group(words), Row((Label(words, "#000", words), Code(words)), "paper"), (Verdict(words, words), words))
     table = Table((words, words), rows, words, "../" + words)
     sections = [
         Section(words, [Text(words, code=words), drawn, Film(words, words, b"RIFF", words)]),

@@ -52,7 +52,7 @@ def test_nothing_is_decided_where_nobody_could_tell_or_without_an_interval() -> 
     (few,) = measure("below_lewm", "square", "error", LESS, "below", 1, void="little room")
     assert so_far(few) == "not decided; little room", "what one training saw there says nothing"
     assert claim(Interval(-0.2, -0.2, -0.2, 250)).verdict == "not decided"
-    with pytest.raises(InputError, match="should say why nobody could tell"):
+    with pytest.raises(InputError, match="should say why its test has no power"):
         Measured("below_lewm", "", "", LESS, "", 0.0, "below", "", 3, "not decided", void=True)
 
 
@@ -112,7 +112,7 @@ def test_of_several_results_the_one_from_most_trainings_counts_and_trials_do_not
 def test_an_edited_claim_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, claim(ABOUT)) / "predictors-mini" / "report" / FILE
     text = json.loads(path.read_text())
-    text["rows"][0]["ours"]["high"] = -0.05
+    text["rows"][0]["interval"]["high"] = -0.05
     path.write_text(json.dumps(text))
     with pytest.raises(
         InputError,

@@ -423,7 +423,7 @@ def test_what_cannot_be_reported_is_one_line(
     capsys: pytest.CaptureFixture[str], runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = ["--out", tmp_path / "out"]
-    assert "a report of nothing" in fails(capsys, *out)
+    assert "no runs given" in fails(capsys, *out)
     assert "nowhere is not a run" in fails(capsys, "nowhere", *out)
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -437,7 +437,7 @@ def test_what_cannot_be_reported_is_one_line(
 
     other = shutil.copytree(runs[2], tmp_path / "other")
     (other / "predict" / "square-test").rename(other / "predict" / "house-test")
-    assert "report different datasets apart" in fails(capsys, runs[0], other, *out)
+    assert "report different datasets separately" in fails(capsys, runs[0], other, *out)
     (other / "predict" / "house-test").rename(other / "predict" / "square-test")
     settings = other / "predict" / "square-test" / "artifact.json"
     about = files.read_json(settings)

@@ -235,7 +235,7 @@ def test_a_wrong_folder_or_a_changed_run_is_one_line(
     checkpoint.finish(run, run_folder.about(run), {run_folder.MODEL: model})
     assert f"was trained on other weights of {run.name}" in refused([str(policy)], capsys)
     shutil.rmtree(run)
-    assert "does not exist; put that run back" in refused([str(policy)], capsys)
+    assert "does not exist; restore that run" in refused([str(policy)], capsys)
 
 
 # --- the page ------------------------------------------------------------------------------------------------------

@@ -41,12 +41,12 @@ def _summary(card: ModelCard | PolicyCard) -> dict[str, str]:
     data = ", ".join(f"{name} {digest[:12]}" for name, digest in card.data.items())
     made = {"data": data, "chosen by": card.selection, "commit": card.commit or "unknown"}
     if isinstance(card, PolicyCard):
-        from sgjepa.results.trials import TOLD_POSE
+        from sgjepa.results.trials import WITH_POSE
 
         law = "told the law" if card.conditioned else "not told the law"
         episodes = max(share.episodes for share in card.success.regions.values())
         trials = f"{episodes} test episodes of {card.success.dataset}, tries at each: {card.success.tries}"
-        sees = f"{card.source}{f', {TOLD_POSE}' if card.pose else ''}, {law}; seed {card.seed}, {card.updates} updates"
+        sees = f"{card.source}{f', {WITH_POSE}' if card.pose else ''}, {law}; seed {card.seed}, {card.updates} updates"
         return {"world": card.world, "sees": sees, **made, "success in": f"{trials}; 95 % intervals:"}
     recipe = f"{card.recipe}, size {card.size}, seed {card.seed}, {card.updates} updates"
     return {"recipe": recipe, **made, "errors of": f"{card.episodes} test episodes, 20 frames given:"}

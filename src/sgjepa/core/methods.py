@@ -29,7 +29,7 @@ _STYLES = {
     "LeWM": ("#D55E00", "D"),
     "DINO-WM": ("#CC79A7", "v"),
     "true state": ("#000000", "X"),  # of policies, as is the next
-    "arm's pose alone": ("#8C6D31", "<"),
+    "arm's pose only": ("#8C6D31", "<"),
 }
 _MORE = [("#E69F00", "P"), ("#5E4FA2", ">"), ("#7F7F7F", "*"), ("#66A61E", "p"), ("#A6761D", "h"), ("#1B9E77", "d")]
 

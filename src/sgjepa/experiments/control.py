@@ -27,11 +27,11 @@ from sgjepa.report.blocks import Cell, Data, Number
 from sgjepa.report.closed_loop import measure_records
 from sgjepa.report.figures import against_setting
 from sgjepa.report.words import fixed, join, with_sign
-from sgjepa.results.claims import LEAST, Claims, measure, side_of
+from sgjepa.results.claims import MIN_TRAININGS, Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation
 from sgjepa.results.selection import REGIONS
 from sgjepa.results.table import Results
-from sgjepa.results.trials import SUCCESS
+from sgjepa.results.trials import SUCCESS, WITH_POSE, WITHOUT_LAW
 
 METHODS = ("gru", "lewm", "dino")  # whose features are compared
 MORE = {"paper": ("ssm",)}  # which the paper has too
@@ -89,7 +89,7 @@ def references(world: str, size: str) -> list[Reference]:
 def summary(evidence: Evidence, ours: str = OURS) -> Answer:
     """Success by world and policy, in and out of distribution, and what the differences on the same episodes say.
 
-    ours: the policy that the others are compared with. The paper has none that is told its pose.
+    ours: the policy that the others are compared with. The paper has none with proprioception or without the law.
     """
     records: list[dict[str, Any]] = []
     rows: list[tuple[Cell, ...]] = []
@@ -101,7 +101,8 @@ def summary(evidence: Evidence, ours: str = OURS) -> Answer:
     for x, (world, results) in zip(names, evidence.by_world.items(), strict=True):
         records += [{"world": world, **record} for record in measure_records(results)]
         for arm in results.arms:
-            theirs = paper.get(f"{world} {arm.partition(',')[0]}") if "told" not in arm else None
+            method, *changes = arm.split(", ")
+            theirs = None if {WITH_POSE, WITHOUT_LAW} & set(changes) else paper.get(f"{world} {method}")
             rows.append((*row_of(results, arm), "" if theirs is None else str(theirs)))
             curves.setdefault(arm, []).append((x, success_of(results, arm).percent()))
         words += _said(results, ours)
@@ -172,7 +173,7 @@ def trainings_of(results: Results, *arms: str) -> int:
 def in_points(results: Results, gap: Interval, one: str, other: str) -> str:
     """A difference between two policies, and whether they were trained too seldom to say so."""
     trainings = trainings_of(results, one, other)
-    few = f", {threads.counted(trainings, 'training')} each: not decided" if trainings < LEAST else ""
+    few = f", {threads.counted(trainings, 'training')} each: not decided" if trainings < MIN_TRAININGS else ""
     mean, low, high = (100 * end for end in (gap.mean, gap.low, gap.high))
     return f"{with_sign(mean, 1)} points, {fixed(low, 1)} to {fixed(high, 1)}{few}"
 

@@ -52,7 +52,7 @@ def answer(
     for number, one in enumerate(measured, start=1):
         words.append(sentence(one))
         for true in one.true:
-            for given in one.given(true):
+            for given in one.fed(true):
                 rise, area = one.rise[true, given], one.area[true, given]
                 how = "true" if given == true else SAID[verdict(rise)]
                 added = "0" if given == true else rise
@@ -61,7 +61,7 @@ def answer(
                 numbers = {"area": area.mean, "rise": rise.mean, "low": rise.low, "high": rise.high, "error": how}
                 records.append({**about, **numbers, "episodes": rise.count})
         if one.law in axes:
-            curves = {true: [(given, one.area[true, given]) for given in one.given(true)] for true in one.true}
+            curves = {true: [(given, one.area[true, given]) for given in one.fed(true)] for true in one.true}
             # numbered apart from the report's own
             blocks.append(figures.counterfactual(f"counterfactual_{number + 100}", one.label, axes[one.law], curves))
     by_given = {f"told {g:g}": [(float(h), one) for h, one in by_h.items()] for g, by_h in given_errors.items()}
@@ -100,7 +100,7 @@ def sentence(one: Counterfactual) -> str:
     steps: list[bool] = []
     for true in one.true:
         for side in (-1, 1):
-            away = sorted((g for g in one.given(true) if (g - true) * side >= 0), key=lambda g: abs(g - true))
+            away = sorted((g for g in one.fed(true) if (g - true) * side >= 0), key=lambda g: abs(g - true))
             errors = [one.area[true, g].mean for g in away]
             steps += [after > before for before, after in pairwise(errors)]
     return (

@@ -25,7 +25,7 @@ from sgjepa.laws import get_law
 from sgjepa.models.encoders.frozen import MobileNetV2
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
-from sgjepa.results.claims import LEAST
+from sgjepa.results.claims import MIN_TRAININGS
 from sgjepa.training.config import Run
 
 WORLD = "approach_ball"
@@ -70,7 +70,7 @@ def introduction(world: str, methods: Sequence[str], seeds: int) -> str:
     laws = f"{bands} and tested at {grids}" if train else "pictures and tested on held-out episodes"
     beside = f", beside {' and '.join(baselines)}" if baselines else ""
     each = "one training" if seeds == 1 else f"{seeds} trainings"
-    few = f" Too few for a verdict, which needs {LEAST}." if seeds < LEAST else ""
+    few = f" Too few for a verdict, which needs {MIN_TRAININGS}." if seeds < MIN_TRAININGS else ""
     return f"{about}{led} is trained at {laws}{beside}: {each} of each.{few}"
 
 

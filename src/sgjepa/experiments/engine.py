@@ -45,7 +45,7 @@ from sgjepa.report.closed_loop import closed_loop_page
 from sgjepa.report.films import films_of
 from sgjepa.report.forecast import forecast_page
 from sgjepa.report.page import ANSWER, PAGE, overview_page, write_page
-from sgjepa.results.claims import LEAST, write_claims
+from sgjepa.results.claims import MIN_TRAININGS, write_claims
 from sgjepa.results.table import Results
 from sgjepa.training.config import Run
 from sgjepa.training.data import total_updates, with_updates
@@ -116,7 +116,7 @@ class Experiment:
     arms: Callable[[str], Sequence[Arm]]
     analyse: Callable[[Evidence], Answer] | None = None
     needs: Callable[[str], Sequence[Sequence[str]]] = lambda _: ()
-    seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": LEAST, "small": LEAST, "paper": 1})
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"mini": MIN_TRAININGS, "small": MIN_TRAININGS, "paper": 1})
     datasets: Callable[[str], Mapping[str, DatasetConfig]] = lambda _: {}
     worlds: bool = False
     counterfactual: bool = False

@@ -20,7 +20,7 @@ from sgjepa.experiments.engine import WORLDS
 from sgjepa.experiments.sweep import Column, Measured, Setting
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Block
-from sgjepa.report.figures import against_setting, alone
+from sgjepa.report.figures import against_setting, without_interval
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.claims import Claims, measure
 from sgjepa.results.paper_numbers import of_the_square, published_study
@@ -85,7 +85,10 @@ def compared(evidence: Evidence, measured: Measured) -> tuple[Sequence[str], Seq
             note="AdamW has the recipe's rate, not one chosen for itself",
         )
         curves = {
-            label: [(float(step), alone(float(loss))) for step, loss in curve(evidence.results.evaluations(arm)[0], "loss")]
+            label: [
+                (float(step), without_interval(float(loss)))
+                for step, loss in curve(evidence.results.evaluations(arm)[0], "loss")
+            ]
             for label, (arm, _) in zip(OPTIMISERS.values(), pair, strict=True)
         }
         title, file = f"{name}, first seed", f"optimiser_{name.lower()}"

@@ -75,7 +75,7 @@ def _said(results: Results) -> list[str]:
     exact, seeing = position_within(0.0), [arm for error in ERRORS if (arm := position_within(error)) in results.arms]
     if {FULL, exact} <= set(results.arms):
         adds = in_points(results, gap(FULL, exact), FULL, exact)
-        words.append(f"{world}: with the ball's speeds besides its exact place a policy succeeds more often by {adds}.")
+        words.append(f"{world}: with the ball's speeds besides its exact position a policy succeeds more often by {adds}.")
     if BLIND not in results.arms or not seeing:
         return words
     gaps = [gap(arm, BLIND) for arm in seeing]

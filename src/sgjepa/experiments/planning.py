@@ -25,7 +25,7 @@ from sgjepa.report.blocks import Cell, Data, Number
 from sgjepa.report.closed_loop import measure_records
 from sgjepa.report.figures import against_setting
 from sgjepa.report.words import fixed, with_sign
-from sgjepa.results.claims import LEAST, Claims, measure, side_of
+from sgjepa.results.claims import MIN_TRAININGS, Claims, measure, side_of
 from sgjepa.results.paper_numbers import published_plans
 from sgjepa.results.table import Results
 from sgjepa.results.trials import SUCCESS
@@ -109,7 +109,7 @@ def _gaps(results: Results) -> Iterator[tuple[str, Interval, int]]:
 
 
 def _said(world: str, label: str, gap: Interval, trainings: int) -> str:
-    if trainings < LEAST:
+    if trainings < MIN_TRAININGS:
         verdict = f"not decided with {'one training' if trainings == 1 else f'{trainings} trainings'} each"
     else:
         verdict = {1: "no material loss", 0: "not decided", -1: "a material loss"}[side_of(gap, LOST)]

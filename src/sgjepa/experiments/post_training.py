@@ -29,7 +29,7 @@ from sgjepa.laws import Grid
 from sgjepa.recipes.datasets import dataset
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Cell, Data, Number
-from sgjepa.report.figures import PAPER, against_setting, alone
+from sgjepa.report.figures import PAPER, against_setting, without_interval
 from sgjepa.report.words import fixed, with_interval
 from sgjepa.results.claims import Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation, of_the_square
@@ -140,7 +140,7 @@ def answer(evidence: Evidence) -> Answer:
         for kind, arm in after.items():
             one, kept = gain(results, arm, before), retention(results, arm, before)
             curves.setdefault(ARMS[kind], []).append((float(x), one))
-            curves.setdefault(PAPER + ARMS[kind], []).append((float(x), alone(paper[kind][name])))
+            curves.setdefault(PAPER + ARMS[kind], []).append((float(x), without_interval(paper[kind][name])))
             growth = " / ".join(fixed(100 * (ratio.mean - 1), 1) for ratio in kept.values())
             retained = "yes" if all(ratio.mean <= GROWTH for ratio in kept.values()) else "no"
             rows.append((LABELS[name], ARMS[kind], Number(one, 1, note=f"[{paper[kind][name]}]"), growth, retained))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sgjepa.experiments.arms import Arm
 from sgjepa.experiments.control import METHODS, MORE, OURS, model, policy_arm, references, summary, without_pictures, worlds
 from sgjepa.experiments.engine import Experiment
-from sgjepa.results.trials import TOLD_POSE
+from sgjepa.results.trials import WITH_POSE
 
 
 def arms(size: str) -> list[Arm]:
@@ -29,6 +29,6 @@ EXPERIMENT = Experiment(
     question="Which features help a policy that knows where its arm is?",
     claim="No claim of the paper's: its policies see frozen features alone.",
     arms=arms,
-    analyse=lambda evidence: summary(evidence, f"{OURS}, {TOLD_POSE}"),
+    analyse=lambda evidence: summary(evidence, f"{OURS}, {WITH_POSE}"),
     worlds=True,
 )

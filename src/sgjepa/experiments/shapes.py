@@ -25,7 +25,7 @@ from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import Experiment
 from sgjepa.recipes.training import recipe
 from sgjepa.report.blocks import Block, Cell, Data, Number, Text
-from sgjepa.report.figures import PAPER, against_setting, alone
+from sgjepa.report.figures import PAPER, against_setting, without_interval
 from sgjepa.report.words import fixed, join, unit, with_interval
 from sgjepa.results.claims import Claims, measure, side_of
 from sgjepa.results.paper_numbers import ablation
@@ -35,7 +35,7 @@ SETS = {PARTS: "triangle + square", MORE: "triangle + square + pentagon", HOUSE:
 POSITION, ROTATION = "position_l2", "rotation_turns"
 SHOWN = (POSITION, "velocity_l2", ROTATION)
 BAND = 3  # standard deviations of the training laws
-WIDTHS = {"gru": "usual encoder", "gru_small": "encoder twice as wide"}
+WIDTHS = {"gru": "default encoder", "gru_small": "encoder twice as wide"}
 NEAR = 16  # a horizon that models for a CPU can foretell; the paper's is the last
 
 
@@ -205,7 +205,7 @@ def _figure(width: str, h: int, groups: Mapping[str, list[Entry]]) -> Block | No
             if entry.ratio:
                 curves[SETS[shapes]].append((x, entry.ratio))
             if entry.paper_ratio:
-                curves[PAPER + SETS[shapes]].append((x, alone(entry.paper_ratio)))
+                curves[PAPER + SETS[shapes]].append((x, without_interval(entry.paper_ratio)))
     measured, title = "error over that of the house's own", f"With the {WIDTHS[width]}, h = {h}"
     return against_setting(f"shapes_{width}_h{h}", title, "", measured, curves, names=names)
 

@@ -22,15 +22,15 @@ from sgjepa.experiments.answer import Answer, Evidence, main_table
 from sgjepa.experiments.arms import Training
 from sgjepa.experiments.engine import WORLDS, Experiment
 from sgjepa.report.blocks import Block, Cell, Data, Number, Row, Text
-from sgjepa.report.figures import against_setting, alone
+from sgjepa.report.figures import against_setting, without_interval
 from sgjepa.report.words import capital, fixed, join
-from sgjepa.results.claims import LEAST, Claims
+from sgjepa.results.claims import MIN_TRAININGS, Claims
 from sgjepa.results.paper_numbers import published_study
 from sgjepa.results.selection import Horizon, at
 from sgjepa.results.training import cost, curve, peak_memory
 
 ONCE = "Every setting was trained once: the intervals cover the choice of episodes, not of the training seed."
-THRICE = {"mini": LEAST, "small": LEAST, "paper": 1}  # trainings of each setting, where a claim is decided
+THRICE = {"mini": MIN_TRAININGS, "small": MIN_TRAININGS, "paper": 1}  # trainings of each setting, where a claim is decided
 Values = Callable[[Evidence, str], np.ndarray]  # of an arm: (trainings, episodes), or one number for each training
 
 
@@ -160,7 +160,7 @@ def _figures(columns: Sequence[Column], measured: Measured) -> list[Block | None
 def interval(values: np.ndarray) -> Interval:
     """The mean of (trainings, episodes), or of one number for each training; of a single number no interval is known."""
     values = values.reshape(len(values), -1)
-    return alone(float(values.mean())) if values.size == 1 else bootstrap(values[..., None])[0]
+    return without_interval(float(values.mean())) if values.size == 1 else bootstrap(values[..., None])[0]
 
 
 def over_trainings(values: np.ndarray) -> Interval:

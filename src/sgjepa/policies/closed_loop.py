@@ -1,8 +1,8 @@
-"""The closed loop: a policy drives the episodes of a dataset's split in the simulator, and what comes of each is a row.
+"""The closed loop: a policy controls the episodes of a dataset's split in the simulator; each outcome is a row.
 
-An episode is the dataset's: its seed, its law; the plan is the one under which the demonstrator succeeds, so that the
-demonstrator is the ceiling. Its chance comes from the sampling seed and its number. So nothing depends on which other
-episodes run beside it, nor on how many processes there are.
+An episode has the dataset's seed and law, and the plan with which the scripted expert succeeds, so that the expert is the
+upper bound. Its random numbers come from the sampling seed and its number. So results do not depend on the batch or on the
+number of processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAVE = 64  # episodes at a time: at 256 px their frames take 13 MB
 
 @dataclass(frozen=True)
 class Driven:
-    """What came of some episodes. rows: one per episode. controls: one per episode and step, until it was decided."""
+    """Outcomes of some episodes. rows: one per episode. controls: one row per episode and step, until it was decided."""
 
     rows: Table
     controls: Table
@@ -34,7 +34,7 @@ class Driven:
 
 @dataclass(frozen=True)
 class Moment:
-    """All episodes at one frame; of an episode that is over, the last observation stands."""
+    """All episodes at one frame, with the last observation of each episode that is over."""
 
     observation: Observation
     over: np.ndarray  # (N,) bool
@@ -43,7 +43,7 @@ class Moment:
 def drive(
     policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Driven:
-    """Let the policy drive episodes that begin so, all at once. steps: at most so many, to the last frame if None."""
+    """Run the policy on a batch of episodes with these starts. steps: maximum number of steps; None: to the last frame."""
     moments = drive_by_frame(policy, fleet, spec, split, begun, sampling, steps)
     while True:
         try:
@@ -56,7 +56,7 @@ def drive(
 def drive_by_frame(
     policy: Policy, fleet: Fleet, spec: EnvSpec, split: str, begun: Sequence[Start], sampling: int, steps: int | None = None
 ) -> Generator[Moment, None, Driven]:
-    """`drive` frame by frame, for those who look on: take the next moment, or stop. Returns what came of it."""
+    """Run the policy like `drive`, but yield every frame; returns the outcomes."""
     laws = np.array([list(start.law.values()) for start in begun], np.float32).reshape(len(begun), -1)  # (N, L)
     limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(spec.control))
     policy.reset(laws, [policy_seed(sampling, split, start.number) for start in begun])
@@ -85,15 +85,15 @@ def drive_by_frame(
 
 
 def together(parts: Sequence[Driven]) -> Driven:
-    """One after the other."""
+    """Concatenate outcomes."""
     return Driven(join([part.rows for part in parts]), join([part.controls for part in parts]))
 
 
 def _rows(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome]) -> Table:
-    """episode, law.NAME, the measures, the labels (all but the plan, which is the same for all), and the steps taken."""
+    """Rows of episodes: number, law.NAME, measures, labels except the plan (equal for all), and steps."""
     table: Table = {"episode": np.array([start.number for start in begun], np.int32)}
     table |= {f"law.{name}": np.array([start.law[name] for start in begun]) for name in begun[0].law}
-    table |= {one.name: np.array([outcome.measures[one.name] for outcome in outcomes]) for one in spec.measures}
+    table |= {measure.name: np.array([outcome.measures[measure.name] for outcome in outcomes]) for measure in spec.measures}
     for name in spec.labels:
         if name != "plan":
             table[name] = np.array([outcome.labels[name] for outcome in outcomes], object)
@@ -102,16 +102,16 @@ def _rows(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome]) ->
 
 
 def _controls(spec: EnvSpec, begun: Sequence[Start], outcomes: Sequence[Outcome], controls: np.ndarray) -> Table:
-    """controls: (N, T, A), longer than the episodes that were decided before the last one."""
+    """Rows of executed controls, from controls (N, T, A) that go on after an episode was decided."""
     steps = [outcome.steps for outcome in outcomes]
     table: Table = {
         "episode": np.repeat(np.array([start.number for start in begun], np.int32), steps),
         "step": np.concatenate([np.arange(count, dtype=np.int32) for count in steps]),
     }
     taken = _until_decided(controls, outcomes)
-    return table | {f"control.{one.name}": taken[:, i] for i, one in enumerate(spec.control)}
+    return table | {f"control.{quantity.name}": taken[:, i] for i, quantity in enumerate(spec.control)}
 
 
 def _until_decided(values: np.ndarray, outcomes: Sequence[Outcome]) -> np.ndarray:
-    """(N, T, ...) -> one row per episode and step that was taken."""
+    """Values (N, T, ...) as one row per episode and executed step."""
     return np.concatenate([row[: outcome.steps] for row, outcome in zip(values, outcomes, strict=True)])

@@ -1,8 +1,8 @@
-"""What a policy learns from: windows of the successful training episodes, in memory, cut out by number.
+"""Training data of policies: windows of the successful training episodes, in memory, selected by number.
 
     features of frames t - H + 1 .. t (before frame 0: frame 0's again), the law  ->  controls t .. t + A - 1
 
-The last stored control drives nothing and is never used. Episodes that the world model was validated on are held out.
+The last stored control has no effect and is not used. Episodes that the world model was validated on are held out.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Windows:
 
     features: Tensor  # (E, T, F)
     control: Tensor  # (E, T - 1, C)
-    law: Tensor  # (E, L); L is 0 if the policy is not told
+    law: Tensor  # (E, L); L is 0 if the policy is not conditioned on the law
     episode: np.ndarray  # (E,) their numbers in the split
     row: np.ndarray  # (n,) the episode of each window, among the E
     start: np.ndarray  # (n,) its newest frame, t
-    urgent: np.ndarray  # (m,) numbers of the windows of which half a batch consists; empty: all count alike
+    urgent: np.ndarray  # (m,) numbers of the windows that fill half of every batch; empty: uniform sampling
     history: int
     horizon: int
 
@@ -44,14 +44,14 @@ class Windows:
         return len(self.row)
 
     def batch(self, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Windows by number: features (B, H, F), law (B, L), controls (B, A, C)."""
+        """The windows with these numbers: features (B, H, F), law (B, L), controls (B, A, C)."""
         row, start = torch.from_numpy(self.row[numbers]), torch.from_numpy(self.start[numbers])[:, None]
         back = (start + torch.arange(1 - self.history, 1)).clamp(min=0)
         ahead = start + torch.arange(self.horizon)
         return self.features[row[:, None], back], self.law[row], self.control[row[:, None], ahead]
 
     def drawn(self, seed: int, step: int, size: int) -> np.ndarray:
-        """The windows of an update, (size,): a function of seed and step. Each pool is gone through in ever new orders."""
+        """The window numbers of an update, (size,), a function of seed and step: each pool is shuffled again every epoch."""
         if not len(self.urgent):
             return _turn(seed, step, size, len(self))
         half = size // 2
@@ -61,19 +61,18 @@ class Windows:
 
 
 def _turn(seed: int, step: int, size: int, count: int, stream: int = 0) -> np.ndarray:
-    """Numbers step * size .. (step + 1) * size - 1 of an endless row of orders of 0 .. count - 1."""
-    places = np.arange(step * size, (step + 1) * size)
-    epoch, place = np.divmod(places, count)
+    """Elements step * size .. (step + 1) * size - 1 of an endless sequence of permutations of 0 .. count - 1."""
+    epoch, index = np.divmod(np.arange(step * size, (step + 1) * size), count)
     numbers = np.empty(size, np.int64)
     for number in np.unique(epoch).tolist():
-        numbers[epoch == number] = order(seed, 2 * number + stream, count)[place[epoch == number]]
+        numbers[epoch == number] = order(seed, 2 * number + stream, count)[index[epoch == number]]
     return numbers
 
 
 def demonstrations(
     cfg: PolicyConfig, features: Features, split_seed: int, dataset: Dataset
 ) -> tuple[Scaling, Windows, Windows]:
-    """How numbers are scaled, the windows to learn from, and those held out."""
+    """The scaling, the training windows and the held-out windows of a policy."""
     split, task = dataset.train, task_of(dataset.settings.world)
     if cfg.horizon > split.frames - 1:
         raise InputError(
@@ -116,14 +115,14 @@ def demonstrations(
 
 
 def _starts(last: np.ndarray, count: int, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row and newest frame of every window, and the numbers of the urgent ones. last (E,): see `tasks.ends`."""
+    """Row and newest frame of every window, and the numbers of the urgent windows. last (E,): see `tasks.ends`."""
     row, start = np.divmod(np.arange(len(last) * count), count)
-    kept = start < last[row]
-    row, start = row[kept], start[kept]
+    before_end = start < last[row]
+    row, start = row[before_end], start[before_end]
     urgent = np.flatnonzero(start >= last[row] - task.urgent) if task.until else np.zeros(0, np.int64)
     return row, start, urgent
 
 
 def counts(training: Windows, validation: Windows) -> Counts:
-    """For the record."""
+    """The numbers of episodes and windows, for the policy's record."""
     return Counts(len(training.features), len(training), len(validation.features), len(validation))

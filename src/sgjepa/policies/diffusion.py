@@ -1,7 +1,7 @@
-"""The diffusion policy: a U-Net learns to take noise out of planned controls, and a plan is sampled from noise.
+"""The diffusion policy: a U-Net learns to denoise planned controls, and a plan is sampled from noise.
 
-Everything random is a function of the seed and the update: the windows, the steps of diffusion, the noise. The policy that
-is kept is the running mean of the weights.
+Windows, diffusion steps and noise are functions of the seed and the update. The saved policy has the running mean of the
+weights.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sgjepa.training.optim import AdamW
 
 _BETAS = (0.95, 0.999)  # of AdamW, as in the authors' code
 _POWER = 0.75  # of the running mean: how fast it slows down
-_FEW = 10  # steps of DDIM, unless something else is said
+_FEW = 10  # default number of DDIM steps
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class DiffusionConfig:
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     diffusion: Diffusion = field(default_factory=Diffusion)
-    law: bool = True  # False: the policy is not told which law holds
+    law: bool = True  # whether the policy is conditioned on the law
     updates: int = 300_000
     batch: int = 256  # windows
     lr: float = 1e-4  # reached after `warmup` updates, then half a cosine down to nothing
     warmup: int = 500
     weight_decay: float = 1e-6
-    slowest: float = 0.9999  # the weights' running mean forgets at least 1 - this of itself in an update
-    validation: int = 16  # at most so many batches of held-out windows
+    slowest: float = 0.9999  # largest decay of the weights' running mean in an update
+    validation: int = 16  # maximum number of batches of held-out windows
     log_every: int = 100  # updates
     validate_every: int = 25_000
     save_every: int = 5_000
@@ -56,7 +56,7 @@ class DiffusionConfig:
         check_bounds(
             self, **dict.fromkeys(counts, (1, 1e9)), warmup=(0, 1e9), lr=(0, 1), weight_decay=(0, 1), slowest=(0, 1)
         )
-        check_bounds(self, seed=(-1e18, 1e18))  # from below it is checked here
+        check_bounds(self, seed=(-1e18, 1e18))  # the lower bound is checked below
         if self.seed < 0:
             raise InputError(f"a policy's seed must not be negative, got {self.seed}")
 
@@ -75,20 +75,20 @@ class DiffusionConfig:
         return DiffusionTraining(self, training, validation, name)
 
     def controller(self, network: nn.Module, **how: Any) -> DiffusionController:
-        """how: sampler and steps, where plans are not sampled as in training."""
+        """A controller that samples plans. how: sampler and steps, where they differ from the config."""
         return DiffusionController(cast(Network, network), _sampling(self.diffusion, **how))
 
 
-def _sampling(usual: Diffusion, sampler: Sampler | None = None, steps: int | None = None) -> Diffusion:
-    """How a policy is sampled: as usual, or as one says."""
-    if sampler is None or sampler == usual.sampler:
-        return usual if steps is None else replace(usual, sampled=steps)
-    few = min(_FEW, usual.steps) if sampler == "ddim" else usual.steps
-    return replace(usual, sampler=sampler, sampled=few if steps is None else steps)
+def _sampling(default: Diffusion, sampler: Sampler | None = None, steps: int | None = None) -> Diffusion:
+    """The diffusion settings with another sampler or number of sampling steps, where these are not None."""
+    if sampler is None or sampler == default.sampler:
+        return default if steps is None else replace(default, sampled=steps)
+    few = min(_FEW, default.steps) if sampler == "ddim" else default.steps
+    return replace(default, sampler=sampler, sampled=few if steps is None else steps)
 
 
 class Averaged(nn.Module):
-    """What is saved together: the network and the running mean of its weights."""
+    """The network and the running mean of its weights, saved together in checkpoints."""
 
     def __init__(self, network: Network):
         super().__init__()
@@ -97,14 +97,14 @@ class Averaged(nn.Module):
 
 @dataclass(frozen=True)
 class Drawn:
-    """The windows of an update, and the episodes they are of."""
+    """The windows of an update, and their episodes."""
 
     windows: tuple[Tensor, Tensor, Tensor]
     episode: np.ndarray
 
 
 class DiffusionTraining(PolicyTraining):
-    """A diffusion policy and the running mean of its weights, which is what is kept."""
+    """The training of a diffusion policy; the saved policy has the running mean of the weights."""
 
     def __init__(self, cfg: DiffusionConfig, training: Windows, validation: Windows, name: str):
         self.cfg, self.training, self.validation = cfg, training, validation
@@ -140,7 +140,7 @@ class DiffusionTraining(PolicyTraining):
 
 
 def rate(step: int, cfg: DiffusionConfig) -> float:
-    """Factor on the learning rate at update `step` of 0 .. updates - 1: linear up, then half a cosine down to nothing."""
+    """Factor on the learning rate at update `step` of 0 .. updates - 1: linear warm-up, then half a cosine down to 0."""
     if step < cfg.warmup:
         return (step + 1) / cfg.warmup
     return (1 + math.cos(math.pi * (step - cfg.warmup) / max(cfg.updates - cfg.warmup, 1))) / 2
@@ -148,7 +148,7 @@ def rate(step: int, cfg: DiffusionConfig) -> float:
 
 @torch.no_grad()
 def follow(mean: nn.Module, network: nn.Module, step: int, slowest: float) -> None:
-    """Move the running mean of all that is a float towards the network's, ever more slowly."""
+    """Move the running mean of all floating-point weights towards the network's, with a decay that grows to `slowest`."""
     decay = min(slowest, 1 - (1 + step) ** -_POWER)
     weights = network.state_dict()
     for name, value in mean.state_dict().items():
@@ -163,13 +163,15 @@ def validate(cfg: DiffusionConfig, network: Network, windows: Windows) -> float:
     """Mean loss over held-out windows, with the same noise each time."""
     size = min(cfg.batch, len(windows))
     count = min(len(windows) // size, cfg.validation)
-    chosen = np.linspace(0, len(windows) - 1, count * size).astype(int).reshape(count, size)
-    losses = [noise_loss(cfg, network, windows.batch(some), mix(0, index, NOISE)) for index, some in enumerate(chosen)]
+    batches = np.linspace(0, len(windows) - 1, count * size).astype(int).reshape(count, size)
+    losses = [
+        noise_loss(cfg, network, windows.batch(numbers), mix(0, index, NOISE)) for index, numbers in enumerate(batches)
+    ]
     return float(torch.stack(losses).mean())
 
 
 def noise_loss(cfg: DiffusionConfig, network: Network, batch: tuple[Tensor, Tensor, Tensor], seed: int) -> Tensor:
-    """Mean squared error of the predicted noise, at a step drawn for every window."""
+    """Mean squared error of the predicted noise, at a diffusion step drawn for every window."""
     generator = torch.Generator().manual_seed(seed)
     features, law, controls = batch
     noise = torch.randn(controls.shape, generator=generator)
@@ -182,20 +184,20 @@ def noise_loss(cfg: DiffusionConfig, network: Network, batch: tuple[Tensor, Tens
 
 
 def pace(features: Tensor) -> Tensor:
-    """How much features, (E, T, F), change from frame to frame: root mean squares (F,), 1 for one that never does."""
+    """Root mean squares (F,) of the changes of features (E, T, F) between frames; 1 for a constant feature."""
     change = features.diff(dim=1).square().mean(dim=(0, 1)).sqrt()
     return torch.where(change > 0, change, 1)
 
 
 class DiffusionController:
-    """Samples plans. how: with which sampler, and in how many steps."""
+    """Samples plans with a trained network. how: the sampler and its number of steps."""
 
     def __init__(self, network: Network, diffusion: Diffusion):
         self._network, self._diffusion = network, diffusion
         self.how = {"sampler": diffusion.sampler, "steps": diffusion.sampled}
 
     def plan(self, history: Tensor, law: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """Features (n, H, F) and laws (n, L), scaled, and a generator for each -> scaled controls (n, A, C)."""
+        """Scaled controls (n, A, C) from scaled features (n, H, F) and laws (n, L), with a generator for each."""
         shape = (self._diffusion.draws, self._network.horizon, self._network.controls)
         noise = np.stack([rng.standard_normal(shape, dtype=np.float32) for rng in rngs])
         return in_blocks(self._sample, history, law, torch.from_numpy(noise).to(history.device))

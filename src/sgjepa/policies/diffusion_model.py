@@ -1,8 +1,8 @@
-"""The network of a diffusion policy, and the steps of diffusion: noise that is added, and samples without it.
+"""The network of a diffusion policy and the diffusion process: adding noise, and sampling with DDPM or DDIM.
 
 The U-Net's activation is Mish, x·tanh(softplus x), in less than half of PyTorch's time on a CPU. With e = exp(x) and
 n = e² + 2e it is x·n / (n + 2), and its derivative n / (n + 2) + 4x·(e + e²) / (n + 2)²: one exponential instead of an
-exponential, a logarithm and a hyperbolic tangent, of which the way back asks for all again.
+exponential, a logarithm and a hyperbolic tangent, all of which a plain backward pass would compute again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from sgjepa.core.config import check_bounds
 from sgjepa.core.errors import InputError, unknown
 
-_LARGE = 20.0  # from here on mish(x) is x, to the last bit of float32 and of float64
+_LARGE = 20.0  # above this mish(x) equals x in float32 and float64
 
 
 class _Mish(torch.autograd.Function):
@@ -42,7 +42,7 @@ class _Mish(torch.autograd.Function):
 
 
 class Mish(nn.Module):
-    """As `nn.Mish`; on a GPU, PyTorch's own kernel."""
+    """The Mish activation, equal to `nn.Mish` and faster on a CPU."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu":
@@ -74,7 +74,7 @@ def conv(before: int, after: int, kernel: int, groups: int) -> nn.Sequential:
 
 
 class StepEmbedding(nn.Module):
-    """The step of diffusion as a vector: sines and cosines of it, then two layers."""
+    """Embedding of the diffusion step: sines and cosines, then two layers."""
 
     frequencies: Tensor
 
@@ -93,7 +93,7 @@ class StepEmbedding(nn.Module):
 
 
 class UNet(nn.Module):
-    """Noisy controls and a condition -> the noise in them."""
+    """A U-Net that predicts the noise in controls from a condition."""
 
     def __init__(self, controls: int, condition: int, widths: tuple[int, ...], kernel: int, groups: int):
         super().__init__()
@@ -113,15 +113,15 @@ class UNet(nn.Module):
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         """x (B, A, C), condition (B, D) -> (B, A, C)"""
         x = x.mT
-        kept = []
+        skips = []
         for level, blocks in enumerate(self.down):
             x = _through(blocks, x, condition)
-            kept.append(x)
+            skips.append(x)
             if level < len(self.shrink):
                 x = self.shrink[level](x)
         x = _through(self.middle, x, condition)
         for blocks, grow in zip(self.up, self.grow, strict=True):
-            x = grow(_through(blocks, torch.cat([x, kept.pop()], dim=1), condition))
+            x = grow(_through(blocks, torch.cat([x, skips.pop()], dim=1), condition))
         out: Tensor = self.out(x)
         return out.mT
 
@@ -134,7 +134,7 @@ def _through(blocks: nn.Module, x: Tensor, condition: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The paper's sizes. history: H, frames that are looked back at. horizon: A, controls that are planned."""
+    """Sizes of the network; the defaults are the paper's. history: H, observed frames. horizon: A, planned controls."""
 
     history: int = 20
     horizon: int = 16
@@ -144,8 +144,8 @@ class NetworkConfig:
     kernel: int = 5
     groups: int = 8
     step_width: int = 256
-    # the GRU is also shown how much each feature has changed since the frame before. A GRU finds that by itself, but not in
-    # the few updates of a small policy, and without speeds nobody knows where a ball goes
+    # whether each feature's change since the last frame is an input, too: small policies with few updates do not learn
+    # velocities by themselves
     changes: bool = False
 
     def __post_init__(self) -> None:
@@ -160,17 +160,17 @@ class NetworkConfig:
             raise InputError(f"a kernel is odd and a step's width even, got {self.kernel} and {self.step_width}")
 
     def build(self, features: int, controls: int, laws: int) -> Network:
-        """laws: 0 if the policy is not told the law."""
+        """A new network. laws: 0 if the policy is not conditioned on the law."""
         return Network(self, features, controls, laws)
 
 
 class Network(nn.Module):
-    """Everything of the policy that is trained."""
+    """The trainable network of a diffusion policy: a GRU over features, and the U-Net."""
 
     def __init__(self, cfg: NetworkConfig, features: int, controls: int, laws: int):
         super().__init__()
         self.horizon, self.controls = cfg.horizon, controls
-        # (F,) how much each feature usually changes in a frame: their root mean squares, from the data
+        # (F,) root mean squares of each feature's change per frame, from the data
         self.pace: Tensor | None
         self.register_buffer("pace", torch.ones(features) if cfg.changes else None)
         self.look = nn.GRU(features * (2 if cfg.changes else 1), cfg.hidden, cfg.layers, batch_first=True)
@@ -179,29 +179,29 @@ class Network(nn.Module):
         self.unet = UNet(controls, cfg.step_width + cfg.hidden + laws, cfg.widths, cfg.kernel, cfg.groups)
 
     def seen(self, features: Tensor, law: Tensor) -> Tensor:
-        """features (B, H, F), oldest first, law (B, L) -> what controls are planned from, (B, hidden + L)."""
+        """The condition (B, hidden + L) of planned controls, from features (B, H, F), oldest first, and law (B, L)."""
         if self.pace is not None:
-            changes = torch.zeros_like(features)  # of the oldest frame none is known
+            changes = torch.zeros_like(features)  # 0 for the oldest frame
             changes[:, 1:] = features.diff(dim=1) / self.pace
             features = torch.cat([features, changes], dim=-1)
         _, last = self.look(features)  # (layers, B, hidden)
         return torch.cat([self.norm(last[-1]), law], dim=-1)
 
     def forward(self, x: Tensor, step: Tensor, seen: Tensor) -> Tensor:
-        """Noisy controls (B, A, C), step (B,), what was seen (B, S) -> the noise in them, (B, A, C)."""
+        """The predicted noise (B, A, C) in controls x (B, A, C) at step (B,). seen: (B, S), from `seen`."""
         out: Tensor = self.unet(x, torch.cat([self.step(step), seen], dim=-1))
         return out
 
 
 Sampler: TypeAlias = Literal["ddpm", "ddim"]
 Predict: TypeAlias = Callable[[Tensor, int], Tensor]  # x (N, A, C) at a step -> the noise in it
-_OFFSET = 0.008  # s of the paper: a little noise also at the first step
-_BETA = (1e-4, 0.999)  # others that have no lower end differ where K is in the hundreds
+_OFFSET = 0.008  # s of the paper, which gives the first step some noise
+_BETA = (1e-4, 0.999)  # implementations without the lower bound differ where K is in the hundreds
 
 
 @dataclass(frozen=True)
 class Diffusion:
-    """K steps of noise, and how a trained network is usually sampled: all of them, or so many."""
+    """The diffusion process. steps: K. sampler, sampled: the default sampler and its number of steps."""
 
     steps: int = 100
     sampler: Sampler = "ddpm"
@@ -214,13 +214,13 @@ class Diffusion:
         if self.sampled > self.steps or (self.sampler == "ddpm" and self.sampled != self.steps):
             most = "all" if self.sampler == "ddpm" else "at most"
             raise InputError(
-                f"{self.sampler} takes {most} {self.steps} steps of a policy that learned so many, not {self.sampled}"
+                f"{self.sampler} takes {most} {self.steps} steps, the policy's own number, not {self.sampled}"
                 + ("; ddim can take fewer" if self.sampler == "ddpm" else "")
             )
 
     @property
     def draws(self) -> int:
-        """Normal numbers that a sample takes for each of its own."""
+        """The number of noise tensors that a sample needs."""
         return self.sampled if self.sampler == "ddpm" else 1
 
 
@@ -236,13 +236,13 @@ def alpha_bars(steps: int) -> np.ndarray:
 
 
 def add_noise(x0: Tensor, noise: Tensor, step: Tensor, steps: int) -> Tensor:
-    """x0 and noise (B, A, C), step (B,) of 0 .. K - 1 -> x at that step, (B, A, C)."""
+    """Noisy x (B, A, C) at step (B,) of 0 .. K - 1, from x0 and noise (B, A, C)."""
     left = torch.from_numpy(alpha_bars(steps)).to(x0.device)[step][:, None, None]
     return left.sqrt().to(x0) * x0 + (1 - left).sqrt().to(x0) * noise
 
 
 def sample(predict: Predict, noise: Tensor, diffusion: Diffusion) -> Tensor:
-    """Controls (N, A, C) in ±1, from normal numbers (N, draws, A, C)."""
+    """Sample controls (N, A, C) in ±1 from normal numbers (N, draws, A, C)."""
     left = alpha_bars(diffusion.steps)
     x = noise[:, 0]
     if diffusion.sampler == "ddim":
@@ -258,12 +258,12 @@ def sample(predict: Predict, noise: Tensor, diffusion: Diffusion) -> Tensor:
 
 
 def visited(diffusion: Diffusion) -> list[int]:
-    """The steps that DDIM goes through, the noisiest first: evenly from the last to the first, rounded."""
+    """The steps of DDIM, the noisiest first: evenly spaced from the last to the first, rounded."""
     return [int(step) for step in np.linspace(diffusion.steps - 1, 0, diffusion.sampled).round()]
 
 
 def ddpm_step(x: Tensor, epsilon: Tensor, step: int, steps: int) -> tuple[Tensor, float]:
-    """Mean (N, A, C) and standard deviation of what lies before this step."""
+    """Mean (N, A, C) and standard deviation of x before this step."""
     beta, left = betas(steps)[step], alpha_bars(steps)
     now, before = left[step], left[step - 1] if step > 0 else 1.0
     of_x0 = math.sqrt(before) * beta / (1 - now)
@@ -272,10 +272,10 @@ def ddpm_step(x: Tensor, epsilon: Tensor, step: int, steps: int) -> tuple[Tensor
 
 
 def ddim_step(x: Tensor, epsilon: Tensor, now: float, before: float) -> Tensor:
-    """What lies at the step with `before` of the signal, seen from the one with `now`, (N, A, C)."""
+    """x (N, A, C) at the step whose signal share is `before`, from the step whose share is `now`."""
     return math.sqrt(before) * beneath(x, epsilon, now) + math.sqrt(1 - before) * epsilon
 
 
 def beneath(x: Tensor, epsilon: Tensor, left: float) -> Tensor:
-    """x0, clipped to ±1, (N, A, C)."""
+    """The predicted x0 (N, A, C), clipped to ±1."""
     return ((x - math.sqrt(1 - left) * epsilon) / math.sqrt(left)).clamp(-1, 1)

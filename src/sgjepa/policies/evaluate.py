@@ -1,8 +1,8 @@
-"""Trials: policies and planners drive the episodes of a dataset, and what comes of it is kept as an artefact.
+"""Trials: closed-loop evaluations of policies and planners on a dataset's episodes, saved as artefacts.
 
-A `Subject` is who drives: a learned policy (`trained`), one that learns nothing (`untrained`), or a planner
-(planning/load.py). `beginnings` says which episodes; `trial` lets a subject drive them, wave by wave, so that a killed one
-goes on.
+A `Subject` is what is evaluated: a learned policy (`trained`), a scripted one (`untrained`), or a planner
+(planning/load.py). `beginnings` selects the episodes; `trial` runs a subject on them in batches, and continues after an
+interruption.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from sgjepa.training.checkpoint import read_config
 from sgjepa.training.config import Run
 
 MADE_BY = TRIED_BY
-_WAVES = ".waves"  # what is driven already of a trial that is not finished
+_WAVES = ".waves"  # finished batches of an unfinished trial
 HELD_OUT = "held-out"
-REFERENCES = "references"  # trials of policies that learn nothing, below the folder of the page
-_FEW = 10  # episodes of a planner at a time: a plan takes seconds, and what is finished is kept
-_MEANING = 1  # raise it when the rows come to mean something else: trials made before are then refused
+REFERENCES = "references"  # trials of scripted policies, below the folder of the page
+_FEW = 10  # episodes per batch of a planner: a plan takes seconds, and only finished batches are saved
+_MEANING = 1  # raise it when the meaning of the rows changes: older trials are then refused
 _SECONDS = "seconds.json"  # of a wave
-# of a policy's settings: what trainings that belong together may differ in, or what changes nothing in them
+# settings in which trainings of one group may differ, or that do not change the policy
 _INCIDENTAL = ("seed", "type", "validation", "log_every", "validate_every", "save_every")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A policy, what its record says of it, and the folder that its trials go to."""
+    """A policy to evaluate. folder: for its trials. how: its settings, for the record."""
 
     driver: Driver
     policy: Policy
     folder: Path
     how: dict[str, Any]
-    differs: str = ""  # what about `how` is not usual, for the folder's name
+    differs: str = ""  # settings in `how` that are not the default, for the folder's name
 
 
 @dataclass(frozen=True)
 class Beginnings:
-    """How episodes begin. cases: with goals; None: whole episodes. split: where they are numbered. whole: all of it."""
+    """Starts of episodes. cases: planning cases; None: whole episodes. split: its name. whole: whether it is complete."""
 
     starts: tuple[Start, ...]
     cases: Cases | None = None
@@ -71,33 +71,33 @@ class Beginnings:
 
 
 def trained(folder: Path, dataset: Dataset, execute: int | None = None, *, held_out: bool = False) -> Subject:
-    """The finished policy in a folder; its trials go there. execute: E, as its task says if None.
+    """The finished policy in a folder; its trials go there. execute: E, the task's default if None.
 
-    held_out: it is to drive training episodes that it did not learn from.
+    held_out: it is evaluated on training episodes that it did not learn from.
     """
     policy = load_policy(folder, execute)
     policy.check(dataset)
     if held_out:
         _check_held_out(folder, policy, dataset)
-    usual = task_of(dataset.settings.world).execute
+    default = task_of(dataset.settings.world).execute
     return Subject(
         driver=driver_of(folder, policy),
         policy=policy,
         folder=folder / TRIALS,
         how=policy.how,
-        differs="" if policy.execute == usual else f"execute{policy.execute}",
+        differs="" if policy.execute == default else f"execute{policy.execute}",
     )
 
 
 def untrained(name: str, dataset: Dataset, out: Path) -> Subject:
-    """A policy that learns nothing (policies/scripted.py); its trials go below `out`."""
+    """A policy without training (policies/scripted.py); its trials go below `out`."""
     task_of(dataset.settings.world)
     policy = simple(name, dataset.env_spec)
     return Subject(Driver(name, name), policy, out / REFERENCES / name, how={})
 
 
 def _check_held_out(folder: Path, policy: LearnedPolicy, dataset: Dataset) -> None:
-    """Refuse training episodes that the policy may have learned from, or the run that it sees through."""
+    """Raise an InputError if the policy, or the run of its features, may have learned from the held-out episodes."""
     settings, source = policy.record.settings, policy.record.settings.source
     _check_data("the policy", settings.data, source.split_seed, dataset)
     if source.run:
@@ -105,7 +105,7 @@ def _check_held_out(folder: Path, policy: LearnedPolicy, dataset: Dataset) -> No
 
 
 def driver_of(folder: Path, policy: LearnedPolicy) -> Driver:
-    """The policy as its trials name it."""
+    """The policy's identity in the records of its trials."""
     settings = policy.record.settings
     shared = {key: value for key, value in settings.config.items() if key not in _INCIDENTAL}
     source = folder / settings.source.run if settings.source.run else None
@@ -120,9 +120,9 @@ def driver_of(folder: Path, policy: LearnedPolicy) -> Driver:
 
 
 def family(name: str, run: Run | None = None, continued: Sequence[Continued] = ()) -> dict[str, Any]:
-    """What they share: their folder's name but for the seed, and how long they were trained. run: None if there is none.
+    """Settings shared by trainings that differ in the seed: the folder's name without seed, and the training length.
 
-    continued: the shorter lengths that it was finished with before.
+    run: None if there is no run. continued: shorter lengths that the training was finished with before.
     """
     length: dict[str, Any] = {} if run is None else {"trained": {"epochs": run.train.epochs, "updates": run.train.updates}}
     length |= {"continued": [leg.step for leg in continued]} if continued else {}
@@ -130,18 +130,18 @@ def family(name: str, run: Run | None = None, continued: Sequence[Continued] = (
 
 
 def check_run(folder: Path, split_seed: int, dataset: Dataset) -> None:
-    """Refuse training episodes that a run may have learned from; of another world than its own it knows none."""
+    """Raise an InputError if a run may have learned from the held-out episodes of a dataset of its world."""
     about, world = run_folder.about(folder), dataset.settings.world
     if world in (about.worlds or (world,)):
         _check_data(folder.resolve().name, about.data, split_seed, dataset)
 
 
 def _check_data(who: str, data: Mapping[str, str], split_seed: int, dataset: Dataset) -> None:
-    """Refuse training episodes that `who` may have learned from. data: the digests of what it was trained on, by name."""
+    """Raise an InputError if `who` may have learned from the held-out episodes. data: digests of its datasets, by name."""
     if dataset.manifest.digest not in data.values() or split_seed != SPLIT_SEED:
         raise InputError(
-            f"which training episodes of {dataset.path.resolve().name} were held out from {who} is not known: it was "
-            f"trained on {', '.join(data)}; give that one, or take test episodes, without --held-out"
+            f"the training episodes of {dataset.path.resolve().name} that were held out from {who} are not known: it was "
+            f"trained on {', '.join(data)}; give that dataset, or evaluate on test episodes, without --held-out"
         )
 
 
@@ -151,9 +151,9 @@ def _check_data(who: str, data: Mapping[str, str], split_seed: int, dataset: Dat
 def beginnings(
     dataset: Dataset, episodes: int | None = None, cases: Cases | None = None, held_out: bool = False
 ) -> Beginnings:
-    """The beginnings of planning cases, or of the first so many test episodes, all if None.
+    """The starts of planning cases, or of the first `episodes` test episodes (None: all).
 
-    held_out: take the training episodes that no model and no policy learned from, to choose settings by.
+    held_out: use the training episodes that no model and no policy learned from, to select settings.
     """
     _check_world(dataset)
     part, numbers = unseen(dataset, held_out)
@@ -162,12 +162,12 @@ def beginnings(
     count = len(numbers) if episodes is None else episodes
     if not 1 <= count <= len(numbers):
         kind = "held-out" if held_out else "test"
-        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes; {count} were asked for (--episodes)")
+        raise InputError(f"{dataset.path} has {len(numbers)} {kind} episodes, not {count} (--episodes)")
     return Beginnings(tuple(starts(dataset.settings, part.name, numbers[:count])), None, part.name, count == len(numbers))
 
 
 def _check_world(dataset: Dataset) -> None:
-    """Refuse a dataset whose world has changed since: its test episodes would begin otherwise than it says."""
+    """Raise an InputError if the world has changed since the dataset was made: its episodes would start differently."""
     env, part = make_env(dataset.settings), dataset.test
     begin_episode(dataset.settings, env, SPLIT, 0)
     now, recorded = env.state().astype(np.float64), part.state[0, 0].astype(np.float64)
@@ -175,8 +175,8 @@ def _check_world(dataset: Dataset) -> None:
     if not np.allclose(now, recorded, rtol=1e-4, atol=5e-4):
         far = float(np.abs(now - recorded).max())
         raise InputError(
-            f"{dataset.path} was made with another simulator: its first test episode begins {far:.2g} elsewhere than the "
-            f"world does now; make it again with `sgjepa data {dataset.settings.world}`"
+            f"{dataset.path} was made with another simulator: its first test episode starts {far:.2g} away from "
+            f"the current simulator's; make it again with `sgjepa data {dataset.settings.world}`"
         )
 
 
@@ -187,19 +187,19 @@ def trial(
     begun: Beginnings | None = None,
     processes: int = 1,
 ) -> Path:
-    """Let a policy drive the episodes that begin so, all of the test split if None; returns the trial's folder."""
+    """Evaluate a subject on episodes with these starts (None: the whole test split); returns the trial's folder."""
     task_of(dataset.settings.world)
     begun = begun or beginnings(dataset)
-    if with_mesh_digest(dataset.settings) != dataset.settings:  # the other way round it is refused there
+    if with_mesh_digest(dataset.settings) != dataset.settings:  # the opposite case raises an InputError in this call
         raise InputError(f"{dataset.path} was drawn without Menagerie's meshes; unset {MENAGERIE}")
     count, cases, part = len(begun.starts), begun.cases, dataset.test if begun.split == SPLIT else dataset.train
     settings = TrialSettings(subject.driver, subject.how, part.digest, begun.split, count, sampling, _MEANING, cases)
     which = ("" if begun.split == SPLIT else HELD_OUT, "" if begun.whole else f"first{count}")
-    differs = "-".join(part for part in (subject.differs, *which, _unusual(cases)) if part)
+    differs = "-".join(part for part in (subject.differs, *which, _case_settings(cases)) if part)
     name = "-".join(part for part in (dataset.path.resolve().name, f"seed{sampling}", differs) if part)
-    place = subject.folder / name
+    folder = subject.folder / name
     key = {"settings": config.to_dict(settings)}
-    with artifact.artifact(place, key, MADE_BY, resumable=True, inside=subject.folder) as new:
+    with artifact.artifact(folder, key, MADE_BY, resumable=True, inside=subject.folder) as new:
         if not new.finished:
             waves = new.path / _WAVES
             waves.mkdir(exist_ok=True)
@@ -208,7 +208,7 @@ def trial(
             write_table(new.path / CONTROLS, done.controls)
             seconds = round(sum(files.read_json(path) for path in waves.glob(f"*-{_SECONDS}")), 2)
             new.about = config.to_dict(_record(dataset, settings, done, seconds, differs))
-    return place
+    return folder
 
 
 def _record(dataset: Dataset, settings: TrialSettings, done: Driven, seconds: float, differs: str) -> ControlRecord:
@@ -222,19 +222,19 @@ def _record(dataset: Dataset, settings: TrialSettings, done: Driven, seconds: fl
         },
         measures=measures,
         settings=settings,
-        scores={one.name: _mean(done.rows[one.name]) for one in measures},
+        scores={measure.name: _mean(done.rows[measure.name]) for measure in measures},
         seconds=seconds,
         provenance=provenance(),
         differs=differs,
     )
 
 
-def _unusual(cases: Cases | None) -> str:
-    """For a folder's name: the number of cases, and what differs from the usual ones."""
+def _case_settings(cases: Cases | None) -> str:
+    """The number of cases and their settings that are not the default, for a folder's name."""
     if cases is None:
         return ""
-    usual = Cases(cases.count)
-    changed = [f"{name}{value}" for name, value in vars(cases).items() if value != getattr(usual, name)]
+    default = Cases(cases.count)
+    changed = [f"{name}{value}" for name, value in vars(cases).items() if value != getattr(default, name)]
     return "-".join([f"cases{cases.count}", *changed])
 
 
@@ -251,7 +251,7 @@ def _waves(
     processes: int,
     begun: Sequence[Start],
 ) -> Iterator[Driven]:
-    """Every wave, those that are finished from their files. Processes are started for the first one that is not."""
+    """The outcomes of every batch; finished ones are read from files. Processes start with the first unfinished batch."""
     spec, steps = dataset.env_spec, settings.cases.budget if settings.cases else None
     wave = _FEW if hasattr(subject.policy, "seconds") else WAVE
     parts = [begun[first : first + wave] for first in range(0, len(begun), wave)]
@@ -267,7 +267,7 @@ def _waves(
                 driven = drive(subject.policy, fleet, spec, settings.split, part, settings.sampling, steps)
                 write_table(partial / f"{i:05d}-{CONTROLS}", driven.controls)
                 files.write_json(partial / f"{i:05d}-{_SECONDS}", time.perf_counter() - began)
-                write_table(partial / f"{i:05d}-{ROWS}", driven.rows)  # last: it says that the wave is whole
+                write_table(partial / f"{i:05d}-{ROWS}", driven.rows)  # last: this file marks the batch as finished
                 bar.update(len(part))
             yield driven
 
@@ -278,7 +278,7 @@ def _finished(partial: Path, wave: int, begun: Sequence[Start]) -> Driven | None
         return None
     try:
         driven = Driven(read_table(rows), read_table(controls))
-    except InputError:  # damaged: drive it again
+    except InputError:  # damaged: run it again
         return None
     numbers = [start.number for start in begun]
     whole = driven.rows["episode"].tolist() == numbers and len(driven.controls["step"]) == driven.rows["steps"].sum()

@@ -1,4 +1,4 @@
-"""What a policy learns from: a finished run's frozen features, with the robot's own pose or without; or no pictures."""
+"""Observation features of policies: a run's frozen features, with or without proprioception, or the state."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
 from sgjepa.training.latent_cache import in_half, latents_of
 
-ROWS = 32  # rows that go through a network together, always; of 64 episodes a third less CPU time than blocks of 16
+ROWS = 32  # fixed batch size of networks; for 64 episodes a third less CPU time than 16
 
 
 class Features(Protocol):
-    """One vector for every frame, in a dataset and in the world."""
+    """Features of frames, from a dataset or from observations."""
 
     @property
     def observes(self) -> Sequence[Part]: ...
@@ -40,14 +40,14 @@ class Features(Protocol):
 
     @property
     def pixels(self) -> int | None:
-        """The side of the pictures that it takes; None if any will do, or none."""
+        """Side of its pictures in pixels; None if it takes any size, or no pictures."""
 
     @property
     def encoder(self) -> str | None:
-        """The name of a foreign encoder; None for one of our own, or none."""
+        """The name of a pretrained encoder; None for a trained one, or without an encoder."""
 
     def source(self, folder: Path) -> Source:
-        """How a policy in `folder` remembers where its features come from."""
+        """The source of the features, for the record of a policy in `folder`."""
 
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
         """The features of all frames of some episodes, (n, T, F) float32."""
@@ -57,18 +57,16 @@ class Features(Protocol):
 
 
 class StateFeatures:
-    """The true state and the robot's own pose, or that pose alone; angles of a blade as a vector."""
+    """The true state with proprioception, or proprioception only; a blade's angles are a vector."""
 
     pixels, encoder = None, None
 
-    def __init__(self, spec: EnvSpec, pose_alone: bool = False):
-        self._part: Part = "pose" if pose_alone else "state"
-        self._first = len(spec.state) if pose_alone else 0
+    def __init__(self, spec: EnvSpec, pose_only: bool = False):
+        self._part: Part = "pose" if pose_only else "state"
+        self._first = len(spec.state) if pose_only else 0
         self._names = [quantity.name for quantity in spec.state_observation[self._first :]]
         if not self._names:
-            raise InputError(
-                f"{spec.name} has no robot that could know its own pose (EnvSpec.observed_records); leave it out"
-            )
+            raise InputError(f"{spec.name} has no robot with proprioception (EnvSpec.observed_records); leave it out")
         self.observes, self.width = (self._part,), len(self._names)
 
     def source(self, folder: Path) -> Source:
@@ -85,7 +83,7 @@ class StateFeatures:
 
 
 class ModelFeatures:
-    """`features` of a finished run's model, whichever it is; the model stays as it is."""
+    """Features of a finished run's model; the model is frozen."""
 
     observes: Sequence[Part] = ("frame",)
 
@@ -95,9 +93,9 @@ class ModelFeatures:
         self.width, self.pixels, self.encoder = model.feature_width, model.image_size, model.frozen_encoder
 
     def source(self, folder: Path) -> Source:
-        place = os.path.relpath(self.folder.resolve(), folder.resolve())
+        path = os.path.relpath(self.folder.resolve(), folder.resolve())
         digest = files.file_digest(self.folder / run_folder.MODEL)
-        return Source(self.folder.resolve().name, place, digest, self.run.split_seed)
+        return Source(self.folder.resolve().name, path, digest, self.run.split_seed)
 
     @torch.no_grad()
     def of_split(self, split: Split, episodes: np.ndarray) -> np.ndarray:
@@ -114,7 +112,7 @@ class ModelFeatures:
 
         def features(frames: Tensor) -> Tensor:
             latents = self._model.encode(frames[:, None])
-            if in_half(self._model):  # as a policy learned from them
+            if in_half(self._model):  # as in the cached latents that a policy learns from
                 latents = latents.half().float()
             return self._model.features(latents)[:, 0].float()
 
@@ -122,7 +120,7 @@ class ModelFeatures:
 
 
 class PosedFeatures:
-    """A model's features, and beside them the robot's own pose, as robots know it without looking."""
+    """A model's features, concatenated with the robot's proprioception."""
 
     def __init__(self, seen: ModelFeatures, pose: StateFeatures):
         self._seen, self._parts = seen, (seen, pose)
@@ -140,28 +138,29 @@ class PosedFeatures:
 
 
 def open_features(run: Path | None, spec: EnvSpec, pose: bool = False, blur: float | None = None) -> Features:
-    """Of a finished run, with the robot's own pose if asked for; None: of the true state, or of that pose alone.
+    """Open the features of a finished run, or of the state if `run` is None.
 
-    blur: of the true state, places alone, with such an error in m.
+    pose: with proprioception; without a run, proprioception only. blur: noisy positions with this error in m, instead.
     """
     if blur is not None:
         return NoisyPositions(spec, blur)
     if run is None:
-        return StateFeatures(spec, pose_alone=pose)
-    looked = ModelFeatures(run, *checkpoint.load_run(run))
-    return PosedFeatures(looked, StateFeatures(spec, pose_alone=True)) if pose else looked
+        return StateFeatures(spec, pose_only=pose)
+    features = ModelFeatures(run, *checkpoint.load_run(run))
+    return PosedFeatures(features, StateFeatures(spec, pose_only=True)) if pose else features
 
 
 def device() -> torch.device:
-    """Where networks run."""
+    """The torch device of networks: CUDA if available, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @torch.no_grad()
 def in_blocks(network: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """network(*inputs) with always the same number of rows, the last block filled up: (N, ...) each -> (N, ...).
+    """network(*inputs), (N, ...), in batches of a fixed size; the last batch is padded.
 
-    A matrix product rounds otherwise for another number of rows; so an episode's controls do not depend on the others'.
+    The rounding of a matrix product depends on its number of rows; with a fixed number an episode's controls do not depend
+    on the other episodes.
     """
     count = len(inputs[0])
     rows = torch.arange(-(-count // ROWS) * ROWS).clamp(max=count - 1).reshape(-1, ROWS)

@@ -1,10 +1,10 @@
-"""The records of policies and trials: what a policy is, what it was trained on, and how to read its numbers; without torch.
+"""Records of policies and trials; read without torch.
 
 policies/<name>/
   artifact.json           its record
   policy.safetensors      the finished network: the running mean of its weights
   rows.jsonl              everything measured during training, one record per line
-  checkpoints/            what training needs to go on
+  checkpoints/            to resume training
   tensorboard/
 """
 
@@ -28,24 +28,24 @@ from sgjepa.policies.goal_tasks import Cases
 
 RECORD, WEIGHTS = artifact.RECORD, "policy.safetensors"
 TRAINED_BY, TRIED_BY = "sgjepa train-policy", "sgjepa evaluate-policy"
-STATE, POSE = "state", "pose"  # sources of policies without pictures: the true state, the robot's own pose alone
+STATE, POSE = "state", "pose"  # sources of policies without pictures: the true state, proprioception only
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a policy looks at: features of a run's model, the true state, or the robot's own pose."""
+    """The source of a policy's observations: features of a run's model, the true state, or proprioception."""
 
-    name: str  # of the run; "state", "pose"
-    run: str = ""  # the run's folder, seen from the policy's own
+    name: str  # a run's name, "state" or "pose"
+    run: str = ""  # the run's folder, relative to the policy's
     model: str = ""  # SHA-256 of the run's weights
     split_seed: int = SPLIT_SEED  # of the episodes that are held out
-    pose: bool = False  # the robot's own pose beside the run's features
-    blur: float | None = None  # m; of the true state, places alone with such an error (policies/noisy_position.py)
+    pose: bool = False  # whether proprioception is added to the run's features
+    blur: float | None = None  # m; noisy positions with this error (policies/noisy_position.py)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides a policy. config: of a policies/learned.py's PolicyConfig, which knows torch."""
+    """The settings that decide a policy. config: a `PolicyConfig` of policies/learned.py as a dict, to avoid torch."""
 
     config: dict[str, Any]
     source: Source
@@ -56,7 +56,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Scaling:
-    """From recorded numbers to those that the network knows; fitted on its training episodes."""
+    """Scaling of recorded numbers for the network, fitted on its training episodes."""
 
     features: ZScore
     control: MinMax  # of controls as they are learned (policies/tasks.py)
@@ -65,7 +65,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Counts:
-    """What it learned from, and what was held out."""
+    """Numbers of training and held-out episodes and windows."""
 
     episodes: int
     windows: int
@@ -78,7 +78,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Scores:
-    """Of the finished policy. validation_loss: None if no held-out episode was a success."""
+    """Scores of a finished policy. validation_loss: None if no held-out episode was a success."""
 
     training_loss: float
     validation_loss: float | None
@@ -87,7 +87,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class PolicyRecord:
-    """The record of a policy. scores and files: of a finished one."""
+    """The record of a policy. scores, files: of a finished policy only."""
 
     made_by: ClassVar[str] = TRAINED_BY
     settings: Settings
@@ -102,37 +102,37 @@ class PolicyRecord:
 
 
 def is_policy(folder: Path) -> bool:
-    """Whether the training of a policy was begun in a folder."""
+    """Whether a folder holds a policy, finished or not."""
     return artifact.made_by(folder) == TRAINED_BY
 
 
 def read_policy(folder: Path) -> PolicyRecord:
-    """The record of a policy."""
+    """Read the record of a policy."""
     if not (folder / RECORD).is_file():
         raise InputError(f"{folder} is not a policy; `{TRAINED_BY}` makes one")
     return artifact.read_record(PolicyRecord, folder)
 
 
 TRIALS, TRIAL, ROWS, CONTROLS = "control", artifact.RECORD, "episodes.parquet", "controls.parquet"
-SPLIT = "test"  # the split that is driven, unless it is said otherwise
+SPLIT = "test"  # the default split of a trial
 SECONDS = "seconds"  # a column of the controls
 SIMULATOR = "simulator"  # the name of the planner that needs no model
 
 
 @dataclass(frozen=True)
 class Driver:
-    """Who drives. settings: all that trainings with other seeds share; empty for a policy that learns nothing."""
+    """The policy of a trial. settings: those shared by trainings with other seeds; empty for a policy without training."""
 
     name: str  # of the policy's folder; "expert", "still", "random"
-    source: str  # what it looks at: a run's name, "state"; as its name for a policy that learns nothing
-    seed: int | None = None  # of the training; None where there was none
+    source: str  # a run's name or "state"; the policy's name if it has no training
+    seed: int | None = None  # of the training; None without one
     settings: dict[str, Any] = field(default_factory=dict)
     weights: str = ""  # SHA-256
 
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """All that decides the rows. how: a plan's length of use and the sampler, for policies that plan."""
+    """The settings that decide a trial's rows. how: those of a policy that plans, such as E and the sampler."""
 
     driver: Driver
     how: dict[str, Any]
@@ -149,18 +149,18 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class ControlRecord:
-    """The record of a trial. played: the dataset's own settings, from which any of its episodes can be begun again."""
+    """The record of a trial. played: the dataset's settings, from which any of its episodes can be replayed."""
 
     made_by: ClassVar[str] = TRIED_BY
-    dataset: str  # its name
+    dataset: str  # the folder's name
     played: DatasetConfig
     laws: dict[str, LawRecord]
     measures: tuple[Measure, ...]
     settings: TrialSettings
     scores: dict[str, float | None]  # mean of each measure; None if no episode has it
-    seconds: float  # of all goes together
+    seconds: float  # total, over all interruptions
     provenance: dict[str, Any]
-    differs: str = ""  # what sets it apart from the usual trial, as in its folder's name
+    differs: str = ""  # settings that are not the default, as in the folder's name
     files: Digests = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,15 +170,15 @@ class ControlRecord:
 
 
 def read_trial(folder: Path) -> tuple[ControlRecord, Table]:
-    """A trial's record and its rows, checked."""
+    """Read a trial's record and its rows; an InputError if they are damaged."""
     about = artifact.read_record(ControlRecord, folder)
     table = read_table(artifact.checked(folder, ROWS))
-    for name in ("episode", "steps", *(one.name for one in about.measures), *(f"law.{law}" for law in about.laws)):
+    for name in ("episode", "steps", *(measure.name for measure in about.measures), *(f"law.{law}" for law in about.laws)):
         if name not in table:
             raise InputError(f"{folder / ROWS} is damaged: it lacks the column {name}; delete it and run `{TRIED_BY}` again")
     return about, table
 
 
 def read_controls(folder: Path) -> Table:
-    """The controls of a trial, checked."""
+    """Read the controls of a trial; an InputError if the file is damaged."""
     return read_table(artifact.checked(folder, CONTROLS))

@@ -1,4 +1,4 @@
-"""How an episode begins, for whoever drives it."""
+"""Starts of episodes, and planning cases: a start and a goal from a recorded episode."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sgjepa.envs.spec import EnvSpec
 
 @dataclass(frozen=True)
 class Start:
-    """As its seed launches it, or in a state of its own; perhaps with a goal."""
+    """The start of an episode: at its seed's initial state or in a given state, with or without a goal."""
 
     number: int  # in its split
     seed: int  # for reset
     law: dict[str, float]
-    frame: int = 0  # of the dataset's episode, that it begins at
-    state: dict[str, float] | None = None  # there
+    frame: int = 0  # of the dataset's episode
+    state: dict[str, float] | None = None  # at that frame
     reached: dict[str, float] | None = None  # a state in which the goal is reached
-    plan: str = ""  # what the dataset's episode was made for, where that is known and it begins in one of its frames
+    plan: str = ""  # the expert's plan in the dataset's episode, for a planning case
 
     def options(self, spec: EnvSpec) -> dict[str, Any]:
         """The options of `Env.reset`."""
@@ -39,14 +39,16 @@ class Start:
         return options
 
 
-PLAN = "start_plan"  # a column: what the episode was made for that a case is taken from
+PLAN = "start_plan"  # a column: the expert's plan in the case's episode
 _FRAME, _FROM, _TO = "start_frame", "start.", "goal."
 
 
 @dataclass(frozen=True)
 class Cases:
-    """offset: frames from the start to the goal. budget: controls to get there. lead: true frames up to the start that a
-    planner may look at, as many as the paper's models see."""
+    """Settings of planning cases. offset: frames from the start to the goal. budget: controls to reach it.
+
+    lead: true frames up to the start that a planner observes, as many as the paper's models.
+    """
 
     count: int = 50
     offset: int = 5
@@ -65,7 +67,7 @@ class Cases:
 
 
 def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
-    """How the numbered episodes begin, with all laws that hold."""
+    """The starts of the numbered episodes, with their complete laws."""
     nominal, drawn = settings.env_spec.nominal_law, settings.part(split).laws
     return [
         Start(n, episode_seed(settings.seed, split, n), {**nominal, **episode_law(drawn, settings.seed, split, n)})
@@ -74,14 +76,14 @@ def starts(settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[
 
 
 def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start]:
-    """The first so many cases among these episodes."""
+    """The first `cfg.count` planning cases from the test or held-out episodes, at most one per episode."""
     spec, (split, numbers) = dataset.env_spec, unseen(dataset, held_out)
     if not spec.goal:
         raise InputError(f"{spec.name} has no goal to reach (EnvSpec.goal)")
     last = split.frames - 1 - cfg.offset
     if last < cfg.lead - 1:
         raise InputError(
-            f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames; ask for nearer ones (--offset)"
+            f"goals {cfg.offset} frames on do not fit into episodes of {split.frames} frames; set a smaller --offset"
         )
     if cfg.budget > split.frames - 1:
         raise InputError(f"{spec.name} takes at most {split.frames - 1} controls in an episode, not {cfg.budget} (--budget)")
@@ -99,13 +101,11 @@ def cases_of(dataset: Dataset, cfg: Cases, held_out: bool = False) -> list[Start
                 break
         if len(cases) == cfg.count:
             return cases
-    raise InputError(
-        f"{dataset.path} has {len(cases)} planning cases; {cfg.count} were asked for (--episodes): make a larger dataset"
-    )
+    raise InputError(f"{dataset.path} has {len(cases)} planning cases, not {cfg.count} (--episodes): make a larger dataset")
 
 
 def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | None = None) -> np.ndarray:
-    """What the world looks like with each goal reached, (N, side, side, 3) uint8; side: as in the dataset if None."""
+    """Pictures of the reached goals, (N, side, side, 3) uint8. side: the dataset's if None."""
     env = make_env(settings if side is None else replace(settings, image_size=side))
     pictures = []
     for start in begun:
@@ -115,7 +115,7 @@ def goal_pictures(settings: DatasetConfig, begun: Sequence[Start], side: int | N
 
 
 def to_columns(begun: Sequence[Start]) -> Table:
-    """Where cases begin and end, for their rows; nothing for episodes that begin as they are launched."""
+    """Start and goal of planning cases as columns; none for whole episodes."""
     if begun[0].state is None or begun[0].reached is None:
         return {}
     table: Table = {_FRAME: np.array([start.frame for start in begun], np.int32)}
@@ -126,13 +126,13 @@ def to_columns(begun: Sequence[Start]) -> Table:
 
 
 def from_columns(table: Table, settings: DatasetConfig, split: str, numbers: Sequence[int]) -> list[Start]:
-    """The beginnings of numbered episodes, from the rows of their trial."""
+    """The starts of the numbered episodes, from the rows of their trial."""
     begun = starts(settings, split, numbers)
     if _FRAME not in table:
         return begun
     rows = [table["episode"].tolist().index(number) for number in numbers]
 
-    def named(head: str, row: int) -> dict[str, float]:
+    def state(head: str, row: int) -> dict[str, float]:
         return {name.removeprefix(head): float(table[name][row]) for name in table if name.startswith(head)}
 
     made_for = table.get(PLAN, np.full(len(table["episode"]), "", object))
@@ -140,8 +140,8 @@ def from_columns(table: Table, settings: DatasetConfig, split: str, numbers: Seq
         replace(
             start,
             frame=int(table[_FRAME][row]),
-            state=named(_FROM, row),
-            reached=named(_TO, row),
+            state=state(_FROM, row),
+            reached=state(_TO, row),
             plan=str(made_for[row]),
         )
         for start, row in zip(begun, rows, strict=True)

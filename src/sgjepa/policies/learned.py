@@ -1,6 +1,6 @@
-"""Policies that learn from demonstrations, whatever their network is: how they are trained, opened, and drive.
+"""Policies that learn from demonstrations: training, loading and acting, for any network.
 
-A policy plans A controls from the features of the last H frames, carries out E of them, and plans again. A kind of policy
+A policy plans A controls from the features of the last H frames, executes E of them, and plans again. A kind of policy
 is a file with a frozen dataclass that follows `PolicyConfig`, a line in `LEARNED`, and a recipe in recipes/policies.py;
 policies/diffusion.py is the first. `sgjepa.register_learned_policy` does the same from outside the package.
 """
@@ -46,22 +46,22 @@ from sgjepa.training.loop import Trainable, run_loop
 
 
 class Controller(Protocol):
-    """A trained network at work. how: its settings that are not of the training, for the record of a trial."""
+    """A trained network that plans. how: its settings that are not of the training, for the record of a trial."""
 
     @property
     def how(self) -> dict[str, Any]: ...
 
     def plan(self, history: Tensor, law: Tensor, rngs: Sequence[np.random.Generator]) -> Tensor:
-        """Features (n, H, F) and laws (n, L), scaled, and a generator for each -> scaled controls (n, A, C)."""
+        """Scaled controls (n, A, C) from scaled features (n, H, F) and laws (n, L), with a generator for each."""
 
 
 class PolicyTraining(Trainable):
-    """The training of a policy. policy: the module that is kept."""
+    """The training of a policy. policy: the module that is saved."""
 
     policy: nn.Module
 
     def finish(self, folder: Path, state: State) -> None:
-        """Write the weights; before they take their place, policy.json knows them and how well they do."""
+        """Write the weights; the record gets their digests and scores before they are moved into place."""
         last = {row["split"]: row["loss"] for row in run_folder.read(folder) if "split" in row}
 
         def note(digests: Digests) -> None:
@@ -72,7 +72,7 @@ class PolicyTraining(Trainable):
 
 
 class PolicyConfig(Protocol):
-    """All settings of a policy: a frozen dataclass, which is written to its record and read back."""
+    """The settings of a policy: a frozen dataclass, saved in its record."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -87,24 +87,24 @@ class PolicyConfig(Protocol):
 
     @property
     def law(self) -> bool:
-        """Whether the policy is told which law holds."""
+        """Whether the policy is conditioned on the law."""
 
     @property
     def history(self) -> int:
-        """H, frames that are looked back at."""
+        """H, the number of observed frames."""
 
     @property
     def horizon(self) -> int:
-        """A, controls that are planned."""
+        """A, the number of planned controls."""
 
     def build(self, features: int, controls: int, laws: int) -> nn.Module:
-        """A fresh module to load the weights of a trained one into. laws: 0 if the policy is not told the law."""
+        """A new module to load trained weights into. laws: 0 if the policy is not conditioned on the law."""
 
     def training(self, training: Windows, validation: Windows, name: str) -> PolicyTraining:
-        """What training/loop.py trains. name: for the progress bar."""
+        """The training, for training/loop.py. name: for the progress bar."""
 
     def controller(self, network: nn.Module, **how: Any) -> Controller:
-        """The trained module at work, in eval mode."""
+        """A controller that plans with the trained module, which is in eval mode."""
 
 
 LEARNED: Registry[type[PolicyConfig]] = Registry(
@@ -113,7 +113,7 @@ LEARNED: Registry[type[PolicyConfig]] = Registry(
 
 
 def config_of(record: PolicyRecord) -> PolicyConfig:
-    """The settings of a policy, from its record."""
+    """Read the settings of a policy from its record."""
     return config.from_dict(LEARNED.lookup(str(record.settings.config.get("type"))), record.settings.config)
 
 
@@ -121,7 +121,7 @@ def config_of(record: PolicyRecord) -> PolicyConfig:
 
 
 def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path) -> Path:
-    """Train the policy in `folder`, or go on with it, or do nothing if it is finished. Returns `folder`."""
+    """Train the policy in `folder`, resume its training, or do nothing if it is finished. Returns `folder`."""
     task_of(dataset.settings.world)
     settings = Settings(
         config=config.to_dict(cfg),
@@ -134,7 +134,7 @@ def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder
     if (folder / WEIGHTS).is_file():
         return folder
     with files.locked(folder):
-        _check(folder, settings)  # somebody may have begun, or even ended, since we looked
+        _check(folder, settings)  # another process may have started or finished meanwhile
         if not (folder / WEIGHTS).is_file():
             checkpoint.remove_leftovers(folder)
             _train(cfg, features, dataset, folder, settings)
@@ -142,7 +142,7 @@ def train_policy(cfg: PolicyConfig, features: Features, dataset: Dataset, folder
 
 
 def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path, settings: Settings) -> None:
-    """Prepare everything, then run the loop, from the first update or from the newest checkpoint on."""
+    """Prepare the data, then run the training loop from the newest checkpoint, if there is one."""
     scaling, training, validation = demonstrations(cfg, features, settings.source.split_seed, dataset)
     machine = {"threads": torch.get_num_threads()}
     about = PolicyRecord(settings, scaling, counts(training, validation), provenance() | machine)
@@ -152,7 +152,7 @@ def _train(cfg: PolicyConfig, features: Features, dataset: Dataset, folder: Path
 
 
 def _check(folder: Path, settings: Settings) -> None:
-    """Refuse a folder that holds something else; one with the very same settings, or none, is fine."""
+    """Raise an InputError if the folder holds something other than a policy with these settings."""
     artifact.require_free(folder, TRAINED_BY)
     if is_policy(folder):
         config.require_same(
@@ -160,24 +160,24 @@ def _check(folder: Path, settings: Settings) -> None:
         )
 
 
-# --- at work ----------------------------------------------------------------------------------------------------------
+# --- acting -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Episodes:
-    """N episodes that run side by side."""
+    """The state of a batch of N episodes."""
 
     seeds: tuple[int, ...]
-    running: np.ndarray  # rows of those that are not over
+    running: np.ndarray  # rows of episodes that are not over
     history: np.ndarray  # (N, H, F) scaled features, oldest first
     plan: np.ndarray  # (N, A, C) controls
     t: int = 0
 
 
 class LearnedPolicy:
-    """Drives N episodes side by side (policies/base.py). An episode's controls depend on its own seed and frames alone."""
+    """A trained policy (policies/base.py). An episode's controls depend only on its own seed and observations."""
 
-    by_chance = True  # what is planned may be sampled
+    by_chance = True  # plans may be sampled
 
     def __init__(self, record: PolicyRecord, cfg: PolicyConfig, controller: Controller, features: Features, execute: int):
         self.record, self.config, self.execute = record, cfg, execute
@@ -192,39 +192,41 @@ class LearnedPolicy:
 
     @property
     def pixels(self) -> int | None:
-        """Of the pictures that it takes; None if any will do, or none."""
+        """Side of its pictures in pixels; None if it takes any size, or no pictures."""
         return self._features.pixels
 
     @property
     def encoder(self) -> str | None:
-        """The name of a foreign encoder that it looks through; None for one of our own, or none."""
+        """The name of a pretrained encoder of its features; None for a trained one, or without an encoder."""
         return self._features.encoder
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse episodes of another world, under other laws, or of another dataset that is called as the policy's own."""
+        """Raise an InputError for a dataset of another world, with other laws, or with changed data under the same name."""
         own, name, digest = self.record.settings, dataset.path.resolve().name, dataset.manifest.digest
         if dataset.settings.world != own.world:
             raise InputError(
                 f"{name} is a dataset of {dataset.settings.world}, and the policy was trained for {own.world}; "
-                f"give one of that world"
+                f"give a dataset of that world"
             )
         if dataset.train.laws != own.laws:
             trained, has = ", ".join(own.laws) or "none", ", ".join(dataset.train.laws) or "none"
-            raise InputError(f"{name} has the laws {has}, and the policy was trained under {trained}; give one with these")
+            raise InputError(
+                f"{name} has the laws {has}, and the policy was trained with {trained}; give a dataset with these"
+            )
         if own.data.get(name, digest) != digest:
             raise run_folder.swapped("the policy", name, own.data[name], digest)
         pixels = dataset.settings.image_size
         if self._features.pixels not in (None, pixels):
             raise InputError(
-                f"{name} has pictures of {pixels} pixels, and the policy sees through {own.source.name}, which takes "
-                f"{self._features.pixels}; give a dataset with these"
+                f"{name} has pictures of {pixels} pixels, and the policy's encoder {own.source.name} takes "
+                f"{self._features.pixels}; give a dataset with that size"
             )
 
     def reset(self, laws: np.ndarray, seeds: Sequence[int]) -> None:
-        """Begin N episodes; see the protocol."""
+        """Begin N episodes (see `Policy`)."""
         if laws.shape != (len(seeds), len(self.record.settings.laws)):
             names = ", ".join(self.record.settings.laws) or "none"
-            raise InputError(f"the policy knows the laws {names} of each of {len(seeds)} episodes, got {laws.shape}")
+            raise InputError(f"the policy takes the laws {names} of each of {len(seeds)} episodes, got {laws.shape}")
         self._episodes = self._begin(tuple(int(seed) for seed in seeds))
 
     def _begin(self, seeds: tuple[int, ...]) -> _Episodes:
@@ -233,7 +235,7 @@ class LearnedPolicy:
         return _Episodes(seeds, np.arange(len(seeds)), history, plan)
 
     def rest(self, over: np.ndarray) -> None:
-        """Episodes that are over, (N,) bool, cost nothing more."""
+        """Stop planning for episodes that are over, (N,) bool."""
         self._episodes.running = np.flatnonzero(~over)
 
     def act(self, observation: Observation, laws: np.ndarray) -> np.ndarray:
@@ -242,21 +244,21 @@ class LearnedPolicy:
         if any(len(values) != len(now.seeds) for values in observation.values()):
             count = len(next(iter(observation.values())))
             raise InputError(f"the policy drives {len(now.seeds)} episodes, got an observation of {count}")
-        # (n, F) of those that are not over
+        # (n, F) of episodes that are not over
         features = self._features.of_observation({part: values[running] for part, values in observation.items()})
         if features.shape[1] != self._features.width:
-            raise InputError(f"the policy sees {self._features.width} features of a frame, got {features.shape[1]}")
+            raise InputError(f"the policy takes {self._features.width} features of a frame, got {features.shape[1]}")
         newest = self.record.scaling.features(features)[:, None]
         before = np.repeat(newest, self.config.history, axis=1) if now.t == 0 else now.history[running]
         now.history[running] = np.concatenate([before[:, 1:], newest], axis=1)
-        replan, place = divmod(now.t, self.execute)
-        if place == 0:
+        replan, step = divmod(now.t, self.execute)
+        if step == 0:
             now.plan[running] = self._plan(now, laws, replan)
         now.t += 1
-        return now.plan[:, place].copy()
+        return now.plan[:, step].copy()
 
     def _plan(self, now: _Episodes, laws: np.ndarray, replan: int) -> np.ndarray:
-        """(n, A, C) controls of those that are not over, by the chance of this planning."""
+        """Planned controls (n, A, C) of the episodes that are not over. replan: number of this plan, for the random seed."""
         rngs = [np.random.default_rng([now.seeds[row], replan]) for row in now.running]
         scaling, known = self.record.scaling, np.zeros((len(rngs), 0), np.float32)
         if self.config.law:
@@ -267,10 +269,10 @@ class LearnedPolicy:
 
 
 def load_policy(folder: Path, execute: int | None = None, run: Path | None = None, **how: Any) -> LearnedPolicy:
-    """The finished policy in a folder. What is None is as it was trained to be, execute as its task says.
+    """Load the finished policy in a folder.
 
-    execute: E. run: where the run is whose features it sees, if it was moved. how: what its controller takes, such as the
-    sampler and its steps.
+    execute: E (default: the task's). run: folder of the run of its features, if it was moved. how: settings of its
+    controller, such as the sampler and its steps (default: those of training).
     """
     record = read_policy(folder)
     if not (folder / WEIGHTS).is_file():
@@ -281,13 +283,13 @@ def load_policy(folder: Path, execute: int | None = None, run: Path | None = Non
         raise InputError(f"{folder / RECORD} was edited, or written by other code: {error}") from error
     execute = task_of(record.settings.world).execute if execute is None else execute
     if not 1 <= execute <= cfg.horizon:
-        raise InputError(f"{folder} plans {cfg.horizon} controls: it can carry out 1 to so many, not {execute}")
+        raise InputError(f"{folder} plans {cfg.horizon} controls: it can execute 1 to {cfg.horizon}, not {execute}")
     features = _features(folder, record, run)
     width, controls = len(record.scaling.features.mean), len(record.scaling.control.low)
     if features.width != width:
         raise InputError(
-            f"{folder} sees {width} features of a frame, and {record.settings.source.name} has {features.width}; "
-            "put the run back that it was trained on"
+            f"{folder} takes {width} features of a frame, and {record.settings.source.name} has {features.width}; "
+            "restore the run that it was trained on"
         )
     network = cfg.build(width, controls, len(record.settings.laws) if cfg.law else 0)
     load_weights(artifact.checked(folder, WEIGHTS), network)
@@ -296,18 +298,18 @@ def load_policy(folder: Path, execute: int | None = None, run: Path | None = Non
 
 
 def _features(folder: Path, record: PolicyRecord, run: Path | None) -> Features:
-    """What the policy was trained to see, after a check that it is still the same."""
+    """Open the features that a policy was trained on; an InputError if they have changed."""
     source = record.settings.source
     spec = get_env(record.settings.world).env_spec
     if source.name in (STATE, POSE) and not source.run:
         return open_features(None, spec, pose=source.name == POSE, blur=source.blur)
-    place = folder / source.run if run is None else run
-    if not place.is_dir():
-        raise InputError(f"{folder} sees through the run {source.name}, and {place} does not exist; put that run back there")
-    features = open_features(place, spec, source.pose)
+    run = folder / source.run if run is None else run
+    if not run.is_dir():
+        raise InputError(f"{folder} needs the features of the run {source.name}, and {run} does not exist; restore that run")
+    features = open_features(run, spec, source.pose)
     if features.source(folder).model != source.model:
         raise InputError(
-            f"{folder} was trained on other weights of {source.name} than {place} has now; train the policy again in "
-            "another --out, or put that run back"
+            f"{folder} was trained on other weights of {source.name} than {run} has now; train the policy again in "
+            "another --out, or restore that run"
         )
     return features

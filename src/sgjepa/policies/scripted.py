@@ -1,4 +1,4 @@
-"""Policies that learn nothing, to compare with: the demonstrator above, holding still and random controls below."""
+"""Reference policies: scripted expert (upper bound), no motion and random controls (lower bounds)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sgjepa.policies.base import Observation, Part, Policy
 
 
 class Demonstrator:
-    """Does what the world's scripted expert would do, from the true state: what a policy that imitates it can hope for."""
+    """The world's scripted expert, which acts on the true state: the upper bound of a policy that imitates it."""
 
     observes: Sequence[Part] = ("expert",)
     by_chance = False
@@ -25,7 +25,7 @@ class Demonstrator:
 
 
 class HoldStill:
-    """Asks the robot to stay as it starts: how often the task does itself."""
+    """Constant controls that keep the robot at its initial pose: the lower bound of success without acting."""
 
     observes: Sequence[Part] = ("state",)
     by_chance = False
@@ -41,7 +41,7 @@ class HoldStill:
 
 
 class Random:
-    """Every control anywhere within its limits, for every frame anew."""
+    """Uniform random controls within the limits, drawn at every frame."""
 
     observes: Sequence[Part] = ("state",)
     by_chance = True
@@ -65,5 +65,5 @@ SIMPLE: Registry[Callable[[EnvSpec], Policy]] = Registry(
 
 
 def simple(name: str, spec: EnvSpec) -> Policy:
-    """The policy of that name, for a world."""
+    """The reference policy with a name, for a world."""
     return SIMPLE.lookup(name)(spec)

@@ -1,8 +1,8 @@
-"""Two angles as a vector: (phi, theta) -> sin(theta) (cos phi, sin phi), where a face leans by theta towards phi.
+"""Task settings of worlds, and tilt vectors: (phi, theta) -> sin(theta) (cos phi, sin phi), a tilt by theta towards phi.
 
-An upright face has no phi, and around it phi jumps: a small lean to the left and one to the right are half a turn apart. The
-vector does not jump, so it is what is learned and looked at; executed are the angles. Both arm worlds with a blade name
-their angles so (`TILT`), and neither leans beyond a right angle, up to which the way back is unique.
+At theta = 0 phi is not defined, and near it phi is discontinuous: small tilts to the left and to the right are half a turn
+apart. The vector is continuous, so policies learn and observe it, and execute the angles. Both arm worlds with a blade use
+these names of angles (`TILT`) and tilt by at most a right angle, up to which the inverse is unique.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ PHI, THETA = "phi", "theta"
 
 
 def to_vector(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Values (..., C) with the angles among them, if there are any, replaced by the vector."""
-    if (places := _places(names)) is None:
+    """Values (..., C) with the tilt angles, if there are any, replaced by the vector."""
+    if (columns := _tilt_columns(names)) is None:
         return values
-    lean = np.sin(values[..., places[1]])
-    phi = values[..., places[0]]
+    lean = np.sin(values[..., columns[1]])
+    phi = values[..., columns[0]]
     out = values.copy()
-    out[..., places[0]], out[..., places[1]] = lean * np.cos(phi), lean * np.sin(phi)
+    out[..., columns[0]], out[..., columns[1]] = lean * np.cos(phi), lean * np.sin(phi)
     return out
 
 
 def to_angles(values: np.ndarray, names: Sequence[str], steepest: float) -> np.ndarray:
-    """The way back, (..., C); theta up to `steepest`, at most a right angle."""
-    if (places := _places(names)) is None:
+    """Values (..., C) with the tilt vector, if there is one, replaced by angles. steepest: limit of theta, up to π/2."""
+    if (columns := _tilt_columns(names)) is None:
         return values
-    x, y = values[..., places[0]], values[..., places[1]]
+    x, y = values[..., columns[0]], values[..., columns[1]]
     lean = np.hypot(x, y)
     out = values.copy()
-    out[..., places[0]] = np.where(lean > 1e-6, np.arctan2(y, x), 0.0)
-    out[..., places[1]] = np.arcsin(np.minimum(lean, np.sin(min(steepest, np.pi / 2))))
+    out[..., columns[0]] = np.where(lean > 1e-6, np.arctan2(y, x), 0.0)
+    out[..., columns[1]] = np.arcsin(np.minimum(lean, np.sin(min(steepest, np.pi / 2))))
     return out
 
 
-def _places(names: Sequence[str]) -> tuple[int, int] | None:
+def _tilt_columns(names: Sequence[str]) -> tuple[int, int] | None:
     names = list(names)
     return (names.index(PHI), names.index(THETA)) if PHI in names and THETA in names else None
 
 
 @dataclass(frozen=True)
 class Task:
-    """execute: E, controls of a plan that are carried out before the next plan."""
+    """Settings of learning a task. execute: E, controls of a plan that are executed before the next plan."""
 
     execute: int = 8
-    until: tuple[str, str] | None = None  # a record and a flag in it: nothing is learned from the frames that have it
-    urgent: int = 16  # half of a batch begins in so many last frames before that flag
+    until: tuple[str, str] | None = None  # a record and its flag: frames from the flag on are not used for training
+    urgent: int = 16  # half of a batch begins within this many frames before the flag
 
 
 TASKS = {
-    "arm_paddle_ball": Task(execute=4),  # the authors' weights of windows are of their own episodes: all count alike
-    "franka_basket": Task(until=("event", "blade_contact")),  # what the arm does after the strike does not matter
+    "arm_paddle_ball": Task(execute=4),  # uniform weights of windows: the authors' fit their own episodes only
+    "franka_basket": Task(until=("event", "blade_contact")),  # the motion after the strike does not matter
 }
 
 
@@ -70,14 +70,12 @@ def _with_tasks() -> list[str]:
 def task_of(world: str) -> Task:
     """The task of a world; an InputError if it has none."""
     if not get_env(world).env_spec.has_task:
-        raise InputError(
-            f"{world} has no task, so there is nothing to succeed in: worlds with one: {', '.join(_with_tasks())}"
-        )
+        raise InputError(f"{world} has no task; worlds with a task: {', '.join(_with_tasks())}")
     return TASKS.get(world, Task())
 
 
 def ends(task: Task, split: Split) -> np.ndarray:
-    """The first frame of each episode from which nothing is learned; the number of frames if there is none. (N,)"""
+    """The first frame (N,) of each episode that is not used for training; the number of frames if all are used."""
     if task.until is None:
         return np.full(split.episodes, split.frames)
     record, flag = task.until
@@ -87,12 +85,12 @@ def ends(task: Task, split: Split) -> np.ndarray:
 
 
 def learned(spec: EnvSpec, control: np.ndarray) -> np.ndarray:
-    """Controls (..., A) in the form in which they are learned."""
+    """Controls (..., A) as policies learn them, with tilt vectors."""
     return to_vector(control, [q.name for q in spec.control])
 
 
 def executable(spec: EnvSpec, values: np.ndarray) -> np.ndarray:
-    """What was learned (..., A) as controls that the world takes: within its limits, float32."""
+    """Learned values (..., A) as controls of the world: with angles, within its limits, float32."""
     names = [q.name for q in spec.control]
     limit = np.broadcast_to(np.asarray(spec.control_limit, np.float32), len(names))
     steepest = float(limit[names.index(THETA)]) if THETA in names else 0.0

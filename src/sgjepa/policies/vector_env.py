@@ -1,7 +1,7 @@
-"""Many episodes of a world side by side, in worker processes that send what the policy observes and no more.
+"""Vectorised environments: many episodes in worker processes, which send only the parts that a policy observes.
 
 A process has an environment for each of its episodes and one OpenGL context for all of them. An episode whose outcome is
-decided is over: it is neither simulated nor drawn any further, and its last observation is repeated.
+decided is over: it is not simulated or drawn any further, and its last observation is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sgjepa.policies.goal_tasks import Start
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an episode came to: its measures and labels, and how many steps it took until that was decided."""
+    """The outcome of an episode: its measures, its labels, and the steps until they were decided."""
 
     measures: dict[str, float]
     labels: dict[str, str]
@@ -31,7 +31,7 @@ class Outcome:
 
 
 def observe(env: Env, parts: Sequence[Part], frame: np.ndarray | None = None) -> Observation:
-    """These parts of one environment, without an axis of episodes. frame: its picture, where that is one of them."""
+    """The observation of one environment, without an axis of episodes. frame: its picture, if `parts` has it."""
     observation: Observation = {}
     for part in parts:
         if part == "frame":
@@ -46,12 +46,12 @@ def observe(env: Env, parts: Sequence[Part], frame: np.ndarray | None = None) ->
 
 
 def stack(observations: Sequence[Observation]) -> Observation:
-    """One observation of many episodes."""
-    return {part: np.stack([one[part] for one in observations]) for part in observations[0]}
+    """Stack observations of single episodes to one of a batch."""
+    return {part: np.stack([observation[part] for observation in observations]) for part in observations[0]}
 
 
 class Crew:
-    """The episodes of one process. Environments are used again: `Env.begin` leaves nothing of the episode before."""
+    """The episodes of one process. Environments are reused: `Env.begin` resets them completely."""
 
     def __init__(self, settings: DatasetConfig, parts: Sequence[Part]):
         self._settings, self._parts = settings, parts
@@ -59,7 +59,7 @@ class Crew:
         self._running: list[Env] = []
 
     def begin(self, starts: Sequence[Start]) -> Observation:
-        """Start these episodes; returns the first observation."""
+        """Begin episodes; returns their first observation."""
         while len(self._envs) < len(starts):
             self._envs.append(make_env(self._settings))
         self._running = self._envs[: len(starts)]
@@ -68,7 +68,7 @@ class Crew:
         return stack([self._observe(env) for env in self._running])
 
     def step(self, controls: np.ndarray) -> tuple[np.ndarray, Observation]:
-        """One frame on. Returns which episodes are over, (n,) bool, and the observation of the others."""
+        """Advance by one frame. Returns which episodes are over, (n,) bool, and the observation of the others."""
         for env, control in zip(self._running, controls, strict=True):
             if not env.decided():
                 env.advance(control)
@@ -103,7 +103,7 @@ def _call(order: str, *arguments: Any) -> Any:
 
 
 class Fleet:
-    """Crews in so many processes, or in this one. To use in a `with` statement."""
+    """Crews in `processes` worker processes, or one in this process. A context manager."""
 
     def __init__(self, settings: DatasetConfig, parts: Sequence[Part], processes: int):
         self._settings, self._parts, self._processes = settings, parts, processes
@@ -119,7 +119,7 @@ class Fleet:
             self._crew = Crew(self._settings, self._parts)
             self._stack.callback(self._crew.close)
             return self
-        for _ in range(self._processes):  # a pool each: an episode stays in the process that began it
+        for _ in range(self._processes):  # one pool per process, so that an episode stays in its process
             self._pools.append(self._stack.enter_context(workers.pool(1)))
         for started in [pool.submit(_hire, self._settings, self._parts) for pool in self._pools]:
             started.result()
@@ -129,7 +129,7 @@ class Fleet:
         return self._stack.__exit__(*error)
 
     def begin(self, starts: Sequence[Start]) -> Observation:
-        """Start these episodes; returns the first observation."""
+        """Begin episodes; returns their first observation."""
         answers = self._all("begin", len(starts), lambda share: [starts[i] for i in share])
         self._count, self._over = len(starts), np.zeros(len(starts), bool)
         self._observation = {
@@ -141,7 +141,7 @@ class Fleet:
         return self._copy()
 
     def step(self, controls: np.ndarray) -> tuple[Observation, np.ndarray]:
-        """One frame on under controls (N, A). Returns the observation, and which episodes are over, (N,) bool."""
+        """Advance by one frame with controls (N, A). Returns the observation, and which episodes are over, (N,) bool."""
         for share, (over, observation) in self._all("step", self._count, lambda share: controls[share]):
             self._over[share] = over
             for part, values in observation.items():
@@ -152,28 +152,28 @@ class Fleet:
         return {part: values.copy() for part, values in self._observation.items()}
 
     def pictures(self) -> np.ndarray:
-        """What each episode looks like now, whatever the policy observes and whether it is over, (N, h, w, 3) uint8."""
+        """Pictures of all episodes, (N, h, w, 3) uint8, also of those that are over."""
         by_number: dict[int, np.ndarray] = {}
         for share, drawn in self._all("pictures", self._count):
             by_number |= dict(zip(share.tolist(), drawn, strict=True))
         return np.stack([by_number[i] for i in range(self._count)])
 
     def outcomes(self) -> list[Outcome]:
-        """What each episode has come to."""
+        """The outcome of each episode so far."""
         by_number: dict[int, Outcome] = {}
         for share, outcomes in self._all("outcomes", self._count):
             by_number |= dict(zip(share.tolist(), outcomes, strict=True))
         return [by_number[i] for i in range(self._count)]
 
     def _all(self, order: str, count: int, part: Any = None) -> list[tuple[np.ndarray, Any]]:
-        """The same order to every crew, each with its part of the arguments; returns its episodes and its answer."""
+        """Call a method of every crew with its share of the arguments; returns pairs of episode indices and result."""
         crews = max(len(self._pools), 1)
-        # dealt like cards: neighbours in a grid of laws are over at about the same time
+        # interleaved shares: neighbours in a grid of laws end at about the same time
         shares = [np.arange(first, count, crews) for first in range(min(crews, count))]
         arguments = [() if part is None else (part(share),) for share in shares]
         if self._crew is not None:
             return [(shares[0], getattr(self._crew, order)(*arguments[0]))]
         sent: list[Future[Any]] = [
-            pool.submit(_call, order, *mine) for pool, mine in zip(self._pools, arguments, strict=False)
+            pool.submit(_call, order, *share) for pool, share in zip(self._pools, arguments, strict=False)
         ]
         return [(share, future.result()) for share, future in zip(shares, sent, strict=True)]

@@ -1,6 +1,6 @@
-"""What a page is made of: text, tables, figures, films and sections, each written as HTML with every text escaped.
+"""Blocks of a page: text, tables, figures, films and sections, each rendered as HTML with every text escaped.
 
-A number is shown as mean with its 95 % interval below, and kept in full for the CSV file of its table.
+A number is shown as mean with its 95 % interval below, and written in full to the CSV file of its table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sgjepa.core.stats import Interval
 from sgjepa.report.words import DAGGER, FEW, fixed, with_sign
 
 Record = Mapping[str, Any]
-CHIPS = {  # the colour of a verdict's chip; any other is neutral
+CHIPS = {  # the class of a verdict's chip; other words are neutral
     "better": "better",
     "holds": "better",
     "significantly lower": "better",
@@ -38,7 +38,7 @@ def html(words: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """A mean with its interval; a plain `Interval` in a row is one with three decimals.
+    """A mean with its interval; a plain `Interval` in a row is shown with three decimals.
 
     mark: "best" or "second" of its column. verdict: shown as a chip before the mean. scale: 100 for a share in per cent.
     signed: a difference, with a plus above zero. note: follows the interval, such as a dagger. change: a ratio shown as its
@@ -52,34 +52,34 @@ class Number:
     scale: float = 1.0
     signed: bool = False
     change: bool = False
-    note: str | None = None  # None: a dagger where it rests on few episodes
+    note: str | None = None  # None: a dagger if there are few episodes
 
     @property
     def html(self) -> str:
-        one = self.interval
-        if one.mean != one.mean:
+        interval = self.interval
+        if interval.mean != interval.mean:
             return "–"
         mean, low, high = self._texts
         wrapped = {"best": f"<b>{mean}</b>", "second": f"<u>{mean}</u>"}.get(self.mark, mean)
-        note = self.note if self.note is not None else DAGGER if 0 < one.count < FEW else ""
+        note = self.note if self.note is not None else DAGGER if 0 < interval.count < FEW else ""
         ends = f"<small>{low} to {high}{escape(f' {note}') if note else ''}</small>"
-        if one.low != one.low:  # a published number has no interval
-            ends = "<small>one episode</small>" if one.count == 1 else ""
+        if interval.low != interval.low:  # a published number without interval
+            ends = "<small>one episode</small>" if interval.count == 1 else ""
         return (chip(self.verdict) if self.verdict else "") + wrapped + ends
 
     @property
     def _texts(self) -> tuple[str, str, str]:
-        one = self.interval
-        ends = (one.mean, one.low, one.high)
+        interval = self.interval
+        ends = (interval.mean, interval.low, interval.high)
         if self.change:
             mean, low, high = (with_sign(100 * (value - 1), 0) for value in ends)
             return f"{mean} %", low, high
         mean, low, high = (fixed(self.scale * value, self.decimals) for value in ends)
-        return with_sign(self.scale * one.mean, self.decimals) if self.signed else mean, low, high
+        return with_sign(self.scale * interval.mean, self.decimals) if self.signed else mean, low, high
 
 
 @dataclass(frozen=True)
-class Named:
+class Label:
     """A method, policy or other arm, with its colour; note: in small letters below."""
 
     label: str
@@ -94,7 +94,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word on a coloured chip; words: a sentence behind it."""
+    """A word on a coloured chip. words: a sentence after it."""
 
     word: str
     words: str = ""
@@ -117,7 +117,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Link:
-    """To another page of ours, by a relative address."""
+    """A link to another page, by a relative address."""
 
     words: str
     address: str
@@ -127,7 +127,7 @@ class Link:
         return f'<a href="{escape(self.address)}">{escape(self.words)}</a>'
 
 
-Cell = str | int | float | Interval | Number | Named | Verdict | Code | Link | None
+Cell = str | int | float | Interval | Number | Label | Verdict | Code | Link | None
 
 
 def chip(word: str) -> str:
@@ -136,7 +136,7 @@ def chip(word: str) -> str:
 
 
 def cell_html(cell: Cell) -> str:
-    """What stands in one cell; nothing known is a dash."""
+    """The HTML of a cell; a missing value is a dash."""
     if cell is None:
         return "–"
     if isinstance(cell, Interval):
@@ -149,14 +149,14 @@ def cell_html(cell: Cell) -> str:
 
 
 def cell_values(column: str, cell: Cell) -> dict[str, Any]:
-    """What a CSV file says of a cell: a number in full, an interval in four columns."""
+    """The CSV columns of a cell: a number in full, an interval in four columns."""
     if isinstance(cell, Number):
         cell = cell.interval
     if isinstance(cell, Interval):
         return {column: cell.mean, f"{column}_low": cell.low, f"{column}_high": cell.high, f"{column}_episodes": cell.count}
-    if isinstance(cell, (Named, Code, Verdict, Link)):
-        named = {Named: "label", Code: "text", Verdict: "word", Link: "words"}[type(cell)]
-        return {column: getattr(cell, named)}
+    if isinstance(cell, (Label, Code, Verdict, Link)):
+        attributes = {Label: "label", Code: "text", Verdict: "word", Link: "words"}[type(cell)]
+        return {column: getattr(cell, attributes)}
     return {column: "" if cell is None else cell}
 
 
@@ -179,7 +179,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. kind: "reference" or "paper" for what is not ours to judge."""
+    """A row of a table. kind: "reference" or "paper" for rows that are not compared."""
 
     cells: Sequence[Cell]
     kind: str = ""
@@ -187,17 +187,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """A heading over the lines that follow, across all columns."""
+    """A heading above the following rows, across all columns."""
 
     title: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name, and lines of cells; a plain sequence of cells is a line, too.
+    """A table with named columns and rows; a plain sequence of cells is a row, too.
 
-    name: of its CSV file in tables/; without one there is no file. records: the file's lines, where they say more than the
-    cells. text: numbers of columns that hold words and not numbers; the first one always does.
+    name: of its CSV file in tables/; "" for no file. records: the file's rows, if they differ from the cells. text: indices
+    of columns with words instead of numbers, besides the first.
     """
 
     columns: Sequence[str]
@@ -218,7 +218,7 @@ class Table:
         return f'<div class="table">{caption}<div class="scroll">{rows}</div></div>'
 
     def _bodies(self) -> Iterator[list[Row | Group | Sequence[Cell]]]:
-        """Lines under one heading each."""
+        """The rows in groups, each with its heading."""
         body: list[Row | Group | Sequence[Cell]] = []
         for line in self.rows:
             if isinstance(line, Group) and body:
@@ -240,7 +240,7 @@ class Table:
 
     @property
     def csv(self) -> Sequence[Record]:
-        """The lines of its file; a heading is a column of its own."""
+        """The records of its CSV file; headings are a column."""
         if self.records is not None:
             return self.records
         records: list[dict[str, Any]] = []
@@ -259,7 +259,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Data:
-    """Numbers that the page does not show: lines of tables/NAME.csv."""
+    """Records of tables/NAME.csv that the page does not show."""
 
     name: str
     records: Sequence[Record]
@@ -275,9 +275,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Figure:
-    """name: of its files. alt: what it shows, in words. raster: shown as PNG, not as SVG. wide: in full width.
+    """A figure. name: of its files. alt: its description. raster: shown as PNG, not as SVG. wide: in full width.
 
-    caption: above it. Figures that follow each other stand side by side where there is room.
+    caption: above it. Consecutive figures are in one row where there is room.
     """
 
     name: str
@@ -296,7 +296,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Film:
-    """An animated WebP. name: of its file. alt: what it shows, in words."""
+    """An animated WebP. name: of its file. alt: its description."""
 
     name: str
     alt: str
@@ -320,11 +320,9 @@ Block = Text | Table | Data | Figure | Film
 
 @dataclass(frozen=True)
 class Section:
-    """title: plain text. blocks: in their order, where None is nothing; a section that shows nothing is left out.
+    """A section of a page; an empty section is left out. blocks: in order, None is skipped.
 
-    folded: a reader opens it.
-
-    name: where links to it lead, made of the title if there is none.
+    folded: closed until a reader opens it. name: its anchor (default: from the title).
     """
 
     title: str
@@ -342,26 +340,26 @@ class Section:
 
 
 def blocks_html(blocks: Sequence[Block | None]) -> str:
-    """All of them; neighbouring figures that are not wide in one grid."""
+    """The HTML of all blocks, with consecutive figures that are not wide in a grid."""
     parts = []
-    present = [one for one in blocks if one is not None]
-    for side_by_side, some in groupby(present, lambda one: isinstance(one, Figure) and not one.wide):
-        bodies = [one.html for one in some]
+    present = [block for block in blocks if block is not None]
+    for side_by_side, group in groupby(present, lambda block: isinstance(block, Figure) and not block.wide):
+        bodies = [block.html for block in group]
         columns = "figures three" if len(bodies) == 3 else "figures"
         parts.append(f'<div class="{columns}">{"".join(bodies)}</div>' if side_by_side else "".join(bodies))
     return "".join(parts)
 
 
 def captioned(caption: str, blocks: Sequence[Block]) -> list[Block]:
-    """Blocks below a caption; nothing where there are none."""
+    """Blocks below a caption; empty if there are no blocks."""
     return [Text(caption, quiet=True), *blocks] if blocks else []
 
 
 def plain(name: str) -> str:
-    """A file's name: a law may be called anything, also something that leads elsewhere."""
+    """A safe file name: names of laws may hold any characters, such as path separators."""
     return re.sub(r"[^\w-]+", "_", name)
 
 
-def named(labels: Sequence[str], note: Callable[[str], str] = lambda _: "") -> dict[str, Named]:
-    """Arms in their colours, by label. note: what stands below a label."""
-    return {label: Named(label, colour, note(label)) for label, (colour, _) in styles(labels).items()}
+def labels_of(labels: Sequence[str], note: Callable[[str], str] = lambda _: "") -> dict[str, Label]:
+    """Labels of arms with their colours, by name. note: small text below a label."""
+    return {label: Label(label, colour, note(label)) for label, (colour, _) in styles(labels).items()}

@@ -1,4 +1,4 @@
-"""The page of policies and planners in closed loop: how often they succeed, under which laws, and how they compare."""
+"""The page of policies and planners in closed loop: success rates by law, and comparisons."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sgjepa.envs.spec import EnvSpec, Measure
 from sgjepa.evaluation.latent_errors import LatentErrors
 from sgjepa.policies.files import SIMULATOR, SPLIT
 from sgjepa.report import figures
-from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Film, Named, Number, Row, Section, Table, Text, captioned
+from sgjepa.report.blocks import Block, Cell, Code, Data, Figure, Film, Label, Number, Row, Section, Table, Text, captioned
 from sgjepa.report.figures import DASHED, Thin
 from sgjepa.report.page import Page, commit, this_page
 from sgjepa.report.words import DAGGER, capital, count, fixed, join
-from sgjepa.results.claims import LEAST, verdict
+from sgjepa.results.claims import MIN_TRAININGS, verdict
 from sgjepa.results.paper_numbers import published_plans
 from sgjepa.results.selection import REGIONS, Axis
 from sgjepa.results.statistics import WILSON, Estimate
@@ -27,14 +27,14 @@ from sgjepa.results.table import Results
 
 Record = dict[str, Any]
 Latents = Mapping[str, LatentErrors]  # by the digest of a run's weights
-_DASHES = {"expert": "--", SIMULATOR: "--", "random": "-.", "still": ":"}  # of the policies that learn nothing
+_DASHES = {"expert": "--", SIMULATOR: "--", "random": "-.", "still": ":"}  # of policies without training
 _CEILINGS = {
-    "expert": "The demonstrator knows the true state and is launched to succeed: it is the ceiling.",
-    SIMULATOR: "The planner in the true simulator knows state and dynamics: the ceiling, as far as its search goes.",
+    "expert": "The demonstrator acts on the true state from launches where it succeeds: it is the upper bound.",
+    SIMULATOR: "The planner in the true simulator knows state and dynamics: the upper bound, up to its search.",
 }
-_OTHERWISE = {  # what success is elsewhere
-    "reacher": "Here the finger has to come within 25 mm of the goal's position; stable-worldmodel, in which such models "
-    "are usually tried, asks for both joints within 0.05 rad of the goal's, and the paper does not say."
+_OTHERWISE = {  # other definitions of success
+    "reacher": "Here the finger has to reach within 25 mm of the goal's position; stable-worldmodel, the usual benchmark, "
+    "requires both joints within 0.05 rad of the goal's, and the paper gives no definition."
 }
 
 
@@ -50,18 +50,18 @@ def closed_loop_page(
         Section("Success", _success(results), name="says"),
         Section(f"Success by {law}", _by_law(results), name="law"),
         Section("All measures", _measures(results), name="measures"),
-        Section("Success by what the episode was made for", [by_plan(results)], name="plans"),
-        Section("On the same episodes", differences(results), name="pairs"),
-        Section("How long a plan takes", [_latency(results)], name="latency"),
-        Section("Beside the paper", [_beside_paper(results, latents or {})], name="paper"),
-        Section("What became of the episodes", _outcomes(results, spec), name="outcomes"),
+        Section("Success by the expert's plan", [by_plan(results)], name="plans"),
+        Section("Paired differences", differences(results), name="pairs"),
+        Section("Planning time", [_latency(results)], name="latency"),
+        Section("Comparison with the paper", [_paper_comparison(results, latents or {})], name="paper"),
+        Section("Outcomes", _outcomes(results, spec), name="outcomes"),
         Section("Films", _films(results, films), name="films"),
     ]
     title = f"Does it still do its task when {law} changes?" if law else "Does it do its task?"
     cases = results.driven(results.arms[0]).first.about.settings.cases
     how = f"from a frame of a {_kind(results)} episode towards its state some frames later"
     about = (
-        f"Policies drive the robot in the simulator, {how if cases else 'from the first frame to the last'}. Success: "
+        f"Policies control the robot in the simulator, {how if cases else 'from the first frame to the last'}. Success: "
         f"{results.about.measures[0].about}, by the events of the simulation."
     )
     learned = [arm for arm in results.arms if not results.driven(arm).baseline]
@@ -70,13 +70,13 @@ def closed_loop_page(
 
 
 def success_sentence(results: Results, arm: str) -> str:
-    """How often an arm succeeds, by region, and how long its plans take."""
+    """A sentence on an arm's success rate by region and its planning time."""
     parts = []
     for region in results.regions:
-        one = results.estimate(arm, results.about.measures[0], region).interval.percent()
-        ends = f"{fixed(one.low, 1)} to {fixed(one.high, 1)}"
+        rate = results.estimate(arm, results.about.measures[0], region).interval.percent()
+        ends = f"{fixed(rate.low, 1)} to {fixed(rate.high, 1)}"
         where = "of all episodes" if region == "all" else REGIONS[region]
-        parts.append(f"{fixed(one.mean, 1)} % {where} ({ends}, {count(one.count, 'episode')})")
+        parts.append(f"{fixed(rate.mean, 1)} % {where} ({ends}, {count(rate.count, 'episode')})")
     latency = results.driven(arm).latency
     seconds = f" A plan takes {fixed(latency.median, 2)} s (median)." if latency else ""
     return f"{arm} succeeds in {', '.join(parts)}.{seconds}"
@@ -101,10 +101,10 @@ def _facts(results: Results) -> list[str]:
     ]
 
 
-def policies(results: Results) -> dict[str, Named]:
-    """Arms as they stand in tables; grey where they learn nothing."""
+def policies(results: Results) -> dict[str, Label]:
+    """Labels of arms in tables, grey for policies without training."""
     look = styles([arm for arm in results.arms if not results.driven(arm).baseline])
-    return {arm: Named(arm, look[arm][0] if arm in look else GREY) for arm in results.arms}
+    return {arm: Label(arm, look[arm][0] if arm in look else GREY) for arm in results.arms}
 
 
 def _row(results: Results, arm: str, cells: Sequence[Any]) -> Row:
@@ -116,43 +116,43 @@ def _row(results: Results, arm: str, cells: Sequence[Any]) -> Row:
 
 @dataclass(frozen=True)
 class Column:
-    """A measure, or the share of it among the episodes in which another happened."""
+    """A measure, or its share among the episodes in which its condition happened."""
 
     measure: Measure
-    given: bool = False
+    conditional: bool = False
 
     @property
     def title(self) -> str:
-        """Its name and unit."""
+        """The measure's name and unit."""
         name = self.measure.name.replace("_", " ")
         unit = {"": "%", "1": ""}.get(self.measure.unit, self.measure.unit)
-        return (f"{name} given {self.measure.condition}" if self.given else name) + (f" ({unit})" if unit else "")
+        return (f"{name} given {self.measure.condition}" if self.conditional else name) + (f" ({unit})" if unit else "")
 
     @property
     def about(self) -> str:
-        """What it counts."""
-        return f"of the episodes with {self.measure.condition.replace('_', ' ')}" if self.given else self.measure.about
+        """The measure's description."""
+        return f"of the episodes with {self.measure.condition.replace('_', ' ')}" if self.conditional else self.measure.about
 
 
 def columns(results: Results) -> list[Column]:
-    """All measures of the task, each followed by its share given another, if it has one."""
+    """All measures of the task, each followed by its conditional share, if it has one."""
     return [
         column
         for measure in results.about.measures
-        for column in (Column(measure), *([Column(measure, given=True)] if measure.condition else []))
+        for column in (Column(measure), *([Column(measure, conditional=True)] if measure.condition else []))
     ]
 
 
-def _number(one: Estimate, measure: Measure) -> Number:
+def _number(estimate: Estimate, measure: Measure) -> Number:
     scale, decimals = (1.0, 2) if measure.unit else (100.0, 1)
-    return Number(one.interval, decimals, scale=scale, note=DAGGER if one.how == WILSON else "")
+    return Number(estimate.interval, decimals, scale=scale, note=DAGGER if estimate.how == WILSON else "")
 
 
 _WILSON = f"{DAGGER} Wilson's interval, where all values are equal, or episodes, successes or failures are few."
 
 
 def _success(results: Results) -> list[Block]:
-    """The table that answers: success by region, and what stands behind it."""
+    """The table of success by region, with trainings and repeats."""
     success = results.about.measures[0]
     rows = []
     for arm in results.arms:
@@ -166,15 +166,15 @@ def _success(results: Results) -> list[Block]:
         notes.append("Where a policy was trained once, intervals cover the choice of episodes, not of the training.")
     notes.append("Intervals are for one comparison at a time; of twenty, about one misses.")
     caption = f"Success in per cent, 95 % interval below. {_WILSON}"
-    return [Table(["Policy", *heads, "Trainings", "Tries per episode"], rows, caption), Text(" ".join(notes))]
+    return [Table(["Policy", *heads, "Trainings", "Repeats per episode"], rows, caption), Text(" ".join(notes))]
 
 
 def _by_law(results: Results) -> list[Block]:
-    if results.about.split != SPLIT:  # laws of training episodes are all different: nothing to average
+    if results.about.split != SPLIT:  # laws of training episodes are all different, so there is no average by law
         return []
     caption = (
         "Yellow: the density of the training laws; between the dotted lines counts as in distribution. Bands are 95 % "
-        "intervals over the episodes of one value and, if there are several, trainings. Grey: policies that learn nothing."
+        "intervals over the episodes of one value and, if there are several, trainings. Grey: policies without training."
     )
     blocks: list[Block] = [Text(caption, quiet=True)] if results.axes else []
     for axis in results.axes:
@@ -183,43 +183,43 @@ def _by_law(results: Results) -> list[Block]:
             for arm in results.arms
         }
         records = [
-            {"policy": arm, axis.name: value, **asdict(one.interval), "interval": one.how}
-            for arm, some in shares.items()
-            for value, one in zip(axis.values, some, strict=True)
+            {"policy": arm, axis.name: value, **asdict(estimate.interval), "interval": estimate.how}
+            for arm, estimates in shares.items()
+            for value, estimate in zip(axis.values, estimates, strict=True)
         ]
         blocks += [success_figure(results, axis, shares), Data(f"by_{axis.name}", records)]
     return blocks
 
 
 def success_figure(results: Results, axis: Axis, shares: Mapping[str, Sequence[Estimate]]) -> Figure:
-    """Success against a law, over whatever the other laws are; policies that learn nothing are thin lines."""
+    """Success by a law, over all values of the other laws; policies without training are thin lines."""
     curves: dict[str, list[Interval]] = {}
     thin: dict[str, Thin] = {}
-    for arm, some in shares.items():
-        percent = [one.interval.percent() for one in some]
+    for arm, estimates in shares.items():
+        percent = [rate.interval.percent() for rate in estimates]
         if baseline := results.driven(arm).baseline:
-            thin[arm] = ([one.mean for one in percent], GREY, _DASHES.get(baseline, DASHED))
+            thin[arm] = ([rate.mean for rate in percent], GREY, _DASHES.get(baseline, DASHED))
         else:
             curves[arm] = percent
     return figures.by_law(f"success_by_{axis.name}", "Success", "episodes (%)", axis, curves, thin, (-2, 104))
 
 
 def measure_records(results: Results) -> list[Record]:
-    """Every policy, region and measure."""
+    """A record for every policy, region and measure."""
     return [
         {
             "policy": arm,
             "region": region,
             "measure": column.measure.name,
-            "given": column.measure.condition if column.given else "",
+            "given": column.measure.condition if column.conditional else "",
             "unit": column.measure.unit or "share",
-            **asdict(one.interval),
-            "interval": one.how,
+            **asdict(estimate.interval),
+            "interval": estimate.how,
         }
         for region in results.regions
         for arm in results.arms
         for column in columns(results)
-        for one in [results.estimate(arm, column.measure, region, column.given)]
+        for estimate in [results.estimate(arm, column.measure, region, column.conditional)]
     ]
 
 
@@ -229,7 +229,9 @@ def _measures(results: Results) -> list[Block]:
     blocks: list[Block] = [Text(f"{meanings}.", quiet=True)]
     for region in results.regions:
         rows = [
-            _row(results, arm, [_number(results.estimate(arm, c.measure, region, c.given), c.measure) for c in measures])
+            _row(
+                results, arm, [_number(results.estimate(arm, c.measure, region, c.conditional), c.measure) for c in measures]
+            )
             for arm in results.arms
         ]
         caption = (
@@ -240,24 +242,28 @@ def _measures(results: Results) -> list[Block]:
 
 
 def by_plan(results: Results) -> Table | None:
-    """Success in the cases of episodes that were made for the same thing; None where they are all alike."""
+    """Success by the expert's plan in the case's episode; None if there is only one plan."""
     if not results.plans:
         return None
     success = results.about.measures[0]
     shares = {
-        arm: {plan: results.estimate(arm, success, some) for plan, some in results.plans.items()} for arm in results.arms
+        arm: {plan: results.estimate(arm, success, by_plan_) for plan, by_plan_ in results.plans.items()}
+        for arm in results.arms
     }
-    rows = [_row(results, arm, [_number(one, success) for one in some.values()]) for arm, some in shares.items()]
+    rows = [
+        _row(results, arm, [_number(estimate, success) for estimate in by_plan_.values()])
+        for arm, by_plan_ in shares.items()
+    ]
     records = [
-        {"policy": arm, "plan": plan, **asdict(one.interval), "interval": one.how}
-        for arm, some in shares.items()
-        for plan, one in some.items()
+        {"policy": arm, "plan": plan, **asdict(estimate.interval), "interval": estimate.how}
+        for arm, by_plan_ in shares.items()
+        for plan, estimate in by_plan_.items()
     ]
     caption = (
-        "Success in per cent, by what the episode was made for that a case is taken from, with the number of cases: a goal "
-        f"that chance comes near to decides little. {_WILSON}"
+        "Success in per cent, by the expert's plan in the episode that a case is taken from, with the number of cases: a "
+        f"goal that random actions reach decides little. {_WILSON}"
     )
-    heads = ["Policy", *(f"{plan} ({int(some.sum())})" for plan, some in results.plans.items())]
+    heads = ["Policy", *(f"{plan} ({int(by_plan_.sum())})" for plan, by_plan_ in results.plans.items())]
     return Table(heads, rows, caption, "by_plan", records)
 
 
@@ -265,79 +271,79 @@ def by_plan(results: Results) -> Table | None:
 
 
 def pairs(results: Results) -> Iterator[tuple[str, str]]:
-    """Trained policies with each other and with those that learn nothing; the latter alone if there are no others."""
+    """Pairs of arms to compare: trained policies with all others; policies without training only if there are no others."""
     baselines = {arm for arm in results.arms if results.driven(arm).baseline}
-    for one, other in combinations(results.arms, 2):
-        if len(baselines) == len(results.arms) or not {one, other} <= baselines:
-            yield (other, one) if one in baselines and other not in baselines else (one, other)
+    for first, second in combinations(results.arms, 2):
+        if len(baselines) == len(results.arms) or not {first, second} <= baselines:
+            yield (second, first) if first in baselines and second not in baselines else (first, second)
 
 
 def decides(results: Results, *arms: str) -> bool:
-    """Whether those of the arms that learn were trained often enough for a verdict."""
-    return all(results.driven(arm).baseline or len(results.seeds(arm)) >= LEAST for arm in arms)
+    """Whether the trained policies among the arms have enough trainings for a verdict."""
+    return all(results.driven(arm).baseline or len(results.seeds(arm)) >= MIN_TRAININGS for arm in arms)
 
 
 def difference_records(results: Results) -> list[Record]:
-    """Differences of success and of counts, on the same episodes."""
+    """Records of differences of success and of counts, on the same episodes."""
     return [
         {
-            "policy": one,
-            "minus": other,
+            "policy": first,
+            "minus": second,
             "region": region,
             "measure": measure.name,
-            **asdict(results.gap(one, other, measure.name, region=region)),
+            **asdict(results.gap(first, second, measure.name, region=region)),
         }
         for measure in results.compared
-        for one, other in pairs(results)
+        for first, second in pairs(results)
         for region in results.regions
     ]
 
 
 def differences(results: Results) -> list[Block]:
-    """A table for each measure that policies are compared in, and all differences as numbers."""
+    """A table for each measure by which policies are compared, and records of all differences."""
     blocks: list[Block] = []
     for measure in results.compared:
         rows: list[Sequence[Cell]] = []
-        for one, other in pairs(results):
+        for first, second in pairs(results):
             cells = []
             for region in results.regions:
-                gap = results.gap(one, other, measure.name, region=region)
-                word = verdict(gap, measure.better) if decides(results, one, other) else ""
+                gap = results.gap(first, second, measure.name, region=region)
+                word = verdict(gap, measure.better) if decides(results, first, second) else ""
                 scale, decimals = (1.0, 2) if measure.unit else (100.0, 1)
                 cells.append(Number(gap, decimals, verdict=word, scale=scale, signed=True))
-            rows.append([Named(f"{one} minus {other}", policies(results)[one].colour), *cells])
+            rows.append([Label(f"{first} minus {second}", policies(results)[first].colour), *cells])
         unit = "" if measure.unit else " in percentage points"
         seldom = [arm for arm in results.arms if not decides(results, arm)]
         caption = f"Difference of {measure.name.replace('_', ' ')}{unit} on the same episodes, with 95 % intervals."
-        caption += f" Fewer than {LEAST} trainings of {join(seldom)}: no verdict there." if seldom else ""
+        caption += f" Fewer than {MIN_TRAININGS} trainings of {join(seldom)}: no verdict there." if seldom else ""
         blocks.append(Table(["Policies", *(capital(REGIONS[region]) for region in results.regions)], rows, caption))
     return [*blocks, Data("differences", difference_records(results))]
 
 
 def _outcomes(results: Results, spec: EnvSpec) -> list[Block]:
-    """What the episodes came to, as the world names it."""
+    """The table of outcomes, in the world's words."""
     label = spec.outcome_label
     shares = {arm: results.driven(arm).outcomes(label, results.region("all")) for arm in results.arms}
     words = [word for word in spec.labels[label] if any(word in some for some in shares.values())]
     rows = [_row(results, arm, [fixed(100 * some.get(word, 0.0), 1) for word in words]) for arm, some in shares.items()]
     records = [{"policy": arm, label: word, "share": share} for arm, some in shares.items() for word, share in some.items()]
-    caption = f"What all {results.count('all')} episodes came to ({label}), in per cent, over all tries."
+    caption = f"Outcomes of all {results.count('all')} episodes ({label}), in per cent, over all repeats."
     return [Table(["Policy", *(word.replace("_", " ") for word in words)], rows, caption, "outcomes", records)]
 
 
 def _latency(results: Results) -> Table:
-    """A line per policy that plans."""
+    """The table of planning times, a row per policy that plans."""
     rows, records = [], []
     for arm in results.arms:
         driven = results.driven(arm)
-        one, how = driven.latency, driven.how
-        if one is None:
+        latency, how = driven.latency, driven.how
+        if latency is None:
             continue
         searched = f"{how['candidates']} × {how['iterations']}, {how['elites']} elites, {how['search'].upper()}"
-        plan = f"{how['horizon']} controls, {how['execute']} carried out; {how['price']}"
-        rows.append(_row(results, arm, [fixed(one.median, 3), fixed(one.most, 3), one.plans, searched, plan]))
-        records.append({"policy": arm, "median_s": one.median, "p95_s": one.most, "plans": one.plans, **how})
-    caption = "What one plan of one episode takes by the clock, on the machine that made the trial."
+        plan = f"{how['horizon']} controls, {how['execute']} executed; {how['price']}"
+        rows.append(_row(results, arm, [fixed(latency.median, 3), fixed(latency.most, 3), latency.plans, searched, plan]))
+        records.append({"policy": arm, "median_s": latency.median, "p95_s": latency.most, "plans": latency.plans, **how})
+    caption = "Wall-clock time of one plan of one episode, on the machine of the trial."
     heads = ["Policy", "Median (s)", "95th percentile (s)", "Plans", "Candidates × iterations", "A plan"]
     return Table(heads, rows, caption, "latency", records, text=(4, 5))
 
@@ -345,8 +351,8 @@ def _latency(results: Results) -> Table:
 # --- beside the paper ----------------------------------------------------------------------------------------------
 
 
-def beside_paper(results: Results, latents: Latents) -> list[Record]:
-    """A record for every run that plans, each followed by the paper's of the same predictor; none where it has none."""
+def paper_comparison(results: Results, latents: Latents) -> list[Record]:
+    """A record for every run that plans, each followed by the paper's for the same predictor, if it has one."""
     records: list[Record] = []
     paper = published_plans(results.world)
     for arm in results.arms if paper else ():
@@ -354,59 +360,63 @@ def beside_paper(results: Results, latents: Latents) -> list[Record]:
         if driven.latency is None or driven.baseline:
             continue
         success = results.estimate(arm, results.about.measures[0]).interval
-        ours = {"success": success, **latent_errors(results, arm, latents)}
-        records.append(_record(arm, "here", ours, driven.latency.median))
-        if other := paper.get(method_of(arm)):
-            share = Interval(other.success / 100, other.low / 100, other.high / 100, 50)
-            theirs = {"success": share, "k_last": figures.alone(other.k5), "k_mean": figures.alone(other.mean)}
-            records.append(_record(arm, "paper", theirs | {"k_share": figures.alone(np.nan)}, other.seconds))
+        measured = {"success": success, **latent_errors(results, arm, latents)}
+        records.append(_record(arm, "here", measured, driven.latency.median))
+        if plans := paper.get(method_of(arm)):
+            share = Interval(plans.success / 100, plans.low / 100, plans.high / 100, 50)
+            published = {
+                "success": share,
+                "k_last": figures.without_interval(plans.k5),
+                "k_mean": figures.without_interval(plans.mean),
+            }
+            records.append(_record(arm, "paper", published | {"k_share": figures.without_interval(np.nan)}, plans.seconds))
     return records
 
 
 def method_of(arm: str) -> str:
-    """An arm's label without what follows: how it plans, whose encoder it has."""
+    """The method in an arm's label, without planner and encoder."""
     return arm.partition(",")[0]
 
 
 def known_latents(results: Results, arm: str, latents: Latents) -> list[LatentErrors]:
-    """The errors of those of an arm's trainings whose latents were looked at."""
+    """The latent errors of an arm's trainings, where they were measured."""
     weights = (tries[0].driver.weights for tries in results.driven(arm).trainings)
-    return [latents[one] for one in weights if one in latents]
+    return [latents[digest] for digest in weights if digest in latents]
 
 
 def latent_errors(results: Results, arm: str, latents: Latents) -> dict[str, Interval]:
-    """Errors after the last prediction, their mean over all, and the former as a share of the variance."""
+    """The latent error of the last prediction, the mean over all predictions, and the former as a share of the variance."""
     known = known_latents(results, arm, latents)
     if not known:
-        return dict.fromkeys(("k_last", "k_mean", "k_share"), figures.alone(np.nan))
-    errors = np.stack([one.errors for one in known])  # (trainings, E, K)
-    shares = np.stack([one.errors[:, -1:] / one.variance for one in known])  # (trainings, E, 1)
+        return dict.fromkeys(("k_last", "k_mean", "k_share"), figures.without_interval(np.nan))
+    errors = np.stack([errors_of.errors for errors_of in known])  # (trainings, E, K)
+    shares = np.stack([errors_of.errors[:, -1:] / errors_of.variance for errors_of in known])  # (trainings, E, 1)
     means = {"k_last": errors[..., -1:], "k_mean": errors.mean(axis=-1, keepdims=True), "k_share": shares}
     return {name: bootstrap(values)[0] for name, values in means.items()}
 
 
 def _record(arm: str, of: str, ends: Mapping[str, Interval], seconds: float) -> Record:
     record: Record = {"policy": arm, "of": of}
-    for key, one in ends.items():
-        record |= {key: one.mean, f"{key}_low": one.low, f"{key}_high": one.high}
+    for key, interval in ends.items():
+        record |= {key: interval.mean, f"{key}_low": interval.low, f"{key}_high": interval.high}
     return record | {"seconds": seconds}
 
 
-def _beside_paper(results: Results, latents: Latents) -> Table:
-    records, rows = beside_paper(results, latents), []
+def _paper_comparison(results: Results, latents: Latents) -> Table:
+    records, rows = paper_comparison(results, latents), []
     for record in records:
-        ours, arm = record["of"] == "here", record["policy"]
+        is_measured, arm = record["of"] == "here", record["policy"]
         cells = [
             Number(Interval(record[key], record[f"{key}_low"], record[f"{key}_high"], 0), decimals, scale=scale)
             for key, scale, decimals in (("success", 100, 1), ("k_last", 1, 5), ("k_mean", 1, 5), ("k_share", 100, 1))
         ]
-        name = policies(results)[arm] if ours else f"paper: {method_of(arm)}"
-        rows.append(Row([name, *cells, fixed(record["seconds"], 3)], "" if ours else "paper"))
+        name = policies(results)[arm] if is_measured else f"paper: {method_of(arm)}"
+        rows.append(Row([name, *cells, fixed(record["seconds"], 3)], "" if is_measured else "paper"))
     steps = next(iter(latents.values())).steps if latents else 5
     errors = (f"Latent MSE after {steps}", f"Latent MSE, mean of 1 to {steps}", f"After {steps}, of the variance (%)")
     caption = (
-        "In italics the paper's numbers, at its size and on its machine: 50 cases. Its search settings are not given, and "
-        f"latents of two models are not on one scale. {_OTHERWISE.get(results.world, '')}"
+        "In italics the paper's numbers, at its size and on its machine: 50 cases. Its search settings are unknown, and "
+        f"latents of two models have different scales. {_OTHERWISE.get(results.world, '')}"
     )
     return Table(["Policy", "Success (%)", *errors, "A plan takes (s)"], rows, caption.strip(), "paper", records)
 
@@ -418,9 +428,9 @@ def _films(results: Results, films: Mapping[str, tuple[bytes, str]]) -> list[Blo
     cases = results.driven(results.arms[0]).first.about.settings.cases
     caption = ("To the right of each its goal. " if cases else "") + (
         "Two episodes drawn by chance, the same for every policy, its two best and two worst by the measures. "
-        "Played again from the recorded controls; a film stands still when its outcome is decided."
+        "Replayed from the recorded controls; a film stops when its outcome is decided."
     )
-    blocks = [Film(arm, f"Episodes driven by {arm}: {about}", webp, arm) for arm, (webp, about) in films.items()]
+    blocks = [Film(arm, f"Episodes of {arm}: {about}", webp, arm) for arm, (webp, about) in films.items()]
     return captioned(caption, blocks)
 
 

@@ -1,6 +1,6 @@
-"""The figures of every page, one panel each so that a phone can stack them: they draw intervals, and know no results.
+"""Figures of pages, one panel each, drawn from intervals.
 
-Curves are given by label, in the order of the legend; the paper's methods keep their colours. References that learn nothing
+Curves are given by label, in the order of the legend; the paper's methods have fixed colours. References without training
 are thin lines without a band.
 """
 
@@ -28,16 +28,21 @@ from sgjepa.report.words import capital
 from sgjepa.results.selection import Axis
 
 Curve = Sequence[Interval]
-Points = Sequence[tuple[float, Interval]]  # a setting's value, and what was measured there
+Points = Sequence[tuple[float, Interval]]  # a setting's value and its measurement
 Thin = tuple[Sequence[float], str, Any]  # values of a reference, its colour, its dashes
 DASHED, DOTTED, SOLID, DASH_DOT = "--", (0, (1, 1.4)), "-", (0, (4, 1, 1, 1))
 PAPER = "paper: "
 HORIZON = "horizon h (steps)"
-LAW_STYLES = [("#2c1d6b", "o"), ("#b12a6c", "s"), ("#e08a1e", "^"), ("#555a60", "D")]  # of true laws: no method has them
-_ASIDE = 0.12  # between curves that stand side by side
+LAW_STYLES = [
+    ("#2c1d6b", "o"),
+    ("#b12a6c", "s"),
+    ("#e08a1e", "^"),
+    ("#555a60", "D"),
+]  # of true laws; different from those of methods
+_ASIDE = 0.12  # between the points of neighbouring curves
 
 
-# --- what all figures share ----------------------------------------------------------------------------------------
+# --- shared parts --------------------------------------------------------------------------------------------------
 
 
 def new_axis(size: tuple[float, float] = (5.2, 3.9)) -> Any:
@@ -50,9 +55,9 @@ def new_axis(size: tuple[float, float] = (5.2, 3.9)) -> Any:
 def finished(axis: Any, name: str, alt: str, **how: Any) -> Figure:
     """The panel as the bytes of its files. how: as a `Figure` takes it."""
     figure = axis.figure
-    letters = int(8.8 * figure.get_figwidth())  # so many fit into its width
+    letters = int(8.8 * figure.get_figwidth())  # letters that fit into the width
     axis.set_title(textwrap.fill(axis.get_title(loc="left"), letters))
-    figure.get_layout_engine().execute(figure)  # once; each of the files would do it again
+    figure.get_layout_engine().execute(figure)  # once instead of for each file
     figure.set_layout_engine("none")
     png, svg = io.BytesIO(), io.BytesIO()
     figure.canvas.print_png(png, metadata={"Software": None})
@@ -62,13 +67,13 @@ def finished(axis: Any, name: str, alt: str, **how: Any) -> Figure:
 
 
 def legend(axis: Any, handles: Sequence[Any] | None = None) -> None:
-    """Below the axis, in two columns: nothing of the data is covered. handles: instead of all labelled lines."""
+    """Draw a legend below the axis, in two columns. handles: its entries (default: all labelled lines)."""
     labelled = handles if handles is not None else axis.get_legend_handles_labels()[0]
     axis.figure.legend(handles=labelled, loc="outside lower center", ncols=2, handlelength=2.2, columnspacing=1.6)
 
 
 def plain_log(axis: Any) -> None:
-    """A logarithmic scale whose numbers are written out; those between powers of ten only where there is no room for two."""
+    """Set a logarithmic scale with plain numbers; minor ticks are labelled only below one decade."""
     plain = FuncFormatter(lambda value, _: f"{value:g}")
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter(plain)
@@ -76,14 +81,20 @@ def plain_log(axis: Any) -> None:
 
 
 def law_name(law: Axis) -> str:
-    """A law with its symbol and unit, as an axis is called."""
+    """The label of an axis of a law: name, symbol and unit."""
     symbol = "" if law.symbol == law.name else f" {law.symbol}"
     return f"{law.name}{symbol} ({law.unit})"
 
 
 def limits(*curves: Iterable[Interval]) -> tuple[float, float]:
-    """One scale for several panels: from zero, or lower where a curve is, to the highest end of an interval."""
-    ends = [end for curve in curves for one in curve for end in (one.mean, one.low, one.high) if np.isfinite(end)]
+    """A common scale of several panels: from zero, or the lowest end of an interval, to the highest end."""
+    ends = [
+        end
+        for curve in curves
+        for interval in curve
+        for end in (interval.mean, interval.low, interval.high)
+        if np.isfinite(end)
+    ]
     return min(0.0, *ends) * 1.04, max(0.0, *ends) * 1.04
 
 
@@ -93,7 +104,7 @@ def _thin(axis: Any, x: Any, lines: Mapping[str, Thin] | None) -> None:
 
 
 def _shade(axis: Any, law: Axis, low: float, high: float, bottom: float, top: float) -> None:
-    """The density of the training laws as a fading background, as in the paper; dotted: the ends of "in distribution"."""
+    """Shade the density of the training laws, as in the paper, with dotted lines at the ends of "in distribution"."""
     image = np.zeros((1, 400, 4))
     image[..., :3] = to_rgb(TRAINING)
     image[..., 3] = 0.55 * law.training.density(np.linspace(low, high, 400))
@@ -118,7 +129,7 @@ def by_horizon(
 ) -> Figure:
     """A line for each curve over the horizons, 1 first. scale: of the axis, for panels that are compared.
 
-    references: a label that begins with an underscore is not in the legend, one without values is there alone.
+    references: a label that begins with an underscore is not in the legend; one without values is only in the legend.
     """
     axis = new_axis()
     steps = np.arange(1, max(map(len, curves.values())) + 1)
@@ -148,13 +159,15 @@ def by_law(
 ) -> Figure:
     """A line for each curve over the values of a law, with the density of the training laws behind it.
 
-    coverage: how far each value lies from training, on an axis of its own at the right.
+    coverage: L_law of each value, on a second axis at the right.
     """
     axis = new_axis()
     values = np.array(law.values)
     pad = 0.03 * (values[-1] - values[0])
     left, right = values[0] - pad, values[-1] + pad
-    low, high = scale or limits(*curves.values(), *(map(alone, one[0]) for one in (references or {}).values()))
+    low, high = scale or limits(
+        *curves.values(), *(map(without_interval, reference[0]) for reference in (references or {}).values())
+    )
     _shade(axis, law, left, right, low, high)
     for label, (colour, marker) in styles(list(curves)).items():
         line(axis, values, curves[label], colour, label, marker, 1 if len(values) < 8 else 2)
@@ -163,11 +176,11 @@ def by_law(
     handles = [*axis.get_legend_handles_labels()[0], Patch(color=TRAINING, alpha=0.55, label=f"training {law.several}")]
     if coverage:
         style: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": "-."}
-        beside = axis.twinx()
-        beside.plot(list(coverage), list(coverage.values()), **style)
-        beside.set(ylabel="coverage L_law (log scale)")
-        plain_log(beside)
-        beside.spines["right"].set_visible(True)
+        right_axis = axis.twinx()
+        right_axis.plot(list(coverage), list(coverage.values()), **style)
+        right_axis.set(ylabel="coverage L_law (log scale)")
+        plain_log(right_axis)
+        right_axis.spines["right"].set_visible(True)
         handles.append(Line2D([], [], label="coverage L_law, right axis", **style))
     legend(axis, handles)
     return finished(axis, name, f"{measured}, {title}, by {law.name}; the training {law.several} are shaded")
@@ -185,8 +198,8 @@ def against_setting(
 ) -> Figure | None:
     """Lines over the values of a setting, with intervals as whiskers; None if no curve has a point.
 
-    names: of values that stand for something else, and have no line between them; curves then stand side by side.
-    A curve called after another one, with PAPER before it, is the paper's: numbers alone, hollow.
+    names: labels of the values if they are categories, which have no lines between them.
+    A curve with the label of another one after PAPER is the paper's: hollow markers without intervals.
     """
     drawn = {label: sorted(curve, key=lambda point: point[0]) for label, curve in curves.items() if curve}
     if not drawn:
@@ -196,8 +209,11 @@ def against_setting(
     axis = new_axis()
     for number, (label, curve) in enumerate(drawn.items()):
         aside = 0.0 if names is None else _ASIDE * (number - (len(drawn) - 1) / 2)
-        x, mean = np.array([value + aside for value, _ in curve]), np.array([one.mean for _, one in curve])
-        ends = [[one.mean - one.low for _, one in curve], [one.high - one.mean for _, one in curve]]
+        x, mean = np.array([value + aside for value, _ in curve]), np.array([interval.mean for _, interval in curve])
+        ends = [
+            [interval.mean - interval.low for _, interval in curve],
+            [interval.high - interval.mean for _, interval in curve],
+        ]
         colour, marker = colours[label.removeprefix(PAPER)]
         fill = "none" if label.startswith(PAPER) else "full"
         how = {"color": colour, "marker": marker, "fillstyle": fill, "capsize": 3, "label": label, **joined}
@@ -216,8 +232,8 @@ def against_setting(
     return finished(axis, name, f"{measured} against {setting}: {', '.join(drawn)}")
 
 
-def alone(value: float) -> Interval:
-    """A number without an interval."""
+def without_interval(value: float) -> Interval:
+    """An `Interval` for a number without an interval."""
     return Interval(value, np.nan, np.nan, 0)
 
 
@@ -227,8 +243,8 @@ def counterfactual(name: str, title: str, law: Axis, curves: Mapping[float, Poin
     axis = new_axis()
     for number, (true, points) in enumerate(curves.items()):
         colour, marker = LAW_STYLES[number % len(LAW_STYLES)]
-        given = [value for value, _ in points]
-        line(axis, given, [one for _, one in points], colour, f"true {law.symbol} = {true:g}", marker, 1)
+        fed = [value for value, _ in points]
+        line(axis, fed, [interval for _, interval in points], colour, f"true {law.symbol} = {true:g}", marker, 1)
         ring = {"color": colour, "markersize": 12, "fillstyle": "none", "markeredgewidth": 1.6}
         axis.plot(true, dict(points)[true].mean, "o", **ring)
     axis.set(title=title, xlabel=f"{law.name} given to the model ({law.unit})", ylabel="mean NMSE over horizons")
@@ -261,17 +277,17 @@ def training(name: str, title: str, curves: Mapping[str, Sequence[np.ndarray]], 
 def bars(
     name: str, title: str, baseline: str, groups: Mapping[str, Mapping[str, Interval]], references: Mapping[str, float]
 ) -> Figure:
-    """Ratios to a baseline in groups side by side, with whiskers. references: a dashed level across some of the groups."""
+    """Ratios to a baseline as grouped bars, with whiskers. references: a dashed level across some of the groups."""
     axis = new_axis()
     labels = list(next(iter(groups.values())))
     width = 0.8 / len(labels)
     for x, (group, ratios) in enumerate(groups.items()):
         for number, (label, (colour, _)) in enumerate(styles(labels).items()):
-            one, centre = ratios[label], x + (number - (len(labels) - 1) / 2) * width
-            axis.bar(centre, one.mean, width * 0.9, color=colour, label=label if x == 0 else None, alpha=0.9)
+            ratio, centre = ratios[label], x + (number - (len(labels) - 1) / 2) * width
+            axis.bar(centre, ratio.mean, width * 0.9, color=colour, label=label if x == 0 else None, alpha=0.9)
             if label != baseline:
-                errors = [[one.mean - one.low], [one.high - one.mean]]
-                axis.errorbar(centre, one.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
+                errors = [[ratio.mean - ratio.low], [ratio.high - ratio.mean]]
+                axis.errorbar(centre, ratio.mean, errors, color=INK, linewidth=1.1, capsize=2.5)
         if group in references:
             style = {
                 "color": GREY,
@@ -290,21 +306,21 @@ def bars(
 
 @look
 def over_two_laws(name: str, title: str, measured: str, laws: tuple[Axis, Axis], values: np.ndarray, top: float) -> Figure:
-    """Colour over the plane of two laws; the frame: in distribution. values: (second law, first law). top: of the scale."""
-    one, other = laws
+    """A heat map over two laws, with a frame around "in distribution". values: (second, first law). top: of the scale."""
+    first, second = laws
     axis = new_axis()
-    mesh = axis.pcolormesh(_edges(one), _edges(other), values, cmap="viridis", vmin=0, vmax=top)
-    (left, right), (bottom, upper) = one.training.bounds, other.training.bounds
+    mesh = axis.pcolormesh(_edges(first), _edges(second), values, cmap="viridis", vmin=0, vmax=top)
+    (left, right), (bottom, upper) = first.training.bounds, second.training.bounds
     frame = Rectangle((left, bottom), right - left, upper - bottom, fill=False, edgecolor="white", linewidth=1.8)
     axis.add_patch(frame)
     axis.grid(visible=False)
-    axis.set(title=title, xlabel=law_name(one), ylabel=law_name(other))
+    axis.set(title=title, xlabel=law_name(first), ylabel=law_name(second))
     axis.figure.colorbar(mesh, ax=axis, label=measured)
-    return finished(axis, name, f"{measured} of {title} over {one.name} and {other.name}", raster=True)
+    return finished(axis, name, f"{measured} of {title} over {first.name} and {second.name}", raster=True)
 
 
 def _edges(law: Axis) -> np.ndarray:
-    """Between neighbouring values, and as far beyond the ends."""
+    """The cell edges of a law's values: midpoints, and as far beyond the ends."""
     values = np.array(law.values)
     middle = (values[1:] + values[:-1]) / 2
     return np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
@@ -314,7 +330,7 @@ def _edges(law: Axis) -> np.ndarray:
 def strips(
     name: str, label: str, truth: np.ndarray, decoded: np.ndarray, steps: Sequence[int], notes: Sequence[str]
 ) -> Figure:
-    """Truth above, decoded prediction below, (episodes, steps, height, width, 3) each. notes: at each episode."""
+    """Truth above, decoded prediction below, (episodes, steps, height, width, 3) each. notes: labels of the episodes."""
     count, n, height, width, _ = truth.shape
     gap = max(1, height // 16)
     sheet = np.full((count * (2 * height + 3 * gap) - 2 * gap, n * (width + gap) - gap, 3), 255, np.uint8)

@@ -1,6 +1,6 @@
-"""Films of trials: episodes played again from their recorded controls, side by side, as an animated WebP.
+"""Films of trials: episodes replayed from their recorded controls in a grid, as an animated WebP.
 
-The only module of this room that simulates: what draws tables and figures does not import it.
+It is the only module of this package that simulates; tables and figures do not import it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _EACH = 2  # episodes of a kind
 
 
 def films_of(results: Results) -> dict[str, tuple[bytes, str]]:
-    """A film of the first trial of every arm, and what it shows, in words."""
+    """A film of the first trial of every arm, with its description."""
     return {arm: _film(results.driven(arm).first) for arm in results.arms}
 
 
 def _film(trial: Trial) -> tuple[bytes, str]:
-    """Some episodes of a trial: drawn by chance, the same for all policies, then the best and the worst."""
+    """A film of some episodes of a trial, with its description: random ones, equal for all policies, the best, the worst."""
     about, table = trial.about, trial.table
     spec = get_env(about.played.world).env_spec
     order = _worst_first(about, table)
@@ -36,9 +36,9 @@ def _film(trial: Trial) -> tuple[bytes, str]:
     kinds = {"drawn": drawn, "best": order[::-1][:_EACH].tolist(), "worst": order[:_EACH].tolist()}
     tiles = [(kind, row) for kind, rows in kinds.items() for row in rows]
     numbers = [int(table["episode"][row]) for _, row in tiles]
-    once = sorted(set(numbers))  # one that was drawn may be the best, too
-    frames = replay(about, table, read_controls(trial.folder), once, SIDE)
-    frames = frames[[once.index(number) for number in numbers]]
+    distinct = sorted(set(numbers))  # a random one may be the best, too
+    frames = replay(about, table, read_controls(trial.folder), distinct, SIDE)
+    frames = frames[[distinct.index(number) for number in numbers]]
     labels = []
     for kind, row in tiles:
         values = [float(table[f"law.{name}"][row]) for name in about.laws]
@@ -56,9 +56,9 @@ def _film(trial: Trial) -> tuple[bytes, str]:
 
 
 def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int], side: int) -> np.ndarray:
-    """Frames of the numbered episodes, (R, T, side, side, 3) uint8; from the decision on, the last one stands."""
+    """Frames of the numbered episodes, (R, T, side, side, 3) uint8; after the decision the last frame is repeated."""
     env = make_env(replace(about.played, image_size=side))
-    names = [f"control.{one.name}" for one in env.env_spec.control]
+    names = [f"control.{quantity.name}" for quantity in env.env_spec.control]
     length = about.settings.cases.budget + 1 if about.settings.cases else env.env_spec.frames
     films = []
     for start in from_columns(rows, about.played, about.settings.split, numbers):
@@ -71,7 +71,7 @@ def replay(about: ControlRecord, rows: Table, controls: Table, numbers: list[int
 
 
 def _worst_first(about: ControlRecord, table: Table) -> np.ndarray:
-    """Rows by the measures in the order of their weight; episodes that come to the same by number."""
+    """Row indices from the worst to the best episode by the measures in order, ties by number."""
     measures = about.measures
-    keys = [one.better * np.nan_to_num(table[one.name], nan=-one.better * 1e9) for one in measures]
+    keys = [measure.better * np.nan_to_num(table[measure.name], nan=-measure.better * 1e9) for measure in measures]
     return np.lexsort([table["episode"], *reversed(keys)])

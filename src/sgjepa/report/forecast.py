@@ -1,4 +1,4 @@
-"""The page of forecasts: what models imagine, how far off it is, and how they compare, in tables with intervals."""
+"""The page of forecasts: imagined rollouts, their errors, and comparisons, with intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.report import figures
-from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Row, Section, Table, Text, captioned, named
+from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Row, Section, Table, Text, captioned, labels_of
 from sgjepa.report.forecast_figures import (
     baseline_figures,
     drawn_metrics,
@@ -54,7 +54,7 @@ from sgjepa.results.counterfactual import Counterfactual, counterfactuals
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.selection import REGIONS
 from sgjepa.results.table import Results
-from sgjepa.results.training import LEAST, budget_words, cost, too_short
+from sgjepa.results.training import MIN_POINTS, budget_words, cost, too_short
 
 MADE_BY = "sgjepa report"
 _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
@@ -71,12 +71,12 @@ def forecast_page(
 ) -> Page:
     """The page of runs that were evaluated on the same episodes.
 
-    note: what a reader must know about these runs. question, answer: of an experiment, instead of the usual ones.
+    note: a remark on these runs. question, answer: of an experiment, instead of the default.
     lead: an experiment's own sections, which come first.
     """
     change = "changes" if len(results.axes) == 1 else "change"
     laws = join([axis.name for axis in results.axes]) if results.axes else "law"
-    usual = f"Does it stay right when {laws} {change}?" if results.axes else "Does it stay right for long?"
+    default_question = f"Does it stay right when {laws} {change}?" if results.axes else "Does it stay right for long?"
     narrow = f"trained on a narrow band of {laws}, " if results.axes else ""
     under = " under other laws" if results.axes else ""
     about = (
@@ -86,23 +86,25 @@ def forecast_page(
     own = Text(" ".join(answers(results))) if answer else None
     sections = [
         *lead,
-        Section("What it imagines", _imagined(results), name="pictures"),
+        Section("Imagined rollouts", _imagined(results), name="pictures"),
         Section(capital(METRICS[MAIN].label), [own, *_main_tables(results, note)], name="numbers"),
         Section("Error by horizon", _by_horizon(results), folded=True, name="horizon"),
         Section(f"Error by {laws}", _by_law(results), folded=True, name="law"),
         Section(f"Relative to {results.baseline}", _relative(results), folded=True, name="relative"),
         Section("Decoded rollouts", _strips(results, with_strips(results)[1:]), folded=True, name="strips"),
         Section(f"Counterfactual {laws}", _counterfactual(results), folded=True, name="counterfactual"),
-        Section("Each method beside its baselines", _baselines(results), folded=True, name="scale"),
+        Section("Each method and its baselines", _baselines(results), folded=True, name="scale"),
         Section("Tables of all errors", all_errors(results), folded=True, name="tables"),
         Section("Training", _training(results), folded=True, name="training"),
     ]
     world = results.world.replace("_", " ")
-    return Page(question or usual, answer or answers(results), _facts(results), sections, _origin(results), about, world)
+    return Page(
+        question or default_question, answer or answers(results), _facts(results), sections, _origin(results), about, world
+    )
 
 
 def answers(results: Results) -> list[str]:
-    """How well SG-JEPA, or what the page is about in its place, predicts; then a sentence per comparison."""
+    """A sentence on the error of the page's subject, then one per comparison."""
     subject, last, wanted = results.subject, results.horizons, judged_regions(results)
     errors = {region: results.mean(subject, MAIN, [last], None, region)[last] for region in wanted}
     parts = [
@@ -144,13 +146,13 @@ def _first(results: Results) -> Evaluation:
 
 
 def _main_tables(results: Results, note: str) -> list[Block]:
-    """The table that answers, the differences from the baseline, and what a reader must know about both."""
+    """The main table, the differences from the baseline, and notes on both."""
     rows: list[Row | Group] = []
     for region in judged_regions(results):
-        mine = [line for line in lines(results, MAIN, region) if line.kind != "paper"]
-        rows += line_rows(results, capital(where(results, region)), mine)
+        measured_lines = [line for line in lines(results, MAIN, region) if line.kind != "paper"]
+        rows += line_rows(results, capital(where(results, region)), measured_lines)
     caption = f"{measured(MAIN)} by horizon; lower is better. Small: 95 % intervals over episodes"
-    caption += "" if _once(results) else " and trainings"
+    caption += "" if _single_trainings(results) else " and trainings"
     blocks: list[Block] = [Table(heads_of(results), rows, f"{caption}. {marks_note(results)}")]
     if results.others:
         blocks.append(difference_table(results))
@@ -158,17 +160,17 @@ def _main_tables(results: Results, note: str) -> list[Block]:
     return [*blocks, Text(" ".join(notes))]
 
 
-def _once(results: Results) -> bool:
+def _single_trainings(results: Results) -> bool:
     return max(len(results.seeds(arm)) for arm in results.arms) == 1
 
 
 def cautions(results: Results) -> list[str]:
-    """What the intervals do not cover."""
+    """Notes on what the intervals do not cover."""
     seeds = {arm: len(results.seeds(arm)) for arm in results.arms}
-    once = [arm for arm, number in seeds.items() if number == 1]
+    single = [arm for arm, number in seeds.items() if number == 1]
     cautions = []
-    if once:
-        who = "Each method was" if len(once) == len(seeds) else f"{join(once)} {'was' if len(once) == 1 else 'were'}"
+    if single:
+        who = "Each method was" if len(single) == len(seeds) else f"{join(single)} {'was' if len(single) == 1 else 'were'}"
         cautions.append(f"{who} trained once: the intervals cover the choice of episodes, not of the training seed.")
     if thin := [where(results, region) for region in results.regions if results.count(region) < FEW]:
         cautions.append(f"{capital(join(thin))}: intervals from fewer than {FEW} episodes cover the truth less often.")
@@ -189,7 +191,7 @@ def _strips(results: Results, runs: Sequence[tuple[str, Evaluation]]) -> list[Bl
 
 def _imagined(results: Results) -> list[Block]:
     """Decoded rollouts of the subject, and the main error by law and by horizon."""
-    over = "episodes" if _once(results) else "episodes and trainings"
+    over = "episodes" if _single_trainings(results) else "episodes and trainings"
     law = f" Yellow: how densely the training {results.axes[0].several} lie." if len(results.axes) == 1 else ""
     return [
         *_strips(results, with_strips(results)[:1]),
@@ -206,7 +208,7 @@ _DASHES = (
 
 
 def _by_horizon(results: Results) -> list[Block]:
-    """Every metric but the main one, whose figures stand at the top, and the numbers of all curves."""
+    """The figures of all metrics except the main one, and the numbers of all curves."""
     drawn = [figure for metric in drawn_metrics(results) if metric != MAIN for figure in horizon_figures(results, metric)]
     caption = f"Lines are means over episodes and training seeds, bands 95 % bootstrap intervals. {_DASHES}"
     return [*captioned(caption, drawn), Data("by_horizon", horizon_records(results))]
@@ -223,8 +225,12 @@ def _by_law(results: Results) -> list[Block]:
         f"Error at h = {last} for each {each}. Yellow: the density of the training {laws}; between the dotted lines counts "
         "as in distribution. Bands are 95 % intervals over the episodes of one value."
     )
-    least = min(one.count for axis in axes for one in results.by_law(results.baseline, MAIN, last, [axis.name]).values())
-    caption += f" Some values have fewer than {FEW} episodes: their bands cover less often than 95 %." if least < FEW else ""
+    fewest = min(
+        interval.count for axis in axes for interval in results.by_law(results.baseline, MAIN, last, [axis.name]).values()
+    )
+    caption += (
+        f" Some values have fewer than {FEW} episodes: their bands cover less often than 95 %." if fewest < FEW else ""
+    )
     metrics = [metric for metric in drawn_metrics(results) if metric not in (MAIN, *_LATENT)]
     drawn = [law_figure(results, metric, axis) for axis in axes for metric in [*metrics, "nmse"]]
     blocks: list[Block] = [Text(caption, quiet=True), *drawn]
@@ -248,7 +254,7 @@ def _relative(results: Results) -> list[Block]:
     base, last = results.baseline, results.horizons
     table, compared = comparisons(results)
     about = (
-        f"Error at h = {last} divided by that of {base}, whose own stands below each group; lower is better. Whiskers: 95 % "
+        f"Error at h = {last} divided by that of {base}, whose error is below each group; lower is better. Whiskers: 95 % "
         "intervals of the ratio on the same episodes. Dashed: the object stays put."
     )
     drawn = [ratio_bars(results, region) for region in results.regions]
@@ -256,7 +262,7 @@ def _relative(results: Results) -> list[Block]:
 
 
 def _baselines(results: Results) -> list[Block]:
-    """Each method's rollout among what puts it in scale, and minus its own baselines."""
+    """Each method's rollout with its baselines, and minus these."""
     caption = (
         f"{capital(METRICS[MAIN].label)} over all test episodes. One step at a time: every prediction starts from true "
         "latents. Probe on true frames: what the read-out alone gets wrong. Simulator and constant velocity start from the "
@@ -266,7 +272,7 @@ def _baselines(results: Results) -> list[Block]:
 
 
 def _counterfactual(results: Results) -> list[Block]:
-    """What a wrong law does to each method's error."""
+    """Each method's error with a wrong law."""
     changed = counterfactuals(results)
     if not changed:
         return []
@@ -278,15 +284,15 @@ def _counterfactual(results: Results) -> list[Block]:
     )
     axes = {axis.name: axis for axis in results.axes}
     drawn = [
-        figures.counterfactual(f"counterfactual_{number}", one.label, axes[one.law], _curves(one))
-        for number, one in enumerate(changed, start=1)
+        figures.counterfactual(f"counterfactual_{number}", entry.label, axes[entry.law], _curves(entry))
+        for number, entry in enumerate(changed, start=1)
     ]
-    tables = [rise_table(one, axes[one.law], results.decides(one.label)) for one in changed]
+    tables = [rise_table(entry, axes[entry.law], results.decides(entry.label)) for entry in changed]
     return [Text(caption, quiet=True), *drawn, *tables, Data("counterfactual", counterfactual_records(changed))]
 
 
-def _curves(one: Counterfactual) -> dict[float, list[tuple[float, Interval]]]:
-    return {true: [(given, one.area[true, given]) for given in one.given(true)] for true in one.true}
+def _curves(entry: Counterfactual) -> dict[float, list[tuple[float, Interval]]]:
+    return {true: [(value, entry.area[true, value]) for value in entry.fed(true)] for true in entry.true}
 
 
 # --- pictures, training, origin ------------------------------------------------------------------------------------
@@ -299,14 +305,14 @@ def _training(results: Results) -> list[Block]:
         "different quantities in latents of different scale: compare a curve with itself, not with another method's."
     )
     short = too_short(results)
-    missing = [Text(f"Measured fewer than {LEAST} times, and not drawn: {join(short)}.")] if short else []
+    missing = [Text(f"Measured fewer than {MIN_POINTS} times, and not drawn: {join(short)}.")] if short else []
     costs = [cost(run) for arm in results.arms for run in results.evaluations(arm)]
     return [*captioned(caption, training_figures(results)), *missing, Text(budget_words(costs))]
 
 
 def _origin(results: Results) -> list[Block]:
     """A line per run, then how they were evaluated and how the page was made."""
-    arms, rows = named(results.arms), list[Sequence[Cell]]()
+    arms, rows = labels_of(results.arms), list[Sequence[Cell]]()
     for arm in results.arms:
         for run in results.evaluations(arm):
             spent, scores = cost(run), run.about.scores

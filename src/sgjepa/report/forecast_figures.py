@@ -27,7 +27,7 @@ _BARS = ("position_l2", "velocity_l2", "rotation_turns", "nmse")
 
 
 def judged_regions(results: Results) -> list[str]:
-    """Out of distribution and in it, in this order: the question is what comes of a law that training did not have."""
+    """The regions of the main comparisons, out of distribution first; "all" if there is only one."""
     return [region for region in ("out", "in") if region in results.regions] or ["all"]
 
 
@@ -37,7 +37,7 @@ def drawn_metrics(results: Results) -> list[str]:
 
 
 def _means(curve: Sequence[Interval]) -> list[float]:
-    return [one.mean for one in curve]
+    return [interval.mean for interval in curve]
 
 
 def horizon_figures(results: Results, metric: str) -> list[Figure]:
@@ -60,30 +60,32 @@ def horizon_figures(results: Results, metric: str) -> list[Figure]:
 
 
 def law_figure(results: Results, metric: str, axis: Axis) -> Figure:
-    """An error at the last horizon by a law; with one law alone, the coverage beside the main error."""
+    """A figure of an error at the last horizon by a law; in a world with one law, with coverage for the main error."""
     last, laws = results.horizons, [axis.name]
     curves = {arm: list(results.by_law(arm, metric, last, laws).values()) for arm in results.arms}
     stay = _means(list(results.by_law(results.baseline, metric, last, laws, "stay").values()))
     thin: dict[str, Thin] = {BASELINES["stay"]: (stay, GREY, DASHED)} if np.isfinite(stay[0]) else {}
     far = {point[results.law_names.index(axis.name)]: value for point, value in results.coverage.items()}
-    # against one law alone: over several, L_law is no function of one
+    # with several laws L_law is not a function of one of them
     far = far if metric == MAIN and len(results.axes) == 1 else {}
-    scale = (0.0, figures.limits(*curves.values(), map(figures.alone, stay))[1])  # an error is not below zero
+    scale = (0.0, figures.limits(*curves.values(), map(figures.without_interval, stay))[1])  # an error is not below zero
     title, name = f"{METRICS[metric].label} at h = {last}", f"{metric}_by_{axis.name}"
     return figures.by_law(name, title, measured(metric), axis, curves, thin, scale, far)
 
 
 def law_maps(results: Results) -> list[Figure]:
     """The main error at the last horizon over the plane of the first two laws, a panel for each method, with one scale."""
-    one, other = results.axes[:2]
+    first, second = results.axes[:2]
     maps = {}
     for arm in results.arms:
-        errors = results.by_law(arm, MAIN, results.horizons, [one.name, other.name])
-        # a pair of values that no episode has stays empty
-        maps[arm] = np.array([[errors[x, y].mean if (x, y) in errors else np.nan for x in one.values] for y in other.values])
-    top, name = max(float(np.nanmax(plane)) for plane in maps.values()), f"{MAIN}_over_{one.name}_and_{other.name}"
+        errors = results.by_law(arm, MAIN, results.horizons, [first.name, second.name])
+        # a pair of values without episodes is empty
+        maps[arm] = np.array(
+            [[errors[x, y].mean if (x, y) in errors else np.nan for x in first.values] for y in second.values]
+        )
+    top, name = max(float(np.nanmax(plane)) for plane in maps.values()), f"{MAIN}_over_{first.name}_and_{second.name}"
     return [
-        figures.over_two_laws(f"{name}_{number}", arm, measured(MAIN), (one, other), plane, top)
+        figures.over_two_laws(f"{name}_{number}", arm, measured(MAIN), (first, second), plane, top)
         for number, (arm, plane) in enumerate(maps.items(), start=1)
     ]
 
@@ -103,22 +105,22 @@ def ratio_bars(results: Results, region: str) -> Figure:
 
 
 def baseline_figures(results: Results) -> list[Figure]:
-    """Each method's rollout among what puts it in scale: staying put, constant velocity, the simulator, its own probe."""
+    """Each method's rollout with its baselines: constant position, constant velocity, the simulator, its probe."""
     dashes = {"stay": DASHED, "constant_velocity": DASH_DOT, "simulator": DOTTED, "one_step": SOLID, "true": SOLID}
     greys = {"stay": GREY, "constant_velocity": GREY, "simulator": INK, "one_step": "#E69F00", "true": "#b9bec5"}
     curves = {arm: results.curve(arm, MAIN) for arm in results.arms}
-    beside = {(arm, source): results.curve(arm, MAIN, source) for arm in results.arms for source in BASELINES}
-    scale = figures.limits(*curves.values(), *(beside[arm, s] for arm in results.arms for s in ("stay", "simulator")))
+    baselines = {(arm, source): results.curve(arm, MAIN, source) for arm in results.arms for source in BASELINES}
+    scale = figures.limits(*curves.values(), *(baselines[arm, s] for arm in results.arms for s in ("stay", "simulator")))
     drawn = []
     for number, (arm, curve) in enumerate(curves.items(), start=1):
-        thin = {label: (_means(beside[arm, s]), greys[s], dashes[s]) for s, label in BASELINES.items()}
+        thin = {label: (_means(baselines[arm, s]), greys[s], dashes[s]) for s, label in BASELINES.items()}
         name = f"references_{number}"
         drawn.append(figures.by_horizon(name, arm, measured(MAIN), {arm: curve}, results.steps, thin, scale))
     return drawn
 
 
 def with_strips(results: Results) -> list[tuple[str, Evaluation]]:
-    """The first run of each method whose rollouts were decoded; the page's subject first."""
+    """The first run with decoded rollouts of each method; the page's subject first."""
     order = sorted(results.arms, key=lambda arm: arm != results.subject)
     runs = ((arm, [run for run in results.evaluations(arm) if (run.folder / STRIPS).is_file()]) for arm in order)
     return [(arm, some[0]) for arm, some in runs if some]

@@ -1,4 +1,4 @@
-"""The tables of forecasts, as a page shows them and as records for its CSV files."""
+"""Tables of forecasts, for pages and as records for CSV files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import MAIN, METRICS
 from sgjepa.report import figures
-from sgjepa.report.blocks import Block, Data, Group, Named, Number, Row, Table, Text, named
+from sgjepa.report.blocks import Block, Data, Group, Label, Number, Row, Table, Text, labels_of
 from sgjepa.report.forecast_figures import judged_regions
 from sgjepa.report.words import capital, count, decimals_of, few, measured, too_few, unit, where
 from sgjepa.results.claims import BETTER, UNDECIDED, WORSE, verdict
@@ -23,9 +23,9 @@ from sgjepa.results.table import Results
 Record = dict[str, Any]
 
 
-def arm_names(results: Results) -> dict[str, Named]:
-    """Arms as they stand in tables, with the number of their trainings."""
-    return named(results.arms, lambda arm: count(len(results.seeds(arm)), "seed"))
+def arm_names(results: Results) -> dict[str, Label]:
+    """Labels of arms with the number of their trainings."""
+    return labels_of(results.arms, lambda arm: count(len(results.seeds(arm)), "seed"))
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,23 @@ class Line:
 
 
 def lines(results: Results, metric: str, region: str) -> list[Line]:
-    """One metric in one region: the arms, what learns no dynamics, and the paper's numbers, which are over all laws."""
+    """The lines of a metric in a region: arms, baselines, and the paper's numbers, which are over all laws."""
     columns, decimals = results.columns, decimals_of(metric)
     marks = {h: results.marks(metric, h, region) for h in columns} if results.decides() else {}
     rows = []
     for arm in results.arms:
         means = results.mean(arm, metric, columns, None, region)
-        cells = {h: Number(one, decimals, marks[h][arm] if marks else "") for h, one in means.items()}
+        cells = {h: Number(interval, decimals, marks[h][arm] if marks else "") for h, interval in means.items()}
         rows.append(Line(arm, "method", len(results.seeds(arm)), cells))
     baselines = [(BASELINES["stay"], "stay", results.baseline)]
     baselines += [(f"simulator from {arm}'s probe", "simulator", arm) for arm in results.arms]
     for label, source, arm in baselines:
         means = results.mean(arm, metric, columns, source, region)
         if np.isfinite(means[MEAN].mean):
-            rows.append(Line(label, "reference", 0, {h: Number(one, decimals) for h, one in means.items()}))
+            rows.append(Line(label, "reference", 0, {h: Number(interval, decimals) for h, interval in means.items()}))
     paper = published(results.world) if region == "all" else None
     for label, values in (paper.values.get(metric, {}) if paper else {}).items():
-        cells = {h: Number(figures.alone(values[h]), decimals) for h in columns if h in values}
+        cells = {h: Number(figures.without_interval(values[h]), decimals) for h in columns if h in values}
         rows += [Line(f"paper: {label}", "paper", 1, cells)] if cells else []
     return rows
 
@@ -63,7 +63,7 @@ def lines(results: Results, metric: str, region: str) -> list[Line]:
 def line_rows(results: Results, title: str, several: Sequence[Line]) -> list[Row | Group]:
     """Lines below a heading, as rows of a table."""
     arms = arm_names(results)
-    names = arms | {line.label: Named(line.label, note="at paper size") for line in several if line.kind == "paper"}
+    names = arms | {line.label: Label(line.label, note="at paper size") for line in several if line.kind == "paper"}
     cells = [[names.get(line.label, line.label), *map(line.cells.get, results.columns)] for line in several]
     return [Group(title), *(Row(row, line.kind) for row, line in zip(cells, several, strict=True))]
 
@@ -74,7 +74,7 @@ def heads_of(results: Results) -> list[str]:
 
 
 def marks_note(results: Results) -> str:
-    """What bold and underlined numbers mean, or why there are none."""
+    """A note on bold and underlined numbers, or on why there are none."""
     return too_few(results) or (
         "Bold: the lowest error, and every method that does not differ from it significantly; underlined: the next."
     )
@@ -143,12 +143,12 @@ def baseline_table(results: Results) -> Table:
 
 
 def all_errors(results: Results) -> list[Block]:
-    """Every error in every region, and the same numbers for errors.csv."""
+    """Tables of all errors in all regions, and their records for errors.csv."""
     paper = published(results.world)
     note = "Mean error over episodes, 95 % interval below; the last column is the mean over all horizons."
     note += f" {marks_note(results)}"
     if paper:
-        note += f" Lines in italics are the paper's own numbers, not ours ({paper.source}); no intervals are given."
+        note += f" Lines in italics are the paper's numbers ({paper.source}), which have no intervals."
     blocks: list[Block] = [Text(note, quiet=True)]
     records: list[Record] = []
     for region in results.regions:
@@ -167,21 +167,21 @@ def all_errors(results: Results) -> list[Block]:
 
 
 def horizon_records(results: Results) -> list[Record]:
-    """Every metric, source, region and horizon: the curves of the figures."""
+    """Records of all curves: every metric, source, region and horizon."""
     return [
-        {**head, "source": source, "region": region, "horizon": h, **interval_columns(one)}
+        {**head, "source": source, "region": region, "horizon": h, **interval_columns(interval)}
         for arm in results.arms
         for metric in results.comparable
         for head in [record_head(results, arm, metric)]
         for source in ("predicted", *BASELINES)
         for region in results.regions
-        for h, one in enumerate(results.curve(arm, metric, source, region), start=1)
-        if np.isfinite(one.mean)
+        for h, interval in enumerate(results.curve(arm, metric, source, region), start=1)
+        if np.isfinite(interval.mean)
     ]
 
 
 def law_records(results: Results, names: Sequence[str]) -> list[Record]:
-    """Every metric at the last horizon, for each combination of these laws' values; L_law where these are all laws."""
+    """Records of every metric at the last horizon by these laws' values; with L_law if these are all laws."""
     last, complete = results.horizons, tuple(names) == results.law_names
     return [
         {
@@ -189,16 +189,16 @@ def law_records(results: Results, names: Sequence[str]) -> list[Record]:
             **{f"law.{name}": value for name, value in zip(names, values, strict=True)},
             "L_law": results.coverage.get(values, float("nan")) if complete else float("nan"),
             "horizon": last,
-            **interval_columns(one),
+            **interval_columns(interval),
         }
         for arm in results.arms
         for metric in results.comparable
-        for values, one in results.by_law(arm, metric, last, names).items()
+        for values, interval in results.by_law(arm, metric, last, names).items()
     ]
 
 
 def coverage_table(results: Results) -> Table:
-    """How well the distance from the training laws tells the error, before any training."""
+    """A table of the rank correlation between coverage L_law and the error."""
     caption = (
         "Coverage L_law says how far outside the training laws an episode lies, before any training: its rank correlation "
         f"with the {METRICS[MAIN].label} at h = {results.horizons} over the test laws."
@@ -208,48 +208,48 @@ def coverage_table(results: Results) -> Table:
     return Table(["Method", "Rank correlation", "Laws"], rows, caption)
 
 
-def rise_table(one: Counterfactual, law: Axis, decides: bool) -> Table:
-    """What each value that is given to a method adds to its error with the true one."""
+def rise_table(entry: Counterfactual, law: Axis, decides: bool) -> Table:
+    """A table of NMSE with each value of a law given, minus NMSE with the true value."""
     chips = {BETTER: "larger", WORSE: "smaller", UNDECIDED: "not significant"} if decides else {}
-    given = sorted({value for _, value in one.area})
+    fed = sorted({value for _, value in entry.area})
     rows: list[Row] = []
-    for true in one.true:
-        rises = {value: one.rise.get((true, value)) for value in given if value != true}
+    for true in entry.true:
+        rises = {value: entry.rise.get((true, value)) for value in fed if value != true}
         cells = [
             Number(rise, verdict=chips.get(verdict(rise, 1), ""), signed=True) if (rise := rises.get(value)) else None
-            for value in given
+            for value in fed
         ]
         rows.append(Row([f"true {law.symbol} = {true:g}", *cells]))
-    n = next(iter(one.area.values())).count
+    n = next(iter(entry.area.values())).count
     caption = (
-        f"{one.label}: NMSE with the {law.name} given minus NMSE with the true one; {count(n, 'episode')} each, "
-        f"{count(one.seeds, 'seed')}.{few(n)}"
+        f"{entry.label}: NMSE with the {law.name} given minus NMSE with the true one; {count(n, 'episode')} each, "
+        f"{count(entry.seeds, 'seed')}.{few(n)}"
     )
-    return Table(["Episodes", *(f"{law.symbol} = {value:g} given" for value in given)], rows, caption)
+    return Table(["Episodes", *(f"{law.symbol} = {value:g} given" for value in fed)], rows, caption)
 
 
 def counterfactual_records(changed: Sequence[Counterfactual]) -> list[Record]:
-    """Every method, true law and law that was given."""
+    """Records of every method, true law and law given."""
     return [
         {
-            "method": one.label,
-            "law": one.law,
+            "method": entry.label,
+            "law": entry.law,
             "law.true": true,
-            "law.given": given,
-            **interval_columns(one.area[true, given], "area"),
-            **interval_columns(one.rise[true, given], "rise"),
-            "seeds": one.seeds,
-            "verdict": verdict(one.rise[true, given]) if given != true else "",
+            "law.given": fed,
+            **interval_columns(entry.area[true, fed], "area"),
+            **interval_columns(entry.rise[true, fed], "rise"),
+            "seeds": entry.seeds,
+            "verdict": verdict(entry.rise[true, fed]) if fed != true else "",
         }
-        for one in changed
-        for true, given in sorted(one.area)
+        for entry in changed
+        for true, fed in sorted(entry.area)
     ]
 
 
-def interval_columns(one: Interval, name: str = "mean") -> Record:
+def interval_columns(interval: Interval, name: str = "mean") -> Record:
     """An interval as columns of a CSV file."""
     low, high = ("low", "high") if name == "mean" else (f"{name}_low", f"{name}_high")
-    return {name: one.mean, low: one.low, high: one.high, "episodes": one.count}
+    return {name: interval.mean, low: interval.low, high: interval.high, "episodes": interval.count}
 
 
 def record_head(results: Results, arm: str, metric: str) -> Record:

@@ -1,7 +1,6 @@
-"""The page: one HTML file with its style and pictures inside, so that it opens from disk and can be sent to somebody.
+"""The page: one self-contained HTML file with its style and pictures, which opens from disk.
 
-What it shows comes from files that somebody may have sent, too: every text is escaped, and the page forbids its reader's
-browser to run a script or to fetch anything.
+Its contents may come from untrusted files: every text is escaped, and the page's policy forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from sgjepa.core.tables import to_csv
 from sgjepa.report.blocks import Block, Data, Figure, Film, Link, Section, Table, Text, blocks_html, cell_html, html, plain
 
 STYLE = Path(__file__).with_name("page.css")
-MORE = "Everything else that was measured"
+MORE = "More results"
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 PAGE, ANSWER, FIGURES, TABLES, FILMS = "index.html", "answer.txt", "figures", "tables", "films"
 
 
 @dataclass(frozen=True)
 class Page:
-    """title: the question. answer: sentences, the first of them large. facts: short, in a row.
+    """A page. title: the question. answer: sentences, the first of them large. facts: short, in a row.
 
-    origin: where all of it comes from. about: how it was measured, in a sentence or two. subject: of the title in a tab.
+    origin: blocks on provenance. about: one or two sentences on the method. subject: added to the title of the tab.
     """
 
     title: str
@@ -40,18 +39,18 @@ class Page:
 
     @property
     def html(self) -> str:
-        """The whole file: what it is about, the sections that show something, and where all comes from."""
-        parts = [(one, body) for one in self.sections if (body := one.html)]
-        links = "".join(_link(one.anchor, one.title) for one, _ in parts if not one.folded)
+        """The HTML file: header, sections that are not empty, and provenance."""
+        parts = [(section, body) for section in self.sections if (body := section.html)]
+        links = "".join(_link(section.anchor, section.title) for section, _ in parts if not section.folded)
         main = "".join(
-            f'<section id="{escape(one.anchor)}"><h2>{escape(one.title)}</h2>{body}</section>\n'
-            for one, body in parts
-            if not one.folded
+            f'<section id="{escape(section.anchor)}"><h2>{escape(section.title)}</h2>{body}</section>\n'
+            for section, body in parts
+            if not section.folded
         )
         folded = "".join(
-            f'<details id="{escape(one.anchor)}"><summary><h3>{escape(one.title)}</h3></summary>{body}</details>\n'
-            for one, body in parts
-            if one.folded
+            f'<details id="{escape(section.anchor)}"><summary><h3>{escape(section.title)}</h3></summary>{body}</details>\n'
+            for section, body in parts
+            if section.folded
         )
         if folded:
             links += _link("more", MORE)
@@ -72,12 +71,12 @@ class Page:
 <header>
 <h1>{escape(self.title)}</h1>
 {self._head}
-<nav aria-label="Sections">{links}{_link("origin", "Where this comes from")}</nav>
+<nav aria-label="Sections">{links}{_link("origin", "Provenance")}</nav>
 </header>
 <main>
 {main}</main>
 <footer id="origin">
-<h2>Where this comes from</h2>{blocks_html(self.origin)}
+<h2>Provenance</h2>{blocks_html(self.origin)}
 </footer>
 </body>
 </html>
@@ -94,9 +93,9 @@ class Page:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Everything that is written, by its name in the page's folder."""
+        """The contents of all files, by name in the page's folder."""
         files = {PAGE: self.html.encode(), ANSWER: "".join(f"{line}\n" for line in self.answer).encode()}
-        for block in [*(block for one in self.sections for block in one.blocks), *self.origin]:
+        for block in [*(block for section in self.sections for block in section.blocks), *self.origin]:
             if isinstance(block, Figure):
                 files |= {f"{FIGURES}/{plain(block.name)}.{kind}": getattr(block, kind) for kind in ("svg", "png")}
             elif isinstance(block, Film):
@@ -111,7 +110,7 @@ def _link(anchor: str, title: str) -> str:
 
 
 def write_page(page: Page, folder: Path, made_by: str) -> Path:
-    """Write the page and what lies beside it to a folder, whole or not at all; returns the page.
+    """Write the page and its files to a folder, atomically; returns the page's path.
 
     made_by: the command, whose earlier page it may replace.
     """
@@ -128,22 +127,22 @@ def overview_page(
 ) -> Page:
     """The page of an experiment in several worlds.
 
-    claim: what the paper says. answer: verdicts, a sentence each. pages: of each world, by its name. out: the page's folder.
+    claim: the paper's claim. answer: verdicts, a sentence each. pages: by world. out: the page's folder.
     """
     links = [Link(world.replace("_", " "), _relative(page, out)) for world, page in pages.items()]
     return Page(question, answer, links, sections, this_page(), about=claim)
 
 
 def _relative(page: Path, out: Path) -> str:
-    """The address of a page seen from another folder; the pages of one experiment lie beside each other."""
+    """The address of a page from another folder, relative for pages of one experiment."""
     return f"../{page.parent.name}/{page.name}" if page.parent.parent == out.parent else page.as_posix()
 
 
-def this_page(beside: str = "") -> list[Text]:
-    """What made the page that is being written. beside: what lies in its folder."""
+def this_page(contents: str = "") -> list[Text]:
+    """The provenance of the page that is being written. contents: of its folder."""
     made = provenance()
     line = Text(f"This page: {made['command']}, commit {commit(made)}, {made['made']}.")
-    return [line, Text(f"Beside it: {beside}.")] if beside else [line]
+    return [line, Text(f"In the same folder: {contents}.")] if contents else [line]
 
 
 def commit(provenance: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as text, with real minus signs, and the few sentences that a page says: a verdict, one per comparison."""
+"""Numbers as text, with real minus signs, and sentences of pages, such as verdicts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import METRICS
-from sgjepa.results.claims import BETTER, LEAST, UNDECIDED, WORSE, verdict
+from sgjepa.results.claims import BETTER, MIN_TRAININGS, UNDECIDED, WORSE, verdict
 from sgjepa.results.selection import REGIONS
 from sgjepa.results.table import Results
 
@@ -27,33 +27,33 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def with_sign(value: float, decimals: int) -> str:
-    """A difference: a plus before what is above zero, a real minus before what is below."""
+    """A difference with a plus sign or a real minus sign."""
     text = fixed(value, decimals)
     return text if float(f"{value:.{decimals}f}") <= 0 else f"+{text}"
 
 
-def with_interval(one: Interval, decimals: int = 3) -> str:
+def with_interval(interval: Interval, decimals: int = 3) -> str:
     """A number and its interval: "0.412 (0.300 to 0.520)"."""
-    return f"{fixed(one.mean, decimals)} ({fixed(one.low, decimals)} to {fixed(one.high, decimals)})"
+    return f"{fixed(interval.mean, decimals)} ({fixed(interval.low, decimals)} to {fixed(interval.high, decimals)})"
 
 
 def decimals_of(metric: str) -> int:
-    """How many decimals a table shows of a metric; three, as in the paper, for most."""
+    """The number of decimals of a metric in tables; three, as in the paper, for most."""
     return METRICS[metric].decimals
 
 
 def digits(interval: Interval, metric: str) -> int:
-    """So many decimals that the width of an interval has two digits, and that no end but a true zero reads as zero."""
+    """The number of decimals that show an interval's width with two digits, and no end other than zero as zero."""
     width = interval.high - interval.low
-    least = decimals_of(metric) - 1
-    decimals = max(least, 1 - math.floor(math.log10(width))) if width > 0 else least + 1
+    fewest = decimals_of(metric) - 1
+    decimals = max(fewest, 1 - math.floor(math.log10(width))) if width > 0 else fewest + 1
     while decimals < 4 and any(end != 0 and float(f"{end:.{decimals}f}") == 0 for end in (interval.low, interval.high)):
         decimals += 1
     return min(decimals, 4)
 
 
 def unit(metric: str) -> str:
-    """A metric's unit, as it stands behind a number; nothing for a pure number."""
+    """A metric's unit, as written after a number; empty for a pure number."""
     return METRICS[metric].suffix
 
 
@@ -85,22 +85,22 @@ def capital(text: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """1 episode, 1,250 episodes."""
+    """A number with its noun: "1 episode", "1,250 episodes"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def join(parts: Sequence[str]) -> str:
-    """One, two and three."""
+    """Parts joined as in "one, two and three"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def measured(metric: str) -> str:
-    """A metric with its unit, as an axis or a table is called: "Position error (m)"."""
+    """A metric with its unit, as the label of an axis or table: "Position error (m)"."""
     return capital(METRICS[metric].label) + (f" ({unit(metric)})" if unit(metric) else "")
 
 
 def few(episodes: int) -> str:
-    """What a caption must add where intervals rest on so few episodes; nothing where they do not."""
+    """A note for captions of intervals from few episodes; empty for enough episodes."""
     if episodes >= FEW:
         return ""
     return f" {DAGGER} From fewer than {FEW} episodes: such an interval covers the truth less often than 95 %."
@@ -117,18 +117,18 @@ def where(results: Results, region: str) -> str:
 
 
 def too_few(results: Results, *arms: str) -> str:
-    """That some arms were trained too seldom for a verdict on them; nothing where they were not. arms: all by default."""
+    """A note that arms have too few trainings for a verdict; empty if they have enough. arms: default all."""
     compared = arms or results.arms
     seldom = [arm for arm in compared if not results.decides(arm)]
     if not seldom:
         return ""
     if all(len(results.seeds(arm)) == 1 for arm in compared):
-        return f"One training{' of each method' if len(compared) > 1 else ''}: no verdict, which needs {LEAST}."
-    return f"Fewer than {LEAST} trainings of {join(seldom)}: no verdict there."
+        return f"One training{' of each method' if len(compared) > 1 else ''}: no verdict, which needs {MIN_TRAININGS}."
+    return f"Fewer than {MIN_TRAININGS} trainings of {join(seldom)}: no verdict there."
 
 
-def compare(one: str, other: str, difference: Interval, metric: str, decides: bool) -> str:
-    """One sentence about an error of `one` minus that of `other`. decides: whether there are trainings enough to judge."""
+def compare(first: str, second: str, difference: Interval, metric: str, decides: bool) -> str:
+    """A sentence on the error of `first` minus that of `second`. decides: whether trainings suffice for a verdict."""
     if not decides:
-        return f"{one} minus {other}: {signed(difference, metric)}"
-    return f"{one} is {SIGNIFICANT[verdict(difference)]} than {other}: {signed(difference, metric)}"
+        return f"{first} minus {second}: {signed(difference, metric)}"
+    return f"{first} is {SIGNIFICANT[verdict(difference)]} than {second}: {signed(difference, metric)}"

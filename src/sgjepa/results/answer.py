@@ -1,4 +1,4 @@
-"""Answer: a small table with intervals, to print, to show in a notebook, or to work on."""
+"""Answer: a small table with intervals, for printing, notebooks and further analysis."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sgjepa.core.stats import Interval
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """A small table to print, to show in a notebook, or to work on.
+    """A small table for printing, notebooks and further analysis.
 
-    columns: their names, in order.
-    rows: a dict for each, by column; an interval has `mean`, `low` and `high`.
-    note: what the numbers are.
+    columns: names of the columns, in order.
+    rows: a dict per row, by column; an interval has `mean`, `low` and `high`.
+    note: a description of the numbers.
     """
 
     columns: tuple[str, ...]
@@ -73,4 +73,4 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 def need_pandas() -> None:
     """Raise a MachineError that says how to get pandas where it is not installed."""
     if importlib.util.find_spec("pandas") is None:
-        raise MachineError("a pandas frame needs pandas: pip install pandas, or take `.to_arrow()`")
+        raise MachineError("a pandas frame needs pandas: pip install pandas, or use `.to_arrow()`")

@@ -1,6 +1,6 @@
-"""Verdicts, the claims of the paper that experiments measure, one by one with its numbers, and what our results say of them.
+"""The claims of the paper that experiments test, with the paper's numbers, and verdicts on them from measured intervals.
 
-A verdict rests on one rule: an interval that holds the bound decides nothing, and neither do fewer than three trainings.
+The rule of all verdicts: no decision if the interval contains the bound, or from fewer than three trainings.
 """
 
 from __future__ import annotations
@@ -20,37 +20,41 @@ from sgjepa.core.stats import Interval
 
 FILE = "claims.json"
 HOLDS, FAILS, OPEN, MISSING = "holds", "does not hold", "not decided", "not run"
-LEAST = 3  # trainings, with fewer of which nothing is decided: an interval over episodes alone says nothing of trainings
+MIN_TRAININGS = 3  # trainings needed for a verdict: an interval over episodes only does not cover the spread of trainings
 BETTER, WORSE, UNDECIDED = "better", "worse", "undecided"
 Side: TypeAlias = Literal["below", "above"]
 
 
 def side_of(gap: Interval, bound: float = 0.0) -> int:
-    """On which side of a bound an interval lies: -1 below, 1 above, 0 where it holds the bound."""
+    """The side of a bound on which an interval lies: -1 below, 1 above, 0 if it contains the bound."""
     return -1 if gap.high < bound else int(gap.low > bound)
 
 
 def verdict(gap: Interval, better: int = -1) -> str:
-    """What the interval of a difference says. better: -1 of errors, where less is better, 1 of successes."""
+    """The verdict on the interval of a difference. better: -1 if lower is better (errors), 1 if higher is (success)."""
     return {0: UNDECIDED, better: BETTER, -better: WORSE}[side_of(gap)]
 
 
 def significant(gap: Interval, trainings: int) -> str:
-    """Whether a difference of arms is significant, and if so in which direction; too few trainings decide nothing."""
+    """Whether a difference of arms is significant, and its direction, in words; too few trainings give no verdict."""
     side = side_of(gap)
     if not side:
         return "not significant"
-    return "too few trainings for a verdict" if trainings < LEAST else f"significantly {'lower' if side < 0 else 'higher'}"
+    return (
+        "too few trainings for a verdict"
+        if trainings < MIN_TRAININGS
+        else f"significantly {'lower' if side < 0 else 'higher'}"
+    )
 
 
-# --- what the paper claims -----------------------------------------------------------------------------------------
+# --- claims of the paper --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper. paper: its numbers, as it gives them. study: the experiment that measures it.
+    """A claim of the paper. paper: the paper's numbers, as printed. study: the experiment that tests it.
 
-    subjects: what the paper claims it of, as our results name them; empty where it is of one thing.
+    subjects: the worlds or arms that the claim is about, by their names in results; empty for a single subject.
     """
 
     id: str
@@ -60,7 +64,7 @@ class Claim:
     subjects: tuple[str, ...] = ()
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """The subjects that none of some results, by their names, is about."""
+        """The subjects that occur in none of the names of results."""
         known = list(names)
         return [subject for subject in self.subjects if not any(subject in name for name in known)]
 
@@ -105,7 +109,7 @@ _ALL = (
     ),
     Claim(
         "true_law",
-        "The error is least when the model is told the true law.",
+        "The error is lowest when the model is given the true law.",
         "the minimum lies at the true law for g = 2, 4 and 6, with GRU and Transformer (square)",
         "counterfactual",
         ("SG-JEPA (GRU)", "SG-JEPA (Transformer)"),
@@ -149,7 +153,7 @@ _ALL = (
         "error of triangle + square over that of the house itself, at h = 44, g from 2.5 to 5.5: position 1.56, velocity "
         "1.97, rotation 4.25 with the smaller encoder, 1.40, 1.70, 3.36 with the larger",
         "shapes",
-        ("house, usual encoder,", "house, encoder twice as wide,"),
+        ("house, default encoder,", "house, encoder twice as wide,"),
     ),
     Claim(
         "muon",
@@ -180,21 +184,22 @@ _ALL = (
 CLAIMS = {claim.id: claim for claim in _ALL}
 
 
-# --- what our results say of it ------------------------------------------------------------------------------------
+# --- verdicts on claims --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One claim somewhere. measured: which number. bound, side: where the paper says it lies. paper: its own number there.
+    """A measured claim. where: the subject. measured: the quantity. bound, side: its range according to the claim.
 
-    unit: of the number; "" for a pure one. seeds: trainings of each cell. note: what a reader of the verdict should know.
-    void: nobody could tell there, for the reason in the note; nothing is decided then, whatever the interval.
+    interval: the measured value. unit: of the value; "" for a pure number. paper: the paper's value. seeds: trainings per
+    arm.
+    note: a comment on the verdict. void: the test has no power, for the reason in the note, so there is no verdict.
     """
 
     claim: str
     where: str
     measured: str
-    ours: Interval
+    interval: Interval
     unit: str
     bound: float
     side: Side
@@ -207,11 +212,13 @@ class Measured:
     def __post_init__(self) -> None:
         if self.claim not in CLAIMS:
             raise unknown("claim", self.claim, CLAIMS)
-        if not all(math.isfinite(value) for value in (self.ours.mean, self.ours.low, self.ours.high, self.bound)):
-            raise InputError(f"the claim {self.claim} needs numbers, got {self.ours}")
+        if not all(
+            math.isfinite(value) for value in (self.interval.mean, self.interval.low, self.interval.high, self.bound)
+        ):
+            raise InputError(f"the claim {self.claim} needs numbers, got {self.interval}")
         if self.void and not self.note:
-            raise InputError(f"the claim {self.claim} should say why nobody could tell")
-        if self.verdict != _verdict(self.ours, self.bound, self.side, self.seeds, self.void):
+            raise InputError(f"the claim {self.claim} should say why its test has no power")
+        if self.verdict != _verdict(self.interval, self.bound, self.side, self.seeds, self.void):
             raise InputError(f"the verdict on {self.claim} does not follow from its interval")
 
 
@@ -222,7 +229,7 @@ def measure(
     claim: str,
     where: str,
     measured: str,
-    ours: Interval,
+    interval: Interval,
     side: Side,
     seeds: int,
     *,
@@ -232,39 +239,39 @@ def measure(
     note: str = "",
     void: str = "",
 ) -> Claims:
-    """The verdict on a claim; none where there is no number, as for a region without episodes.
+    """The verdict on a claim; empty without a number, as for a region without episodes.
 
-    void: why nobody could tell there; "" where somebody could.
+    void: the reason why the test has no power; "" if it has.
     """
-    if not all(math.isfinite(value) for value in (ours.mean, ours.low, ours.high)):
+    if not all(math.isfinite(value) for value in (interval.mean, interval.low, interval.high)):
         return ()
-    verdict, notes = _verdict(ours, bound, side, seeds, bool(void)), "; ".join(part for part in (void, note) if part)
-    return (Measured(claim, where, measured, ours, unit, bound, side, paper, seeds, verdict, notes, bool(void)),)
+    verdict, notes = _verdict(interval, bound, side, seeds, bool(void)), "; ".join(part for part in (void, note) if part)
+    return (Measured(claim, where, measured, interval, unit, bound, side, paper, seeds, verdict, notes, bool(void)),)
 
 
-def _verdict(ours: Interval, bound: float, side: Side, seeds: int, void: bool) -> str:
-    known = seeds >= LEAST and ours.low < ours.high and not void
-    return _verdict_of_interval(ours, bound, side) if known else OPEN
+def _verdict(interval: Interval, bound: float, side: Side, seeds: int, void: bool) -> str:
+    known = seeds >= MIN_TRAININGS and interval.low < interval.high and not void
+    return _verdict_of_interval(interval, bound, side) if known else OPEN
 
 
-def _verdict_of_interval(ours: Interval, bound: float, side: Side) -> str:
-    return {0: OPEN, -1 if side == "below" else 1: HOLDS}.get(side_of(ours, bound), FAILS)
+def _verdict_of_interval(interval: Interval, bound: float, side: Side) -> str:
+    return {0: OPEN, -1 if side == "below" else 1: HOLDS}.get(side_of(interval, bound), FAILS)
 
 
-def so_far(one: Measured) -> str:
-    """The verdict, what too few trainings say, and what there is to know about it. A bare number says nothing."""
-    alone = _verdict_of_interval(one.ours, one.bound, one.side)
-    few = one.seeds < LEAST and alone != OPEN and one.ours.low < one.ours.high and not one.void
-    trainings = "one training" if one.seeds == 1 else f"{one.seeds} trainings"
-    parts = [f"{one.verdict} ({trainings}: {alone})" if few else one.verdict, one.note]
+def so_far(row: Measured) -> str:
+    """A verdict in words: with the tendency of too few trainings, and with its note."""
+    by_interval = _verdict_of_interval(row.interval, row.bound, row.side)
+    few = row.seeds < MIN_TRAININGS and by_interval != OPEN and row.interval.low < row.interval.high and not row.void
+    trainings = "one training" if row.seeds == 1 else f"{row.seeds} trainings"
+    parts = [f"{row.verdict} ({trainings}: {by_interval})" if few else row.verdict, row.note]
     return "; ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
 class ClaimsRecord:
-    """What an experiment says of claims of the paper, as claims.json holds it.
+    """The verdicts of an experiment, as stored in claims.json.
 
-    updates, settings: of the trainings, None and none for the recipes' own, as it should be.
+    updates, settings: of the trainings, where they differ from the recipes'; such verdicts do not count.
     """
 
     study: str
@@ -285,18 +292,18 @@ def write_claims(
     rows: Sequence[Measured],
     settings: Mapping[str, str] | None = None,
 ) -> None:
-    """Write claims.json beside a report, in its folder."""
+    """Write claims.json to the folder of a report."""
     record = ClaimsRecord(study, size, updates, command, tuple(rows), provenance(), dict(settings or {}))
     artifact.add(folder, FILE, files.to_json(config.to_dict(record)).encode())
 
 
 def read_claims(folders: Iterable[Path]) -> list[ClaimsRecord]:
-    """The claims in some folders: of experiments (NAME-SIZE/report/claims.json), or kept under any name (*.json)."""
+    """Read the claims in folders: those of experiments (NAME-SIZE/report/claims.json), or files with any name (*.json)."""
     records = []
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder with results")
-        report = folder / FILE  # whose other files are no claims
+        report = folder / FILE  # the other files of a report are not claims
         own = [report] if report.is_file() else folder.glob("*.json")
         for path in sorted([*own, *folder.glob(f"*/{FILE}"), *folder.glob(f"*/*/{FILE}")]):
             records.append(_read(path))
@@ -313,16 +320,16 @@ def _read(path: Path) -> ClaimsRecord:
 
 
 def best(records: Sequence[ClaimsRecord]) -> dict[str, list[tuple[ClaimsRecord, Measured]]]:
-    """Results by claim, in the order of CLAIMS: of several for the same subject and size, the one from most trainings.
+    """Results by claim, in the order of CLAIMS: for each subject and size the result with the most trainings.
 
-    Experiments with other updates or settings than the recipes' are left out: they decide nothing.
+    Experiments with other updates or settings than the recipes' are left out.
     """
-    chosen: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
+    selected: dict[tuple[str, str, str, str], tuple[ClaimsRecord, Measured]] = {}
     for record in records:
         for row in record.rows if record.updates is None and not record.settings else ():
             key = (row.claim, row.where, row.measured, record.size)
-            before = chosen.get(key)
+            before = selected.get(key)
             newer = before is not None and str(record.provenance["made"]) > str(before[0].provenance["made"])
             if before is None or (row.seeds, newer) > (before[1].seeds, False):
-                chosen[key] = record, row
-    return {name: [pair for key, pair in chosen.items() if key[0] == name] for name in CLAIMS}
+                selected[key] = record, row
+    return {name: [pair for key, pair in selected.items() if key[0] == name] for name in CLAIMS}

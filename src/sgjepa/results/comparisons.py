@@ -1,4 +1,4 @@
-"""Means, differences and verdicts of what was measured, with 95 % intervals over episodes and trainings."""
+"""Means and differences of results, with 95 % intervals over episodes and trainings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sgjepa.core.stats import Interval, bootstrap, bootstrap_difference, bootstrap_ratio, spearman
 from sgjepa.envs.spec import Measure
 from sgjepa.evaluation.metrics import MAIN
-from sgjepa.results.claims import LEAST, WORSE, verdict
+from sgjepa.results.claims import MIN_TRAININGS, WORSE, verdict
 from sgjepa.results.contents import CLOSED_LOOP
 from sgjepa.results.selection import MEAN, Episodes, Horizon, Selection, at
 from sgjepa.results.statistics import Estimate, amount, conditional_share, rank_correlation, share, share_difference
@@ -44,7 +44,7 @@ class Comparisons(Selection):
         arm, metric, source, region: as `values` takes them.
         """
         key = (arm, metric, self._source(source), region)
-        if key not in self._curves:  # figures, tables and sentences ask for the same ones
+        if key not in self._curves:  # figures, tables and texts use the same curves
             self._curves[key] = bootstrap(self.values(*key))
         return self._curves[key]
 
@@ -56,7 +56,7 @@ class Comparisons(Selection):
         names: Sequence[str] | None = None,
         source: str | None = None,
     ) -> dict[tuple[float, ...], Interval]:
-        """The mean for each combination of laws' values, over whatever the other laws are, with 95 % intervals.
+        """The mean for each combination of laws' values, over all values of the other laws, with 95 % intervals.
 
         arm, metric, source: as `values` takes them.
         horizon: the step (default: the last).
@@ -72,52 +72,52 @@ class Comparisons(Selection):
 
     def difference(
         self,
-        one: str,
-        other: str,
+        first: str,
+        second: str,
         metric: str = MAIN,
         horizons: Sequence[Horizon] | None = None,
         region: Episodes = "all",
     ) -> dict[Horizon, Interval]:
         """One arm minus another on the same episodes, with 95 % intervals; equally many trainings are paired by seed.
 
-        one, other: of `arms`.
+        first, second: of `arms`.
         metric, region: as `values` takes them.
         horizons: as `mean` takes them.
         """
         wanted = self._horizons(horizons)
-        mine, theirs = (at(self.values(arm, metric, None, region), wanted) for arm in (one, other))
-        paired = not self._driven or self.driven(one).pairs == self.driven(other).pairs
+        a, b = (at(self.values(arm, metric, None, region), wanted) for arm in (first, second))
+        paired = not self._driven or self.driven(first).pairs == self.driven(second).pairs
         measure = self._measure(metric)
         if measure is not None and measure.unit == "":
-            return {h: share_difference(mine[..., i], theirs[..., i], paired) for i, h in enumerate(wanted)}
-        return dict(zip(wanted, bootstrap_difference(mine, theirs, paired=paired), strict=True))
+            return {h: share_difference(a[..., i], b[..., i], paired) for i, h in enumerate(wanted)}
+        return dict(zip(wanted, bootstrap_difference(a, b, paired=paired), strict=True))
 
     def gap(
-        self, one: str, other: str, metric: str = MAIN, horizon: Horizon | None = None, region: Episodes = "all"
+        self, first: str, second: str, metric: str = MAIN, horizon: Horizon | None = None, region: Episodes = "all"
     ) -> Interval:
-        """One arm minus another at one horizon, as `difference` has it.
+        """One arm minus another at one horizon, with its 95 % interval.
 
-        one, other, metric, region: as `difference` takes them.
+        first, second, metric, region: as `difference` takes them.
         horizon: the step, or "mean" (default: the last step).
         """
         wanted = self.horizons if horizon is None else horizon
-        return self.difference(one, other, metric, [wanted], region)[wanted]
+        return self.difference(first, second, metric, [wanted], region)[wanted]
 
     def ratio(
         self,
-        one: str,
-        other: str,
+        first: str,
+        second: str,
         metric: str = MAIN,
         horizons: Sequence[Horizon] | None = None,
         region: Episodes = "all",
     ) -> dict[Horizon, Interval]:
         """One arm divided by another on the same episodes, with 95 % intervals.
 
-        one, other, metric, horizons, region: as `difference` takes them.
+        first, second, metric, horizons, region: as `difference` takes them.
         """
         wanted = self._horizons(horizons)
-        mine, theirs = (at(self.values(arm, metric, None, region), wanted) for arm in (one, other))
-        return dict(zip(wanted, bootstrap_ratio(mine, theirs), strict=True))
+        a, b = (at(self.values(arm, metric, None, region), wanted) for arm in (first, second))
+        return dict(zip(wanted, bootstrap_ratio(a, b), strict=True))
 
     def against(self, arm: str, source: str, metric: str = MAIN, region: Episodes = "all") -> list[Interval]:
         """An arm's rollout minus one of its own baselines at every horizon, 1 first, with 95 % intervals.
@@ -151,35 +151,35 @@ class Comparisons(Selection):
         return marks
 
     def trainings(self, *arms: str) -> int:
-        """How many trainings each of some arms has at least.
+        """The smallest number of trainings of some arms.
 
         arms: of `arms` (default: all).
         """
         return min(len(self.seeds(arm)) for arm in arms or self.arms)
 
     def decides(self, *arms: str) -> bool:
-        """Whether arms were trained often enough for a verdict on their difference.
+        """Whether arms have enough trainings for a verdict on their difference.
 
         arms: of `arms` (default: all).
         """
-        return self.trainings(*arms) >= LEAST
+        return self.trainings(*arms) >= MIN_TRAININGS
 
-    def estimate(self, arm: str, measure: Measure, region: Episodes = "all", given: bool = False) -> Estimate:
-        """A measure of a task with its 95 % interval, Wilson's for a share where a bootstrap says too little.
+    def estimate(self, arm: str, measure: Measure, region: Episodes = "all", conditional: bool = False) -> Estimate:
+        """A measure of a task with its 95 % interval, Wilson's for a share where the bootstrap is too narrow.
 
         arm: one of `arms`.
         measure: one of `about.measures`.
         region: "all", "in", "out", or (E,) bool.
-        given: of a share, only among the episodes in which `measure.given` happened.
+        conditional: whether only the episodes in which `measure.condition` happened count.
         """
         values = self._block(arm, measure.name, CLOSED_LOOP, region)[..., 0]
-        if given:
+        if conditional:
             return conditional_share(values, self._block(arm, measure.condition, CLOSED_LOOP, region)[..., 0])
         return amount(values) if measure.unit else share(values)
 
     @property
     def compared(self) -> tuple[Measure, ...]:
-        """The measures that policies are compared in: success, and what is counted in every episode."""
+        """The measures by which policies are compared: success, and counts that every episode has."""
         success, *others = self.about.measures
         return success, *(measure for measure in others if measure.unit == COUNT)
 

@@ -21,9 +21,9 @@ _KEYS = ("arm", "seed", "episode", "horizon", "source", "metric", "value")
 
 @dataclass(frozen=True)
 class Contents:
-    """What a table of results holds, all arms on the same episodes. seeds: of the trainings of each arm.
+    """The values of a table of results, with all arms on the same episodes. seeds: of the trainings of each arm.
 
-    read: the block (seeds, E, H) of an arm, a metric and a source, horizon 1 first; not-a-number where there is no value.
+    read: the block (seeds, E, H) of an arm, a metric and a source, horizon 1 first; not-a-number for missing values.
     """
 
     seeds: Mapping[str, tuple[int, ...]]
@@ -36,23 +36,25 @@ class Contents:
 
 
 def from_evaluations(arms: Mapping[str, tuple[Evaluation, ...]], order: tuple[str, ...]) -> Contents:
-    """Forecasts, read from the evaluations when they are asked for. order: of the metrics that come first."""
+    """The contents of evaluations, read when they are needed. order: metrics that come first."""
     first = next(iter(arms.values()))[0]
     keys = {"source", "episode", "horizon"}
     names = [name for name in first.table if name not in keys and not name.startswith(LAW)]
     return Contents(
-        seeds={arm: tuple(int(one.about.seed) for one in group) for arm, group in arms.items()},
+        seeds={arm: tuple(int(evaluation.about.seed) for evaluation in group) for arm, group in arms.items()},
         metrics=(*(name for name in order if name in names), *(name for name in names if name not in order)),
         sources=first.sources,
         episodes=first.episodes,
         laws=dict(zip(first.laws, first.law.T, strict=True)),
         horizons=first.horizons,
-        read=lambda arm, metric, source: np.stack([one.values(metric, source) for one in arms[arm]]).astype(np.float64),
+        read=lambda arm, metric, source: np.stack([evaluation.values(metric, source) for evaluation in arms[arm]]).astype(
+            np.float64
+        ),
     )
 
 
 def from_trials(arms: Mapping[str, Driven]) -> Contents:
-    """Measures of whole episodes, at the only horizon 1; tries of one training are averaged within an episode."""
+    """The contents of trials: measures of whole episodes, at horizon 1, averaged over the repeats of a training."""
     first = next(iter(arms.values())).first
     return Contents(
         seeds={arm: driven.seeds for arm, driven in arms.items()},
@@ -66,7 +68,7 @@ def from_trials(arms: Mapping[str, Driven]) -> Contents:
 
 
 def from_arrow(table: pa.Table) -> Contents:
-    """The blocks of a long table; an InputError if it lacks a column."""
+    """The contents of a long table; an InputError if it lacks a column."""
     missing = [name for name in _KEYS if name not in table.column_names]
     if missing:
         raise InputError(f"a table of results lacks the column {', '.join(missing)}")
@@ -102,7 +104,7 @@ def _names(table: pa.Table, column: str) -> tuple[str, ...]:
 
 
 def to_arrow(contents: Contents) -> pa.Table:
-    """A row for each value that is known."""
+    """The long table of contents, with a row for each finite value."""
     episodes, steps = len(contents.episodes), np.arange(1, contents.horizons + 1, dtype=np.int32)
     parts = []
     for arm, seeds in contents.seeds.items():
@@ -152,7 +154,7 @@ def _long_rows(arm: str, metric: str, rows: Table, source: pa.Array, values: np.
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
-    """Long tables, one below the other."""
+    """Concatenate long tables."""
     return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 

@@ -1,4 +1,4 @@
-"""Evaluated runs: the errors and states that an evaluation wrote, and which runs are the seeds of one arm. NumPy only."""
+"""Evaluations of runs: their errors and states, and the grouping of runs into arms. NumPy only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sgjepa.laws import Sampler
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run on one dataset, with one probe and context: what `sgjepa evaluate` wrote."""
+    """The evaluation of a run on a dataset with a probe and a context, as written by `sgjepa evaluate`."""
 
     folder: Path
     about: EvaluationRecord
@@ -32,12 +32,12 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """What the run is called: in the experiment that asks, or by itself."""
+        """The run's name: its alias in an experiment, or its own."""
         return self.alias or self.about.name
 
     @property
     def label(self) -> str:
-        """The method as the paper calls it; a frozen encoder is named."""
+        """The paper's name of the method, with the name of a frozen encoder."""
         return label_of(self.name, self.about.world, self.about.encoder)
 
     @property
@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def differs(self) -> str:
-        """What sets it apart from the usual evaluation, as in its folder's name; empty for the usual one."""
+        """Settings that are not the default, as in the folder's name; empty for the default evaluation."""
         return self.about.differs
 
     @property
@@ -73,7 +73,7 @@ class Evaluation:
 
     @cached_property
     def samplers(self) -> dict[str, Sampler]:
-        """What each law of the training episodes was drawn from."""
+        """The training distribution of each law, by name."""
         return {name: law.training for name, law in self.about.laws.items()}
 
     @property
@@ -88,7 +88,7 @@ class Evaluation:
 
     @cached_property
     def _rows(self) -> dict[str, np.ndarray]:
-        """Which rows are of which source; comparing a million strings once is enough."""
+        """Boolean masks of the rows of each source, computed once."""
         names = self.table["source"]
         return {str(name): names == name for name in np.unique(names.astype(str))}
 
@@ -103,18 +103,18 @@ class Evaluation:
         return {name: column[rows] for name, column in self.table.items()}
 
     def values(self, metric: str, source: str = "predicted") -> np.ndarray:
-        """(E, H) one metric of one source."""
+        """The values (E, H) of a metric of a source."""
         if metric not in self.table:
             raise InputError(f"{self.folder} has no metric '{metric}'")
         values: np.ndarray = self.table[metric][self._rows[source]].reshape(-1, self.horizons)
         return values
 
     def checked(self, name: str) -> Path:
-        """The path of one of its files, after a look at the digest."""
+        """The path of one of its files; an InputError if the digest is wrong."""
         return artifact.checked(self.folder, name)
 
-    def beside(self, stage: str, name: str) -> Path | None:
-        """A file that another stage left for this run, dataset and probe, if it is there."""
+    def stage_file(self, stage: str, name: str) -> Path | None:
+        """The file of another stage for this run, dataset and probe; None if it does not exist."""
         for folder in (self.folder.name, f"{self.dataset}-{self.differs}".removesuffix("-")):
             path = self.run / stage / folder / name
             if path.is_file():
@@ -123,7 +123,7 @@ class Evaluation:
 
     @property
     def targets(self) -> Targets:
-        """What the probe reads, and how to make a named state of it."""
+        """The targets of the probe."""
         return self.about.targets
 
     @cached_property
@@ -131,7 +131,7 @@ class Evaluation:
         return read_checked(self.folder / STATES, ("episode", "horizon"))
 
     def states(self, source: str = "predicted") -> np.ndarray:
-        """(E, H, Y) what the probe read of one source, in the order of `targets.names`; "recorded" is the truth."""
+        """Probed states (E, H, Y) of a source, in the order of `targets.names`; "recorded" is the ground truth."""
         columns = [f"{source}.{name}" for name in self.targets.names]
         if columns[0] not in self._states:
             known = dict.fromkeys(column.partition(".")[0] for column in self._states if "." in column)
@@ -140,7 +140,7 @@ class Evaluation:
 
 
 def evaluated(folder: Path) -> list[str]:
-    """Names of a run's evaluations: one for each dataset, and for each probe and context that are not the usual ones."""
+    """Names of a run's evaluations: one per dataset, and per probe and context that are not the default."""
     if not run_folder.is_run(folder):
         raise InputError(f"{folder} is not a run; make one with `sgjepa train`, or see `sgjepa zoo`")
     names = [path.name for path in artifact.artifacts_in(folder / EVALUATIONS)]
@@ -150,12 +150,12 @@ def evaluated(folder: Path) -> list[str]:
 
 
 def load_evaluations(folder: Path, name: str | None = None) -> list[Evaluation]:
-    """All evaluations of a run, or the one of that name."""
-    return [load_evaluation(folder / EVALUATIONS / one) for one in evaluated(folder) if name in (None, one)]
+    """Load all evaluations of a run, or the one with a name."""
+    return [load_evaluation(folder / EVALUATIONS / each) for each in evaluated(folder) if name in (None, each)]
 
 
 def load_evaluation(folder: Path) -> Evaluation:
-    """The evaluation in a folder, after a look at its digests and columns."""
+    """Load the evaluation in a folder; an InputError if digests or columns are wrong."""
     about = read_evaluation(folder)
     columns = ("source", "episode", "horizon", "nmse", *(f"law.{name}" for name in about.laws))
     return Evaluation(folder, about, read_checked(folder / EPISODES, columns))
@@ -167,45 +167,47 @@ def read_runs(
     labels: Mapping[str, str] | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> dict[str, tuple[Evaluation, ...]]:
-    """The evaluations of runs on the same dataset, by arm, training seeds of one recipe together.
+    """The evaluations of runs on the same dataset, by arm; an arm has the training seeds of one recipe.
 
-    data: the evaluation's name; None: the only one that the runs share. labels: arms of runs of certain names, instead of
-    the paper's. names: of runs by their folders, instead of those they were trained under.
+    data: the evaluation's name; None: the only one that the runs share. labels: names of arms by run name, instead of the
+    paper's. names: names of runs by folder, instead of their own.
     """
     if not runs:
-        raise InputError("a report of nothing: give at least one run that `sgjepa evaluate` has evaluated")
+        raise InputError("no runs given; pass at least one that `sgjepa evaluate` has evaluated")
     for run in runs:
         if [other.resolve() for other in runs].count(run.resolve()) > 1:
             raise InputError(f"{run} is given twice")
     name = _same_data(runs, data)
-    chosen = [one for run in runs for one in load_evaluations(run, name)]  # what lies beside it may be damaged
-    return arms_of([replace(one, alias=(names or {}).get(one.run, "")) for one in chosen], labels)
+    evaluations = [each for run in runs for each in load_evaluations(run, name)]  # only this one: others may be damaged
+    return arms_of([replace(evaluation, alias=(names or {}).get(evaluation.run, "")) for evaluation in evaluations], labels)
 
 
 def arms_of(evaluations: Sequence[Evaluation], labels: Mapping[str, str] | None = None) -> dict[str, tuple[Evaluation, ...]]:
-    """Evaluations by arm, in the order given, training seeds of one recipe together; all must have the same episodes.
+    """Group evaluations on the same episodes by arm; an arm has the training seeds of one recipe.
 
-    Runs of one method with different settings are different arms, told apart by the run's name; so are those that were
-    finished and went on to more updates, and their label says so.
-    labels: what to call runs of certain names, instead of the paper's names.
+    Runs of one method with different settings are different arms, distinguished by the run's name. Continued trainings are
+    separate arms, too, and their label shows it. labels: names of arms by run name, instead of the paper's.
     """
     groups: dict[tuple[str, str], list[Evaluation]] = {}
     first = evaluations[0]
-    for one in evaluations:
-        if one.about.settings.data != first.about.settings.data or one.horizons != first.horizons:
-            raise InputError(f"{one.folder} and {first.folder} are of different datasets or horizons; report them apart")
-        if one.about.settings.config != first.about.settings.config:
-            raise InputError(f"{one.folder} and {first.folder} were read by different probes; evaluate both with the same")
-        label = (labels or {}).get(one.name, one.label) + _continued(one)
-        group = groups.setdefault((label, _recipe(one)), [])
+    for evaluation in evaluations:
+        if evaluation.about.settings.data != first.about.settings.data or evaluation.horizons != first.horizons:
+            both = f"{evaluation.folder} and {first.folder}"
+            raise InputError(f"{both} are of different datasets or horizons; report them separately")
+        if evaluation.about.settings.config != first.about.settings.config:
+            both = f"{evaluation.folder} and {first.folder}"
+            raise InputError(f"{both} have different probes or contexts; evaluate both with the same settings")
+        label = (labels or {}).get(evaluation.name, evaluation.label) + _continued(evaluation)
+        group = groups.setdefault((label, _recipe(evaluation)), [])
         for other in group:
-            if other.about.seed == one.about.seed:
-                raise InputError(f"{one.run} and {other.run} are the same training, seed {one.about.seed}; give one")
-        group.append(one)
+            if other.about.seed == evaluation.about.seed:
+                both = f"{evaluation.run} and {other.run}"
+                raise InputError(f"{both} are the same training, seed {evaluation.about.seed}; give one")
+        group.append(evaluation)
     for group in groups.values():
-        group.sort(key=lambda one: int(one.about.seed))  # so that the same seeds are compared
+        group.sort(key=lambda evaluation: int(evaluation.about.seed))  # to pair equal seeds
     arms = [label for label, _ in groups]
-    for name in (lambda one: one.about.run, lambda one: str(one.run)):  # the folder's name, or else its whole path
+    for name in (lambda run: run.about.run, lambda run: str(run.run)):  # the folder's name, or else its path
         if len(set(arms)) < len(arms):
             arms = [
                 arm if arms.count(arm) == 1 else f"{label}, {name(group[0])}"
@@ -214,42 +216,43 @@ def arms_of(evaluations: Sequence[Evaluation], labels: Mapping[str, str] | None 
     return {arm: tuple(group) for arm, group in zip(arms, groups.values(), strict=True)}
 
 
-def _continued(one: Evaluation) -> str:
-    """What is added to the label of a training that was finished and went on; empty for one without a break."""
-    steps = [f"{leg.step:,}" for leg in run_folder.about(one.run).continued]
+def _continued(evaluation: Evaluation) -> str:
+    """Suffix of the label of a training that was continued after its end; empty for other trainings."""
+    steps = [f"{leg.step:,}" for leg in run_folder.about(evaluation.run).continued]
     return f", continued after {' and '.join(steps)} updates" if steps else ""
 
 
-def _recipe(one: Evaluation) -> str:
-    """The settings that training seeds share."""
-    settings = dict(run_folder.about(one.run).config)
-    if isinstance(train := settings.get("train"), dict):  # the decoder changes nothing in the model
+def _recipe(evaluation: Evaluation) -> str:
+    """The settings shared by training seeds, as JSON."""
+    settings = dict(run_folder.about(evaluation.run).config)
+    if isinstance(train := settings.get("train"), dict):  # the decoder does not change the model
         settings["train"] = {key: value for key, value in train.items() if key != "decoder"}
-    settings["continued"] = _continued(one)  # its learning rates were others
-    for name in ("seed", "name"):  # what it is called is told by its label
+    settings["continued"] = _continued(evaluation)  # continued trainings have other learning rates
+    for name in ("seed", "name"):  # the name is in the label
         settings.pop(name, None)
-    if settings.get("init"):  # warm starts from trainings that differ in their seed alone belong together
+    if settings.get("init"):  # warm starts from trainings that differ only in the seed
         settings["init"] = re.sub(r"-seed\d+$", "", str(settings["init"]))
     return json.dumps(settings, sort_keys=True)
 
 
 def _same_data(runs: Sequence[Path], data: str | None) -> str:
-    """The evaluation, of the same dataset, probe and context, that every run has.
+    """The name of an evaluation with the same dataset, probe and context that every run has.
 
-    The one asked for; or else the usual one on the only test split they share; or the only one they share.
+    It is `data`, or the default evaluation on the only shared test split, or the only shared evaluation.
     """
     names = [set(evaluated(run)) for run in runs]
     common = set.intersection(*names)
-    for run, mine in zip(runs, names, strict=True):
-        if data is not None and data not in mine:
-            raise InputError(f"{run} was not evaluated on '{data}' but on {', '.join(sorted(mine))}")
-        if not mine & names[0]:
-            theirs, ours = ", ".join(sorted(names[0])), ", ".join(sorted(mine))
-            raise InputError(f"{runs[0]} was evaluated on {theirs}, {run} on {ours}; report different datasets apart")
+    for run, evaluations in zip(runs, names, strict=True):
+        if data is not None and data not in evaluations:
+            raise InputError(f"{run} was not evaluated on '{data}' but on {', '.join(sorted(evaluations))}")
+        if not evaluations & names[0]:
+            first_names, run_names = ", ".join(sorted(names[0])), ", ".join(sorted(evaluations))
+            differ = f"{runs[0]} was evaluated on {first_names}, {run} on {run_names}"
+            raise InputError(f"{differ}; report different datasets separately")
     if data is not None:
         return data
     if not common:
-        raise InputError("these runs share no dataset they were all evaluated on; report different datasets apart")
+        raise InputError("these runs share no dataset they were all evaluated on; report different datasets separately")
     shared = sorted(common)
     if len(shared) > 1:
         about = {name: read_evaluation(runs[0] / EVALUATIONS / name) for name in shared}

@@ -1,5 +1,8 @@
-"""The paper's own numbers, to stand beside ours: same protocol, paper size. It gives intervals for planning alone, and the
-number of trainings seldom. The interaction of law and rollout is of an independent replication (`ablations.factorial`)."""
+"""The paper's numbers, for comparison: same protocol, paper size.
+
+The paper has intervals only for planning, and seldom the number of trainings. The interaction of law and rollout is from an
+independent replication (`ablations.factorial`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _FILE = Path(__file__).with_name("published.json")
 
 @dataclass(frozen=True)
 class Published:
-    """Of one world. values: metric -> method -> horizon, or "mean" over all of them -> mean error."""
+    """The paper's errors in a world. values: metric -> method -> horizon, or "mean" over all horizons -> mean error."""
 
     source: str
     values: dict[str, dict[str, dict[Horizon, float]]]
@@ -22,14 +25,14 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedStudy:
-    """Of one study. rows: of each setting, its values and then a number, or None, for each column."""
+    """The paper's table for a study. rows: for each setting its values, then a number or None for each column."""
 
     source: str
     says: str
     settings: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | None, ...], ...]
-    trainings: str = ""  # of each setting, where the paper says so
+    trainings: str = ""  # of each setting, if known
 
     def __post_init__(self) -> None:
         width = len(self.settings) + len(self.columns)
@@ -39,7 +42,7 @@ class PublishedStudy:
 
 @dataclass(frozen=True)
 class PublishedPlans:
-    """Of one predictor that plans. success, low, high: in per cent. k5, mean: errors of latents. seconds: of a plan."""
+    """The paper's planning results. success, low, high: per cent. k5, mean: latent errors. seconds: per plan."""
 
     success: float
     low: float
@@ -50,49 +53,49 @@ class PublishedPlans:
 
 
 def published_plans(world: str) -> dict[str, PublishedPlans]:
-    """What the paper says about planning in a world, by method; empty if nothing."""
-    found = files.read_json(_FILE)["planning"]
-    rows = found["worlds"].get(world, {})
-    return {method: PublishedPlans(**dict(zip(found["columns"], row, strict=True))) for method, row in rows.items()}
+    """The paper's planning results in a world, by method; empty if it has none."""
+    planning = files.read_json(_FILE)["planning"]
+    rows = planning["worlds"].get(world, {})
+    return {method: PublishedPlans(**dict(zip(planning["columns"], row, strict=True))) for method, row in rows.items()}
 
 
 def published_study(name: str) -> PublishedStudy | None:
-    """What the paper says on a study's question, or None."""
-    found = files.read_json(_FILE)["studies"].get(name)
-    if found is None:
+    """The paper's table for a study; None if it has none."""
+    study = files.read_json(_FILE)["studies"].get(name)
+    if study is None:
         return None
     return PublishedStudy(
-        source=found["source"],
-        says=found["says"],
-        settings=tuple(found.get("settings", ())),
-        columns=tuple(found.get("columns", ())),
-        rows=tuple(map(tuple, found.get("rows", ()))),
-        trainings=found.get("trainings", ""),
+        source=study["source"],
+        says=study["says"],
+        settings=tuple(study.get("settings", ())),
+        columns=tuple(study.get("columns", ())),
+        rows=tuple(map(tuple, study.get("rows", ()))),
+        trainings=study.get("trainings", ""),
     )
 
 
 def published(world: str) -> Published | None:
-    """What the paper says about a world, or None."""
-    found = files.read_json(_FILE)
-    if world not in found["worlds"]:
+    """The paper's errors in a world; None if it has none."""
+    content = files.read_json(_FILE)
+    if world not in content["worlds"]:
         return None
-    horizons = found["horizons"]
+    horizons = content["horizons"]
     values = {
         metric: {
             method: {h: value for h, value in zip(horizons, numbers, strict=True) if value is not None}
             for method, numbers in by_method.items()
         }
-        for metric, by_method in found["worlds"][world].items()
+        for metric, by_method in content["worlds"][world].items()
     }
-    return Published(found["source"], values)
+    return Published(content["source"], values)
 
 
 def of_the_square(number: str, world: str) -> str:
-    """A number that the paper has for the square, beside one of ours: in another world it says so."""
+    """A number of the paper for the square, marked as such in a table of another world."""
     return number if world == "square" else f"{number} (square)"
 
 
 def ablation(study: str) -> dict[str, dict[str, float]]:
-    """The numbers for the question of a study, by metric and cell; of the square, but for shapes and control."""
-    found: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
-    return found
+    """The paper's numbers for an ablation, by metric and arm; of the square, except for shapes and control."""
+    cells: dict[str, dict[str, float]] = files.read_json(_FILE)["ablations"].get(study, {})
+    return cells

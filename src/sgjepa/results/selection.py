@@ -1,4 +1,4 @@
-"""What was measured on the same episodes: arms and their trainings, laws and regions, values by source and metric."""
+"""Selection of results on the same episodes: arms and their trainings, laws and regions, values by source and metric."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sgjepa.results.contents import PREDICTED, Contents
 from sgjepa.results.evaluations import Evaluation
 from sgjepa.results.trials import Driven
 
-MEAN = "mean"  # in place of a horizon: the mean over all of them, as in the paper's tables
-HORIZONS = (1, 5, 16, 32, 44)  # of tables, as far as they go; the last one is always added
+MEAN = "mean"  # instead of a horizon: the mean over all horizons, as in the paper's tables
+HORIZONS = (1, 5, 16, 32, 44)  # of tables, up to the last horizon, which is always added
 REGIONS = {"all": "all episodes", "in": "in distribution", "out": "out of distribution"}  # of the training laws
-OURS = "SG-JEPA"
-BASELINES = {  # sources beside a model's own rollout
+SG_JEPA = "SG-JEPA"
+BASELINES = {  # sources other than a model's rollout
     "stay": "object stays put",
     "constant_velocity": "constant velocity",
     "simulator": "simulator from the probed state",
@@ -31,15 +31,15 @@ BASELINES = {  # sources beside a model's own rollout
     "true": "probe on true frames",
 }
 Horizon: TypeAlias = int | str
-Episodes: TypeAlias = str | np.ndarray  # a region's name, or which episodes, (E,) bool
+Episodes: TypeAlias = str | np.ndarray  # a region's name, or a mask of episodes, (E,) bool
 
 
 @dataclass(frozen=True)
 class About:
-    """What the numbers of a table mean.
+    """Metadata of a table of results.
 
-    laws: unit and training distribution of each law, by name. units: of metrics that are not among the usual ones.
-    measures: of a task, for trials. coverage: L_law of the laws that occur. notes: anything else, for a reader.
+    laws: unit and training distribution of each law, by name. units: of metrics outside `METRICS`.
+    measures: of a task, for trials. coverage: L_law of the laws that occur. notes: anything else.
     """
 
     laws: dict[str, LawRecord] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class About:
 
 @dataclass(frozen=True)
 class Axis:
-    """A law that differs between episodes: what errors can be drawn against."""
+    """A law that differs between episodes, for figures of errors by law."""
 
     name: str
     unit: str
@@ -63,29 +63,29 @@ class Axis:
 
     @property
     def symbol(self) -> str:
-        """How text calls a value of the law: "g"."""
+        """The law's symbol in text, such as "g"."""
         return get_law(self.name).label
 
     @property
     def several(self) -> str:
-        """The law's name for several of them: "gravities"."""
+        """The plural of the law's name, such as "gravities"."""
         return get_law(self.name).plural_label
 
     @property
     def trained(self) -> str:
-        """What training drew: "g = 4 ± 0.5 m/s²"."""
+        """The training distribution in words: "g = 4 ± 0.5 m/s²"."""
         return f"{self.symbol} {self.training.description} {self.unit}".replace("-", "\N{MINUS SIGN}")
 
     @property
     def inside(self) -> str:
-        """Which values count as in distribution: "g from 3 to 5"."""
+        """The values that are in distribution, in words: "g from 3 to 5"."""
         low, high = self.training.bounds
         ends = f"from {low:g} to {high:g}".replace("-", "\N{MINUS SIGN}")
         return f"{self.symbol} {ends}"
 
 
 def at(values: np.ndarray, horizons: Sequence[Horizon]) -> np.ndarray:
-    """Values (..., H), horizon 1 first, at some horizons, or their mean over all: (..., columns)."""
+    """Values (..., columns) at some horizons, or their mean over all, from values (..., H), horizon 1 first."""
     return np.stack([values.mean(axis=-1) if h == MEAN else values[..., int(h) - 1] for h in horizons], axis=-1)
 
 
@@ -110,17 +110,17 @@ class Selection:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of what was measured, in the order in which they came."""
+        """Names of the arms, in the order of the table."""
         return tuple(self._contents.seeds)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the errors, or of the measures of a task."""
+        """Names of the metrics, or of the measures of a task."""
         return self._contents.metrics
 
     @property
     def comparable(self) -> tuple[str, ...]:
-        """Names of the errors that different models can be compared in: latents have no common unit."""
+        """Names of the metrics in which different models can be compared; latents have no common unit."""
         return tuple(name for name, metric in METRICS.items() if metric.compared and name in self.metrics)
 
     @property
@@ -155,7 +155,7 @@ class Selection:
 
     @property
     def baseline(self) -> str:
-        """The arm that others are compared with: the one that was chosen, or the last."""
+        """The arm that others are compared with (default: the last)."""
         return self._baseline or self.arms[-1]
 
     @property
@@ -165,8 +165,8 @@ class Selection:
 
     @property
     def subject(self) -> str:
-        """The arm that a page is about first: SG-JEPA, where it takes part."""
-        return self.arms[0] if self.arms[0].startswith(OURS) else (*self.others, self.baseline)[0]
+        """The main arm of a page: SG-JEPA if it is there."""
+        return self.arms[0] if self.arms[0].startswith(SG_JEPA) else (*self.others, self.baseline)[0]
 
     def seeds(self, arm: str) -> tuple[int, ...]:
         """Seeds of the trainings of an arm.
@@ -183,14 +183,14 @@ class Selection:
         return self._evaluations.get(self._known("arm", arm, self.arms), ())
 
     def driven(self, arm: str) -> Driven:
-        """The trials of an arm by training: records, plans, how long plans took, what episodes came to.
+        """The trials of an arm by training: records, plans, planning times and outcomes.
 
         arm: one of `arms`.
         """
         return self._driven[self._known("arm", arm, tuple(self._driven))]
 
     def name(self, arm: str) -> str:
-        """What the runs of an arm are called, such as "square_gru".
+        """The name of an arm's runs, such as "square_gru".
 
         arm: one of `arms`.
         """
@@ -198,7 +198,7 @@ class Selection:
         return runs[0].name if runs else arm
 
     def arm(self, name: str) -> str:
-        """The arm whose runs are called so.
+        """The arm whose runs have a name.
 
         name: such as "square_gru".
         """
@@ -207,7 +207,7 @@ class Selection:
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
-        """The laws that differ between episodes, with unit, symbol, what training drew, and the values that occur."""
+        """The laws that differ between episodes, with unit, symbol, training distribution and the values that occur."""
         axes = []
         for name, record in self.about.laws.items():
             values = tuple(np.unique(self._contents.laws[name]).tolist())
@@ -216,28 +216,28 @@ class Selection:
 
     @cached_property
     def coverage(self) -> dict[tuple[float, ...], float]:
-        """L_law by the laws of an episode, all of them; empty if the training laws never vary."""
+        """L_law by the law vector of an episode; empty if the training laws do not vary."""
         known = self.about.coverage
         return dict(zip(known.laws, known.L_law, strict=True)) if known else {}
 
     @cached_property
     def deviations(self) -> np.ndarray:
-        """(E,) how many standard deviations the law that strays most lies from the mean of the training laws."""
+        """(E,) the largest distance of a law from its training mean, in standard deviations."""
         laws = [(self._contents.laws[name], record.training) for name, record in self.about.laws.items()]
         spread = [np.abs(values - drawn.mean) / drawn.std for values, drawn in laws if drawn.std]
         return np.max(spread, axis=0) if spread else np.zeros(len(self.episodes))
 
     @cached_property
     def plans(self) -> dict[str, np.ndarray]:
-        """(E,) bool for each thing that episodes were made for: which cases come from them; empty where all are alike."""
+        """Masks (E,) of the planning cases by the expert's plan in their episodes; empty if there is only one plan."""
         made_for = next(iter(self._driven.values())).first.table.get(PLAN) if self._driven else None
         words = [] if made_for is None else sorted(set(made_for.tolist()))
         return {word: made_for == word for word in words} if len(words) > 1 else {}
 
     def region(self, name: str) -> np.ndarray:
-        """(E,) bool: which episodes lie in a region.
+        """Mask (E,) of the episodes in a region.
 
-        name: "in" where every law is within what training drew, "out" for all others, or "all".
+        name: "in" if every law is within the training distribution, "out" for all others, or "all".
         """
         self._known("region", name, REGIONS)
         known = {law: record.training for law, record in self.about.laws.items() if law in self._contents.laws}
@@ -248,30 +248,30 @@ class Selection:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """The regions that have episodes; "all" alone where there is nothing to tell apart."""
+        """The regions that have episodes; only "all" if one of "in" and "out" is empty."""
         inside = self.region("in")
         return tuple(REGIONS) if inside.any() and not inside.all() else ("all",)
 
     def count(self, region: str) -> int:
-        """How many episodes lie in a region.
+        """The number of episodes in a region.
 
         region: one of `regions`.
         """
         return int(self.region(region).sum())
 
     def where(self, **laws: float) -> np.ndarray:
-        """(E,) bool: which episodes have these values of laws.
+        """Mask (E,) of the episodes with these values of laws.
 
         laws: by name.
         """
-        chosen = np.ones(len(self.episodes), bool)
+        selected = np.ones(len(self.episodes), bool)
         for name, value in laws.items():
-            chosen &= self._contents.laws[self._known("law", name, self.law_names)] == value
-        return chosen
+            selected &= self._contents.laws[self._known("law", name, self.law_names)] == value
+        return selected
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The horizons of a table; the last one is always among them."""
+        """The horizons of a table, with the last one."""
         return (*(h for h in HORIZONS if h < self.horizons), self.horizons)
 
     @property
@@ -280,7 +280,7 @@ class Selection:
         return self.steps if self.about.measures else (*self.steps, MEAN)
 
     def values(self, arm: str, metric: str = MAIN, source: str | None = None, region: Episodes = "all") -> np.ndarray:
-        """The values of one metric, (seeds, E, H), horizon 1 first; not-a-number where there is none.
+        """The values of a metric, (seeds, E, H), horizon 1 first; not-a-number for missing values.
 
         arm: one of `arms`.
         metric: one of `metrics`.
@@ -291,11 +291,11 @@ class Selection:
         return self._block(arm, metric, self._source(source), region)
 
     def _block(self, arm: str, metric: str, source: str, region: Episodes) -> np.ndarray:
-        """(seeds, E, H) of a metric, or of a measure that is counted beside those of the task."""
+        """The values (seeds, E, H) of a metric, a measure, or the condition of a measure."""
         block = self._contents.read(self._known("arm", arm, self.arms), metric, source)
         if isinstance(region, str) and region == "all":
             return block
-        # contiguous: sums in another order would differ in the last digit
+        # contiguous, because the order of a sum changes its last digit
         return np.ascontiguousarray(block[:, self.region(region) if isinstance(region, str) else region])
 
     def _known(self, kind: str, name: str, names: Iterable[str]) -> str:
@@ -304,7 +304,7 @@ class Selection:
         return name
 
     def _source(self, name: str | None) -> str:
-        """The source of that name; by default the model's own rollout, or the only one."""
+        """The source with a name; by default the model's rollout, or the only source."""
         if name is None:
             return PREDICTED if PREDICTED in self.sources else self.sources[0]
         return self._known("source", name, self.sources)

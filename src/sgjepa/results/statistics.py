@@ -1,8 +1,8 @@
-"""Intervals that a bootstrap of means does not give: of shares, of differences of shares, of rank correlations. NumPy only.
+"""Intervals of shares, differences of shares and rank correlations (NumPy only).
 
-A bootstrap knows episodes, and where there are several trainings also these (core/stats.py). Of a share it says too little
-where all values are equal, or where episodes, successes or failures are few: there Wilson's interval, or Newcombe's of a
-difference, is taken where it is the wider one.
+A bootstrap resamples episodes, and trainings if there are several (core/stats.py). For a share it is too narrow where all
+values are equal, or where episodes, successes or failures are few: there Wilson's interval, or Newcombe's for a difference,
+is used if it is wider.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from sgjepa.core.stats import (
 FEW = 30  # episodes, below which a share's interval may be Wilson's
 RARE = 10  # episodes with the rarer outcome, below which it may be Wilson's
 BOOTSTRAP, WILSON = "bootstrap", "Wilson"
-_RESAMPLES = 1000  # of a rank correlation
+_RESAMPLES = 1000  # for a rank correlation
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval, and by which method the interval was computed. count 0: there is nothing to measure."""
+    """A mean with its interval. how: the method of the interval. A count of 0 means no data."""
 
     interval: Interval
     how: str
 
 
 def amount(values: np.ndarray) -> Estimate:
-    """The mean of a count, or of a time that not every episode has; neither is below zero. values: (trainings, E)."""
+    """The mean of a non-negative quantity that not every episode has. values: (trainings, E)."""
     mean = bootstrap_known(values)
     return Estimate(replace(mean, low=max(mean.low, 0.0)), BOOTSTRAP)
 
 
 def share(values: np.ndarray) -> Estimate:
-    """A share in [0, 1]. values: (trainings, E)."""
+    """The estimate of a share in [0, 1]. values: (trainings, E)."""
     trainings, count = values.shape
     if count == 0:
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), WILSON)
@@ -56,7 +56,7 @@ def share(values: np.ndarray) -> Estimate:
 
 
 def conditional_share(both: np.ndarray, happened: np.ndarray) -> Estimate:
-    """The share among the episodes in which something else happened. both, happened: (trainings, E)."""
+    """The share among the episodes in which a condition happened. both, happened: (trainings, E)."""
     if not happened.any():
         return Estimate(Interval(np.nan, np.nan, np.nan, 0), BOOTSTRAP)
     count = int((happened.mean(axis=0) > 0).sum())
@@ -66,35 +66,35 @@ def conditional_share(both: np.ndarray, happened: np.ndarray) -> Estimate:
     return _or_wilson(Interval(ratio.mean, ratio.low, ratio.high, count))
 
 
-def share_difference(one: np.ndarray, other: np.ndarray, paired: bool = True) -> Interval:
-    """One share minus another on the same episodes. one, other: (trainings, E)."""
-    gap = bootstrap_difference(one[..., None], other[..., None], paired=paired)[0]
+def share_difference(first: np.ndarray, second: np.ndarray, paired: bool = True) -> Interval:
+    """One share minus another on the same episodes. first, second: (trainings, E)."""
+    gap = bootstrap_difference(first[..., None], second[..., None], paired=paired)[0]
     if gap.low == gap.high and gap.count:
-        # all differences are equal: at least Wilson's share of all episodes has that one, the others may have any
+        # all differences are equal: Wilson's lower bound is the share of episodes with that value, the others may have any
         sure = wilson(gap.count, gap.count)[0]
         gap = Interval(gap.mean, sure * gap.mean - (1 - sure), sure * gap.mean + (1 - sure), gap.count)
-    elif gap.count and any(is_rare(float(side.mean()), gap.count) for side in (one, other)):
-        alike = correlation(one.mean(axis=0), other.mean(axis=0))
-        low, high = newcombe(float(one.mean()), float(other.mean()), gap.count, alike)
+    elif gap.count and any(is_rare(float(side.mean()), gap.count) for side in (first, second)):
+        alike = correlation(first.mean(axis=0), second.mean(axis=0))
+        low, high = newcombe(float(first.mean()), float(second.mean()), gap.count, alike)
         gap = Interval(gap.mean, min(gap.low, low), max(gap.high, high), gap.count)
     return Interval(gap.mean, max(gap.low, -1.0), min(gap.high, 1.0), gap.count)
 
 
 def mean_of_tries(values: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean of several tries at the same episodes where they have a value; not-a-number where none has."""
+    """The mean of repeats of the same episodes over those that have a value; not-a-number where none has."""
     stacked = np.stack(values)
     count = np.isfinite(stacked).sum(axis=0)
     return np.where(count, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def is_rare(share: float, count: int) -> bool:
-    """Whether so few of the episodes have the rarer outcome that a bootstrap says too little."""
+    """Whether too few episodes have the rarer outcome for a bootstrap."""
     return count * min(share, 1 - share) < RARE
 
 
-def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """The correlation of two policies' successes over the same episodes, (E,) each; 0 where one of them never varies."""
-    return float(np.corrcoef(one, other)[0, 1]) if one.std() > 0 and other.std() > 0 else 0.0
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """The correlation of two policies' successes over the same episodes, (E,) each; 0 if one of them is constant."""
+    return float(np.corrcoef(first, second)[0, 1]) if first.std() > 0 and second.std() > 0 else 0.0
 
 
 def _few(share: float, count: int) -> bool:
@@ -102,9 +102,9 @@ def _few(share: float, count: int) -> bool:
 
 
 def _or_wilson(drawn: Interval) -> Estimate:
-    """A share's interval by bootstrap, or Wilson's where that says nothing, or is too sure of itself for so few."""
+    """The bootstrap interval of a share, or Wilson's where the bootstrap has no width or is too narrow for few episodes."""
     by_wilson = Interval(drawn.mean, *wilson(drawn.mean * drawn.count, drawn.count), drawn.count)
-    drawn = replace(drawn, low=max(drawn.low, 0.0), high=min(drawn.high, 1.0))  # before it is compared
+    drawn = replace(drawn, low=max(drawn.low, 0.0), high=min(drawn.high, 1.0))  # before the comparison
     width = drawn.high - drawn.low
     if not width > 0 or (_few(drawn.mean, drawn.count) and width < by_wilson.high - by_wilson.low):
         return Estimate(by_wilson, WILSON)
@@ -112,9 +112,9 @@ def _or_wilson(drawn: Interval) -> Estimate:
 
 
 def rank_correlation(x: np.ndarray, values: np.ndarray, groups: Sequence[np.ndarray]) -> Interval:
-    """The rank correlation between a number of each group of episodes and the mean of their values.
+    """The rank correlation between a number x of each group of episodes and the mean of the group's values.
 
-    Episodes are drawn anew within each group, and with several trainings the spread of theirs is added (Student's t).
+    Episodes are resampled within each group, and with several trainings their spread is added (Student's t).
     x: (n,). values: (trainings, E). groups: n index arrays into E. count: n.
     """
     if len(x) < 2:
@@ -135,8 +135,8 @@ def rank_correlation(x: np.ndarray, values: np.ndarray, groups: Sequence[np.ndar
 
 
 def _rank_correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Rank correlations of x (n,) with every row of y (R, n), whose values all differ: `spearman` for many at once."""
+    """Rank correlations of x (n,) with every row of y (R, n), without ties: a vectorised `spearman`."""
     orders = [np.argsort(np.argsort(values)).astype(float) for values in (x[None], y)]
-    one, many = (order - order.mean(axis=1, keepdims=True) for order in orders)
-    correlations: np.ndarray = many @ one[0] / (np.linalg.norm(one) * np.linalg.norm(many, axis=1))
+    single, many = (order - order.mean(axis=1, keepdims=True) for order in orders)
+    correlations: np.ndarray = many @ single[0] / (np.linalg.norm(single) * np.linalg.norm(many, axis=1))
     return correlations

@@ -1,4 +1,4 @@
-"""How often one policy succeeds, by region and by law, with intervals: what cards hold and the viewer shows."""
+"""Success rates of a policy by region and law, with intervals, for cards and the viewer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sgjepa.results.trials import SUCCESS
 
 @dataclass(frozen=True)
 class Share:
-    """The share of episodes that succeed, with its 95 % interval. how: bootstrap or Wilson. law: of these, None for many."""
+    """A success rate with its 95 % interval. how: bootstrap or Wilson. law: of the episodes, None if they differ."""
 
     mean: float
     low: float
@@ -32,7 +32,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Opening:
-    """An episode in which a policy succeeds. launch: its number in the test. sampling: the try."""
+    """An episode in which a policy succeeds. launch: its number in the test split. sampling: the sampling seed."""
 
     launch: int
     law: dict[str, float]
@@ -44,16 +44,16 @@ class Opening:
 
 @dataclass(frozen=True)
 class Success:
-    """How often a policy succeeds. regions: "all", and "in" and "out" where both exist. by_law: of each law that varies."""
+    """Success rates of a policy. regions: "all", and "in" and "out" if both exist. by_law: for each law that varies."""
 
     dataset: str
-    tries: int  # at every episode
+    tries: int  # repeats per episode
     regions: dict[str, Share]
     by_law: dict[str, tuple[Share, ...]]
 
 
 def success_in(folders: Sequence[Path]) -> Success:
-    """How often one policy succeeds in its trials."""
+    """The success rates of a policy, from its trials."""
     results = Results.of_trials(folders)
     (arm,), measure = results.arms, results.about.measures[0]
     regions = {name: _share(results.estimate(arm, measure, name)) for name in results.regions}
@@ -67,7 +67,7 @@ def success_in(folders: Sequence[Path]) -> Success:
 def opening_in(folders: Sequence[Path], home: Mapping[str, float]) -> Opening | None:
     """The successful episode of one policy's trials whose law is nearest to `home`; None if no episode succeeds.
 
-    home: the mean of its training laws. Laws are told apart by their distance in units of the test's own spread.
+    home: the mean of its training laws. Distances of laws are in units of the test split's range.
     """
     successes: list[tuple[float, int, int, dict[str, float]]] = []
     for folder in folders:
@@ -79,10 +79,10 @@ def opening_in(folders: Sequence[Path], home: Mapping[str, float]) -> Opening | 
             successes.append((far, about.settings.sampling, int(rows["episode"][row]), law))
     if not successes:
         return None
-    _, sampling, launch, law = min(successes, key=lambda one: one[:3])
+    _, sampling, launch, law = min(successes, key=lambda entry: entry[:3])
     return Opening(launch, law, sampling)
 
 
 def _share(estimate: Estimate, law: float | None = None) -> Share:
-    one = estimate.interval
-    return Share(float(one.mean), float(one.low), float(one.high), int(one.count), estimate.how, law)
+    interval = estimate.interval
+    return Share(float(interval.mean), float(interval.low), float(interval.high), int(interval.count), estimate.how, law)

@@ -1,4 +1,4 @@
-"""One method's numbers with intervals, as a CSV file and as lines to print."""
+"""Summary of one method with intervals, as a CSV file and as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_summary(results: Results, folder: Path) -> list[str]:
                 means = results.curve(arm, metric, source, region)
                 if np.isfinite(means[-1].mean):
                     head = {"source": source, "metric": metric, "unit": METRICS[metric].unit, "region": region}
-                    records += [{**head, "horizon": h, **asdict(one)} for h, one in enumerate(means, start=1)]
+                    records += [{**head, "horizon": h, **asdict(mean)} for h, mean in enumerate(means, start=1)]
     artifact.add(folder, SUMMARY, to_csv(records).encode())
     horizons = [h for h in HORIZONS if h <= results.horizons]
     lines = [f"{arm}: error at horizon {' / '.join(map(str, horizons))}, mean and 95 % interval at the last"]

@@ -1,7 +1,7 @@
-"""Results: one long table of everything measured, and the questions that are asked of it.
+"""Results: a long table of measured values, with methods for tables, comparisons and figures.
 
-A row is one value: arm (what was measured), seed (of its training), episode, law.NAME, horizon, source, metric, value.
-Sources of a forecast are the model's own rollout ("predicted") and its baselines (evaluation/evaluate.py). A trial of a
+A row is one value: arm (such as a method), seed (of its training), episode, law.NAME, horizon, source, metric, value.
+Sources of a forecast are the model's rollout ("predicted") and its baselines (evaluation/evaluate.py). A trial of a
 policy has the source "closed loop" and one value for the whole episode, at horizon 1.
 """
 
@@ -29,21 +29,21 @@ from sgjepa.results.claims import significant
 from sgjepa.results.comparisons import Comparisons
 from sgjepa.results.contents import CLOSED_LOOP, PREDICTED, Contents
 from sgjepa.results.evaluations import Evaluation, read_runs
-from sgjepa.results.selection import MEAN, OURS, About, Horizon
+from sgjepa.results.selection import MEAN, SG_JEPA, About, Horizon
 from sgjepa.results.trials import Driven, read_trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_USUAL = ("LeWM", "DINO-WM")  # compared with, if nothing else is asked for
+_DEFAULT_BASELINES = ("LeWM", "DINO-WM")  # arms to compare with by default
 _METADATA = b"sgjepa.results"
 
 
 class Results(Comparisons):
-    """Everything that was measured on the same episodes: results of several models are added with `+`.
+    """Measured values on the same episodes; results of several models are added with `+`.
 
-    An *arm* is what was measured, such as a method; trainings of one arm differ in their seed. A *horizon* is the step of
-    a forecast, 1 being the first. *Regions*: "in" are episodes whose laws lie within what training drew, "out" the others.
+    An *arm* is a group of measurements, such as a method; trainings of one arm differ in their seed. A *horizon* is the step
+    of a forecast, from 1. *Regions*: "in" are episodes whose laws lie within the training distribution, "out" the others.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Results(Comparisons):
         super().__init__(contents, about or About(), baseline, evaluations or {}, driven or {})
         self._table = None if isinstance(table, Contents) else table
 
-    # --- where they come from ------------------------------------------------------------------------------------------
+    # --- sources -------------------------------------------------------------------------------------------------------
 
     @classmethod
     def of(cls, arm: str, seed: int, errors: Table, about: About) -> Results:
-        """Results of one evaluation of your own; `evaluate` makes them for you.
+        """Results of an evaluation of your own; `evaluate` calls this.
 
-        arm: what was measured.
+        arm: the name of the arm.
         seed: of its training.
         errors: columns of one length by name: source, episode, horizon, law.NAME, and one of each metric.
-        about: units, and what training drew of each law.
+        about: units, and the training distribution of each law.
         """
         return cls(forms.from_errors(arm, seed, errors), about)
 
@@ -85,24 +85,24 @@ class Results(Comparisons):
         runs: folders of runs.
         baseline: the arm that others are compared with (default: LeWM or DINO-WM, or else the first).
         data: the evaluation's name, such as "square-mini-test" (default: the only one that the runs share).
-        labels: arms of runs of certain names, instead of the paper's.
-        names: of runs by their folders, instead of those they were trained under.
+        labels: names of arms by run name, instead of the paper's.
+        names: names of runs by folder, instead of their own.
         """
         arms = read_runs(runs, data, labels, names)
-        ordered = sorted(arms, key=lambda arm: not arm.startswith(OURS))  # what a report is about, and then its baselines
+        ordered = sorted(arms, key=lambda arm: not arm.startswith(SG_JEPA))  # SG-JEPA first, then its baselines
         return cls.of_evaluations({arm: arms[arm] for arm in ordered}, baseline)
 
     @classmethod
     def of_evaluations(cls, arms: Mapping[str, tuple[Evaluation, ...]], baseline: str | None = None) -> Results:
-        """Results of evaluations that were read before.
+        """Results of loaded evaluations.
 
         arms: evaluations by arm, one for each training, all of the same episodes.
         baseline: as `of_runs` takes it.
         """
-        usual = [arm for name in _USUAL for arm in arms if arm.startswith(name)]
-        chosen = (usual or list(arms))[0] if baseline is None else baseline
-        if chosen not in arms:
-            raise unknown("baseline", chosen, arms)
+        default = [arm for name in _DEFAULT_BASELINES for arm in arms if arm.startswith(name)]
+        selected = (default or list(arms))[0] if baseline is None else baseline
+        if selected not in arms:
+            raise unknown("baseline", selected, arms)
         first = next(iter(arms.values()))[0]
         about = About(
             laws=first.about.laws,
@@ -111,19 +111,19 @@ class Results(Comparisons):
             split=first.split,
             coverage=first.about.coverage,
         )
-        return cls(forms.from_evaluations(arms, tuple(METRICS)), about, chosen, evaluations=arms)
+        return cls(forms.from_evaluations(arms, tuple(METRICS)), about, selected, evaluations=arms)
 
     @classmethod
     def of_trials(cls, folders: Sequence[Path]) -> Results:
-        """Results of trials of policies, driven or planned, on the same episodes.
+        """Results of trials of policies or planners on the same episodes.
 
-        folders: of trials, as `sgjepa evaluate-policy` writes them; tries of one training are averaged.
+        folders: of trials, as `sgjepa evaluate-policy` writes them; repeats of one training are averaged.
         """
         return cls.of_driven(read_trials(folders))
 
     @classmethod
     def of_driven(cls, arms: Mapping[str, Driven]) -> Results:
-        """Results of trials that were read before.
+        """Results of loaded trials.
 
         arms: trials by arm, all of the same episodes.
         """
@@ -140,7 +140,7 @@ class Results(Comparisons):
 
     @classmethod
     def open(cls, path: str | Path) -> Results:
-        """Results from a file that `save` wrote.
+        """Open results from a file that `save` wrote.
 
         path: the file.
         """
@@ -152,9 +152,9 @@ class Results(Comparisons):
         return cls(table, config.from_dict(About, about))
 
     def save(self, path: str | Path) -> Path:
-        """Write them as one Parquet file, whole or not at all.
+        """Write the results to a Parquet file, atomically; returns its path.
 
-        path: the file. It comes back as a `Path`.
+        path: the file.
         """
         path, buffer = Path(path), io.BytesIO()
         pq.write_table(self.to_arrow(), buffer, compression="zstd")
@@ -174,7 +174,7 @@ class Results(Comparisons):
         return Results(table, replace(self.about, units=units, notes=notes))
 
     def renamed(self, arm: str) -> Results:
-        """The same under another name, for results of one arm, so that they can be added to others.
+        """Results of one arm under another name, so that they can be added to others.
 
         arm: the new name.
         """
@@ -185,7 +185,7 @@ class Results(Comparisons):
         contents = replace(contents, seeds={arm: self.seeds(old)}, read=lambda _, metric, source: read(old, metric, source))
         return Results(contents, self.about)
 
-    # --- answers to print ----------------------------------------------------------------------------------------------
+    # --- tables and figures --------------------------------------------------------------------------------------------
 
     def table(
         self,
@@ -223,11 +223,11 @@ class Results(Comparisons):
         horizons: Sequence[Horizon] | None = None,
         regions: Sequence[str] | None = None,
     ) -> Answer:
-        """Differences of every arm from a baseline on the same episodes, with a verdict where there can be one.
+        """Differences of every arm from a baseline on the same episodes, with a verdict if there are enough trainings.
 
-        A verdict on two methods needs three trainings of each; with fewer the interval is over episodes alone.
+        A verdict on two methods needs three trainings of each; with fewer the interval is over episodes only.
 
-        baseline: the arm that is subtracted (default: `baseline`, the last if none was chosen).
+        baseline: the arm that is subtracted (default: `baseline`, by default the last arm).
         metric: as `table` takes it.
         horizons: as `table` takes them.
         regions: as `table` takes them.
@@ -255,7 +255,7 @@ class Results(Comparisons):
 
         metric: as `table` takes it.
         by: "horizon", or the name of a law.
-        horizon: at which step, against a law (default: the last).
+        horizon: the step of a figure by law (default: the last).
 
             results.plot(by="gravity").savefig("errors.png")
         """
@@ -286,7 +286,7 @@ class Results(Comparisons):
         return self._table.replace_schema_metadata({_METADATA: json.dumps(config.to_dict(self.about))})
 
     def to_pandas(self) -> Any:
-        """The same as a pandas frame, where pandas is installed."""
+        """All values as a pandas frame; needs pandas."""
         need_pandas()
         return self.to_arrow().replace_schema_metadata(None).to_pandas()
 

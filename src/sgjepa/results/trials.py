@@ -1,4 +1,4 @@
-"""Trials of policies in closed loop and planning, and which of them are tries and trainings of one arm. NumPy only."""
+"""Trials of policies and planners, and their grouping into repeats, trainings and arms. NumPy only."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sgjepa.policies.files import (
 from sgjepa.results.statistics import mean_of_tries
 
 SUCCESS = "success"
-COUNT = "1"  # the unit of what is counted
-TOLD_POSE = "told its pose"  # of a policy on features
-WITHOUT_PICTURES = {STATE: "true state", POSE: "arm's pose alone"}  # what a policy sees instead
-BASELINE_POLICIES = {  # that learn nothing
+COUNT = "1"  # the unit of counts
+WITH_POSE, WITHOUT_LAW = "with proprioception", "without the law"  # in labels of policies on features
+WITHOUT_PICTURES = {STATE: "true state", POSE: "arm's pose only"}  # observations of policies without pictures
+BASELINE_POLICIES = {  # policies without training
     "expert": "demonstrator",
     "still": "holding still",
     "random": "random controls",
@@ -44,7 +44,7 @@ BASELINE_POLICIES = {  # that learn nothing
 
 @dataclass(frozen=True)
 class Trial:
-    """One policy with one sampling seed on the episodes of one dataset: a try."""
+    """A trial of a policy with one sampling seed on the episodes of one dataset."""
 
     folder: Path
     about: ControlRecord
@@ -65,12 +65,12 @@ class Trial:
         return np.stack(columns, axis=1) if columns else np.zeros((len(self.episodes), 0))
 
 
-Tries: TypeAlias = tuple[Trial, ...]  # of one training, with several sampling seeds
+Tries: TypeAlias = tuple[Trial, ...]  # repeats of one training, with several sampling seeds
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds that a plan takes: the median, and what 95 of 100 stay below."""
+    """Seconds per plan: the median and the 95th percentile."""
 
     median: float
     most: float
@@ -79,7 +79,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Driven:
-    """An arm of trials: its trainings, each with its tries, all on the same episodes."""
+    """An arm of trials: its trainings, each with its repeats, on the same episodes."""
 
     trainings: tuple[Tries, ...]
 
@@ -89,27 +89,27 @@ class Driven:
 
     @property
     def all(self) -> tuple[Trial, ...]:
-        """Every try of every training."""
+        """All repeats of all trainings."""
         return tuple(trial for tries in self.trainings for trial in tries)
 
     @property
     def how(self) -> dict[str, Any]:
-        """How it plans; empty for a policy that does not."""
+        """The planning settings; empty for a policy that does not plan."""
         return self.first.about.settings.how
 
     @property
     def baseline(self) -> str:
-        """The name of a policy that learns nothing; empty for one that was trained."""
+        """The name of a policy without training; empty for a trained one."""
         return "" if self.first.driver.weights else self.first.driver.name
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Two seeds of each training: that of the run it sees through, and its own; -1 where there is none."""
+        """The seeds of each training: of the run of its features, and of the policy; -1 where there is none."""
         return tuple(_seeds(tries[0].driver) for tries in self.trainings)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """A number that tells trainings apart: the seed of the run that each sees through, or its own, or its rank."""
+        """A number that identifies each training: the seed of the run of its features, its own seed, or its rank."""
         runs, own = zip(*self.pairs, strict=True)
         for seeds in (runs, own):
             if len(set(seeds)) == len(seeds) and min(seeds) >= 0:
@@ -117,33 +117,33 @@ class Driven:
         return tuple(range(len(runs)))
 
     def values(self, measure: str) -> np.ndarray:
-        """(trainings, E): the mean over the tries that have it."""
+        """The values (trainings, E) of a measure, averaged over the repeats that have one."""
         return np.stack([mean_of_tries([trial.table[measure] for trial in tries]) for tries in self.trainings])
 
     @cached_property
     def latency(self) -> Latency | None:
-        """Of its plans, over all its trials; None if it makes none."""
+        """Seconds per plan over all its trials; None for a policy that does not plan."""
         seconds = [read_controls(trial.folder).get(SECONDS, np.empty(0)) for trial in self.all]
         together = np.concatenate([each[np.isfinite(each)] for each in seconds])
         if not len(together):
             return None
         return Latency(float(np.median(together)), float(np.quantile(together, 0.95)), len(together))
 
-    def outcomes(self, label: str, chosen: np.ndarray) -> dict[str, float]:
-        """The share of the chosen episodes that came to each word of a label, the most frequent first."""
-        counts = Counter(str(word) for trial in self.all for word in trial.table[label][chosen])
+    def outcomes(self, label: str, episodes: np.ndarray) -> dict[str, float]:
+        """The share of each word of a label among some episodes, the most frequent first. episodes: a mask or indices."""
+        counts = Counter(str(word) for trial in self.all for word in trial.table[label][episodes])
         total = sum(counts.values())
         return {word: count / total for word, count in counts.most_common()}
 
 
 def _seeds(driver: Driver) -> tuple[int, int]:
-    """Of the run that a policy sees through, by its name, and its own; -1 where there is none."""
+    """The seeds of the run of a policy's features, from its name, and of the policy; -1 where there is none."""
     run = re.search(r"-seed(\d+)$", driver.source)
     return int(run[1]) if run else -1, -1 if driver.seed is None else driver.seed
 
 
 def label_of(trial: Trial) -> str:
-    """What a policy is called: after what it looks at."""
+    """The label of a policy, named after its observations."""
     driver = trial.driver
     if not driver.weights:
         return BASELINE_POLICIES.get(driver.name, driver.name)
@@ -154,34 +154,34 @@ def label_of(trial: Trial) -> str:
 
 
 def source_label(driver: Driver, world: str) -> str:
-    """What a trained policy looks at, in words."""
+    """The label of a trained policy's observations."""
     source = re.sub(r"(-[a-z0-9]+)?-seed\d+$", "", driver.source).removeprefix(f"{world}_")
     label = WITHOUT_PICTURES.get(source) or LABELS.get(source, source)
-    if encoder := driver.settings.get("encoder"):  # a foreign one
+    if encoder := driver.settings.get("encoder"):  # a pretrained one
         label = f"{label}, {encoder}"
     if (blur := driver.settings.get("blur")) is not None:
         label = position_within(blur)
     if driver.settings.get("pose"):
-        label = f"{label}, {TOLD_POSE}"
-    return label if driver.settings.get("law", True) else f"{label}, not told the law"
+        label = f"{label}, {WITH_POSE}"
+    return label if driver.settings.get("law", True) else f"{label}, {WITHOUT_LAW}"
 
 
 def position_within(blur: float) -> str:
-    """What a policy is given that knows positions alone, with such an error in m."""
-    return f"place ± {1000 * blur:g} mm" if blur else "exact place"
+    """The label of noisy positions with an error of `blur` m."""
+    return f"position ± {1000 * blur:g} mm" if blur else "exact position"
 
 
 def read_trials(folders: Sequence[Path]) -> dict[str, Driven]:
-    """The trials in these folders by arm; all must be of the same episodes."""
+    """Read trials on the same episodes and group them by arm."""
     if not folders:
-        raise InputError("a comparison of nothing: give at least one policy")
+        raise InputError("no policies given; pass at least one")
     trials = [Trial(folder, *read_trial(folder)) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     first = trials[0]
     groups: dict[str, dict[tuple[object, ...], list[Trial]]] = {}
     for trial in trials:
-        mine, theirs = ((one.about.settings.data, one.about.settings.cases) for one in (trial, first))
-        if mine != theirs or not np.array_equal(trial.episodes, first.episodes):
-            raise InputError(f"{trial.folder} and {first.folder} are of different episodes; compare them apart")
+        conditions, first_conditions = ((entry.about.settings.data, entry.about.settings.cases) for entry in (trial, first))
+        if conditions != first_conditions or not np.array_equal(trial.episodes, first.episodes):
+            raise InputError(f"{trial.folder} and {first.folder} are of different episodes; compare them separately")
         driver = trial.driver
         recipe = [label_of(trial), driver.settings, trial.about.settings.how]
         trainings = groups.setdefault(json.dumps(recipe, sort_keys=True), {})
@@ -190,22 +190,22 @@ def read_trials(folders: Sequence[Path]) -> dict[str, Driven]:
     arms: dict[str, Driven] = {}
     met = Counter[str]()
     for label, group in zip(labels, groups.values(), strict=True):
-        one = next(iter(group.values()))[0]
-        apart = label if labels.count(label) == 1 else f"{label}, {one.driver.name} {one.about.differs}".strip()
+        entry = next(iter(group.values()))[0]
+        apart = label if labels.count(label) == 1 else f"{label}, {entry.driver.name} {entry.about.differs}".strip()
         met[apart] += 1
-        apart = apart if met[apart] == 1 else f"{apart} ({met[apart]})"  # from folders of one name
+        apart = apart if met[apart] == 1 else f"{apart} ({met[apart]})"  # folders with equal names
         by_seed = sorted(group.values(), key=lambda tries: (_seeds(tries[0].driver), tries[0].driver.weights))
         arms[apart] = Driven(tuple(tuple(tries) for tries in by_seed))
     return arms
 
 
 def own_trials(folder: Path, weights: str) -> list[Path]:
-    """Trials of a policy's present weights on whole episodes, as its task is usually done: those on most episodes."""
+    """The trials of a policy's current weights on whole episodes with default settings: those on the most episodes."""
     groups: dict[tuple[int, str], list[Path]] = {}
-    for place in artifact.artifacts_in(folder / TRIALS):
-        about = artifact.read_record(ControlRecord, place)
+    for path in artifact.artifacts_in(folder / TRIALS):
+        about = artifact.read_record(ControlRecord, path)
         settings = about.settings
-        as_usual = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
-        if settings.driver.weights == weights and as_usual:
-            groups.setdefault((settings.episodes, settings.data), []).append(place)
+        is_default = about.differs in ("", f"first{settings.episodes}") and settings.cases is None
+        if settings.driver.weights == weights and is_default:
+            groups.setdefault((settings.episodes, settings.data), []).append(path)
     return groups[max(groups)] if groups else []

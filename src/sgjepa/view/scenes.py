@@ -14,7 +14,7 @@ from sgjepa import laws
 from sgjepa.core.methods import styles
 from sgjepa.core.stats import UNVARIED
 from sgjepa.envs.spec import EnvSpec
-from sgjepa.results.selection import OURS
+from sgjepa.results.selection import SG_JEPA
 from sgjepa.theory.coverage import affine_L_law
 from sgjepa.view.messages import Message, rounded
 from sgjepa.view.request import Choices, Request, Slider
@@ -144,7 +144,7 @@ class Scenes(ABC, Generic[L]):
     def members(self, scene: str) -> list[L]:
         """What was loaded for a scene: SG-JEPA first, otherwise in the order of the command."""
         several = [each for each in self.loaded.values() if self._scene_of(each) == scene]
-        return sorted(several, key=lambda each: not each.label.startswith(OURS))
+        return sorted(several, key=lambda each: not each.label.startswith(SG_JEPA))
 
     @property
     def choices(self) -> dict[str, Choices]:
