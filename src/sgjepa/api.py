@@ -328,7 +328,7 @@ def _units(world: EnvSpec, names: Sequence[str]) -> dict[str, str]:
     moved = laws.coordinates_moved_by(names)
     pairs = [*zip(world.probed.position, world.probed.velocity or world.probed.position, strict=True)]
     along = [pair for pair in pairs if pair[0] in moved]
-    measured = {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
+    measured: dict[str, Sequence[str]] = {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
     if along:
         measured |= {"along_l2": [position for position, _ in along], "velocity_along_l2": [speed for _, speed in along]}
         measured |= {"across_l2": [position for position, _ in pairs if position not in moved]}
