@@ -20,7 +20,7 @@ from sgjepa.data.store import open_dataset
 from sgjepa.evaluation.model import Model
 
 NAMES = ["Dataset", "Episode", "Results", "evaluate", "load", "make", "simulate", "train"]
-NAMES += [f"register_{what}" for what in ("law", "model", "policy", "predictor", "world")]
+NAMES += [f"register_{what}" for what in ("law", "learned_policy", "model", "planner", "policy", "predictor", "world")]
 
 
 def run(code: str, folder: Path, *, fails: bool = False) -> str:
@@ -329,7 +329,8 @@ def test_a_strangers_module_is_evaluated_as_it_is(recorded: sgjepa.Dataset) -> N
     assert true.mean() < 0.5, "a linear probe reads a bright ball's height in small grey pictures"
     assert found.values("frozen", "nmse").mean() > 2 * true.mean()
     assert "position_l2 (m): mean" in str(found.table()), "z is in metres; the speed's unit was not said"
-    assert found.about.units == {"position_l2": "m", "velocity_l2": ""}
+    metres, unknown = ("position_l2", "along_l2"), ("velocity_l2", "velocity_along_l2", "across_l2")
+    assert found.about.units == {**dict.fromkeys(metres, "m"), **dict.fromkeys(unknown, "")}
     with pytest.raises(InputError, match=r"needs the methods encode, .* it lacks encode"):
         sgjepa.evaluate(nn.Identity(), recorded)
 

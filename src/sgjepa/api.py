@@ -312,7 +312,7 @@ def evaluate(
     drawn = training_samplers(dataset)
     about = About(
         laws={law: LawRecord(laws.get_law(law).unit, sampler) for law, sampler in drawn.items()},
-        units=_units(dataset.env_spec),
+        units=_units(dataset.env_spec, tuple(drawn)),
         notes={"context": frames, "probe": f"{probe}, {window} frames"},
         world=dataset.settings.world,
         dataset=dataset.path.name,
@@ -321,11 +321,19 @@ def evaluate(
     return Results.of(name or called, seed, measured.errors, about)
 
 
-def _units(world: EnvSpec) -> dict[str, str]:
-    """The units of the position and velocity errors; "" if none is declared, or several are mixed."""
+def _units(world: EnvSpec, names: Sequence[str]) -> dict[str, str]:
+    """The units of position and velocity errors, under these laws; "" if none is declared, or several are mixed."""
+    if world.probed is None:
+        return {}
+    moved = laws.coordinates_moved_by(names)
+    pairs = [*zip(world.probed.position, world.probed.velocity or world.probed.position, strict=True)]
+    along = [pair for pair in pairs if pair[0] in moved]
+    measured: dict[str, Sequence[str]] = {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
+    if along:
+        measured |= {"along_l2": [position for position, _ in along], "velocity_along_l2": [speed for _, speed in along]}
+        measured |= {"across_l2": [position for position, _ in pairs if position not in moved]}
     units = {quantity.name: quantity.unit for quantity in world.state}
-    read = {} if world.probed is None else {"position_l2": world.probed.position, "velocity_l2": world.probed.velocity}
-    names_units = {metric: {units[name] for name in names} for metric, names in read.items()}
+    names_units = {metric: {units[name] for name in coordinates} for metric, coordinates in measured.items()}
     return {metric: several.pop() if len(several) == 1 else "" for metric, several in names_units.items()}
 
 
@@ -365,6 +373,7 @@ def register_law(
     symbol: str = "",
     several: str = "",
     limit: float = float("inf"),
+    moves: Sequence[str] = (),
 ) -> Law:
     """Add a law: a physical parameter that holds for an episode and differs between episodes ([Add a law](add_a_law.md)).
 
@@ -374,8 +383,10 @@ def register_law(
     symbol: the symbol of a value in text.
     several: the plural noun for its values in text, such as "gravities".
     limit: values with a greater absolute value are refused.
+    moves: the position coordinates that it accelerates, by their names in a state, such as ["z"]. Evaluations then measure
+        the error along the law and across it.
     """
-    law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several)
+    law = Law(name, unit, apply or _only_recorded, limit, symbol, plural=several, moves=tuple(moves))
     laws.LAWS.register(name, law, _caller())
     return law
 

@@ -8,7 +8,7 @@ entry in LAWS (docs/add_a_law.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Protocol
@@ -25,6 +25,7 @@ class Law:
     """One physical parameter: its name (also its dataset column), its unit, and how a value enters the model.
 
     symbol, plural: for text about a value ("g = 4") and about values ("25 gravities"); made from the name where empty.
+    moves: the position coordinates that it accelerates, by their names in the worlds' states, such as ("z",).
     """
 
     name: str
@@ -33,6 +34,7 @@ class Law:
     limit: float = math.inf  # a larger |value| is refused as a typing error
     symbol: str = ""
     plural: str = ""
+    moves: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -58,8 +60,10 @@ def _apply_gravity_x(model: Any, value: float) -> None:
 LAWS: Registry[Law] = Registry(
     "law",
     {
-        "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", plural="gravities"),
-        "gravity_x": Law("gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", plural="horizontal gravities"),
+        "gravity": Law("gravity", "m/s^2", _apply_gravity, limit=1000.0, symbol="g", plural="gravities", moves=("z",)),
+        "gravity_x": Law(
+            "gravity_x", "m/s^2", _apply_gravity_x, limit=1000.0, symbol="g_x", plural="horizontal gravities", moves=("x",)
+        ),
     },
 )
 
@@ -67,6 +71,11 @@ LAWS: Registry[Law] = Registry(
 def get_law(name: str) -> Law:
     """The law of that name; for an unregistered name a `Law` that cannot be applied, for text about a file that names it."""
     return LAWS.get(name) or Law(name, "", _apply_nothing)
+
+
+def coordinates_moved_by(names: Iterable[str]) -> tuple[str, ...]:
+    """The position coordinates that the laws of these names accelerate, each once."""
+    return tuple(dict.fromkeys(coordinate for name in names for coordinate in get_law(name).moves))
 
 
 def _apply_nothing(model: Any, value: float) -> None:

@@ -150,6 +150,11 @@ def test_doctor_reports_and_writes_what_it_prints(capsys: pytest.CaptureFixture[
         assert f"{backend}: {state}" in text
 
 
+@pytest.mark.opengl
+def test_doctor_draws_with_every_backend_that_it_says_works() -> None:
+    assert "works" in doctor.examine_machine()["opengl"].values()
+
+
 def shown_commands() -> list[str]:
     """Every `sgjepa` line in a shell block of the README and the documents."""
     found = []

@@ -26,6 +26,7 @@ from sgjepa.data.collect import collect
 from sgjepa.data.config import make_env
 from sgjepa.data.probe_targets import Targets, require_targets
 from sgjepa.data.store import Dataset, open_dataset
+from sgjepa.envs import ENVS
 from sgjepa.evaluation.baselines import references, simulate
 from sgjepa.evaluation.counterfactual import CounterfactualConfig, counterfactual
 from sgjepa.evaluation.evaluate import ForecastConfig, evaluate, non_default_settings
@@ -33,7 +34,7 @@ from sgjepa.evaluation.forecast import forecast
 from sgjepa.evaluation.metrics import Guess, errors
 from sgjepa.evaluation.probes import Fitted, Probe, ProbeConfig, fit, fit_probe
 from sgjepa.evaluation.records import EvaluationRecord
-from sgjepa.laws import Grid, in_distribution
+from sgjepa.laws import Grid, coordinates_moved_by, in_distribution
 from sgjepa.models.base import WorldModel
 from sgjepa.models.dino import DinoConfig
 from sgjepa.models.encoders.frozen import MobileNetV2
@@ -92,6 +93,41 @@ def test_errors_have_known_answers() -> None:
     squares = 9 + 16 + 4 + math.sin(phase) ** 2 + (math.cos(phase) - 1) ** 2 + (2 * math.pi) ** 2
     assert np.allclose(found["nmse"], squares / 7)
     assert all((errors(Guess(PLANAR, truth, truth, [1.0] * 7))[name] == 0).all() for name in found)
+
+
+def test_errors_along_the_law_and_across_it_have_known_answers() -> None:
+    truth = PLANAR.of(np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (1, 3, 1)))
+    guess = PLANAR.of(np.tile([4.0, 6.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0], (1, 3, 1)))
+    spread = [1.0, 2.0, *[1.0] * 5]
+    fall = errors(Guess(PLANAR, guess, truth, spread, moved=coordinates_moved_by(["gravity"])))
+    assert {name: fall[name][0, 0] for name in fall if "along" in name or "across" in name} == {
+        "along_l2": 4.0,
+        "velocity_along_l2": 2.0,
+        "along_nmse": 4.0,  # (4 m in units of 2 m) squared
+        "across_l2": 3.0,
+    }
+    both = errors(Guess(PLANAR, guess, truth, spread, moved=coordinates_moved_by(["gravity", "gravity_x"])))
+    assert np.allclose(both["along_l2"], both["position_l2"])
+    assert "across_l2" not in both, "two laws leave no coordinate of the plane alone"
+    assert not {"along_l2", "across_l2"} & set(errors(Guess(PLANAR, guess, truth, spread))), (
+        "no law is known to move anything"
+    )
+
+
+def test_the_mean_scores_one_along_the_law() -> None:
+    heights = np.random.default_rng(0).normal(0.5, 0.1, size=(400, 20, 1))
+    truth = PLANAR.of(np.concatenate([heights * 0, heights, np.zeros((400, 20, 6))], axis=-1))
+    mean = np.broadcast_to(truth.mean((0, 1)), truth.shape)
+    found = errors(Guess(PLANAR, mean, truth, [1.0, truth[..., 1].std(), *[1.0] * 5], moved=("z",)))
+    assert found["along_nmse"].mean() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("world", [name for name, env in ENVS.items() if (it := env.env_spec.defaults) and it.train])
+def test_every_world_under_laws_has_positions_that_its_laws_move(world: str) -> None:
+    spec = ENVS[world].env_spec
+    assert spec.defaults is not None
+    assert spec.probed is not None
+    assert set(coordinates_moved_by(spec.defaults.train)) & set(spec.probed.position)
 
 
 def test_an_angle_is_wrong_by_at_most_half_a_symmetry_step() -> None:

@@ -59,12 +59,10 @@ def progress(total: int, done: int, label: str, unit: str, left: bool = True) ->
 
     left: whether to show the time left; not sensible if more work follows than is counted.
     """
+    counted = {"total": total, "initial": done, "desc": label, "unit": unit}
     if columns():
         return _Bar(
-            total=total,
-            initial=done,
-            desc=label,
-            unit=unit,
+            **counted,
             bar_format=_FORMAT if left else _FORMAT.replace("<{remaining}", ""),
             smoothing=0.05,
             mininterval=0.2,
@@ -72,10 +70,7 @@ def progress(total: int, done: int, label: str, unit: str, left: bool = True) ->
             dynamic_ncols=True,
         )
     return _Lines(
-        total=total,
-        initial=done,
-        desc=label,
-        unit=unit,
+        **counted,
         bar_format=_LINE if left else _LINE.replace(", {remaining} left", ""),
         smoothing=0.05,
         mininterval=_APART,

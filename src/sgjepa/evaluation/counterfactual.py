@@ -22,6 +22,7 @@ from sgjepa.evaluation.evaluate import ForecastConfig, folder_name, non_default_
 from sgjepa.evaluation.forecast import blocks, imagine
 from sgjepa.evaluation.probes import fit_to
 from sgjepa.evaluation.records import MADE_BY
+from sgjepa.laws import coordinates_moved_by
 from sgjepa.models.base import WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
@@ -76,6 +77,7 @@ def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: C
     steps = cfg.forecast.steps or part.frames - context
     pairs = [(name, *pair) for name in names for pair in _pairs(dataset, name, cfg)]
     tables: list[Table] = []
+    moved = coordinates_moved_by(part.laws)
     with progress(len(pairs), 0, f"counterfactual {folder.name}", "pairs") as bar:
         for name, true, fed in pairs:
             column = part.laws.index(name)
@@ -88,7 +90,8 @@ def _measure(folder: Path, run: Run, model: WorldModel, dataset: Dataset, cfg: C
                 c = model.condition(torch.tensor(part.control[numbers[rows]]), law)
                 states.append(imagine(model, fitted, z, c, steps, run.history)[0])
             truth = fitted.targets.of(part.state[numbers].astype(np.float64))[:, context : context + steps]
-            errors = metrics.errors(metrics.Guess(fitted.targets, np.concatenate(states)[:, 1:], truth, fitted.std))
+            guess = metrics.Guess(fitted.targets, np.concatenate(states)[:, 1:], truth, fitted.std, moved=moved)
+            errors = metrics.errors(guess)
             count = len(numbers) * steps
             tables.append(
                 {

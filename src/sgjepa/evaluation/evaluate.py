@@ -33,6 +33,7 @@ from sgjepa.evaluation.decoded_strips import load_decoder, write_strips
 from sgjepa.evaluation.forecast import blocks, forecast
 from sgjepa.evaluation.probes import Fitted, Kind, ProbeConfig, fit_on, fit_to
 from sgjepa.evaluation.records import MADE_BY, Coverage, EvaluationRecord, LawRecord, Scores, Settings, read_evaluation
+from sgjepa.laws import coordinates_moved_by
 from sgjepa.models.base import FourMethods, WorldModel
 from sgjepa.training import checkpoint
 from sgjepa.training.config import Run
@@ -210,6 +211,7 @@ def measure_with(
     errors: list[Table] = []
     states: list[Table] = []
     final, moved = [], 0
+    moved_by_laws = coordinates_moved_by(part.laws)
     with progress(len(numbers), 0, f"evaluate {name}", "episodes") as bar:
         for rows in blocks(numbers, latents, cfg.context + steps):
             z = torch.from_numpy(np.array(latents[numbers[rows]], dtype=np.float32))
@@ -228,8 +230,10 @@ def measure_with(
             else:  # a recorded dataset has no simulator
                 y["simulator"] = np.full_like(ahead, np.nan)
             for source, guess in y.items():
-                of_latents = (on_true, sources[source][1]) if source in sources else (None, None)
-                measured = metrics.errors(metrics.Guess(fitted.targets, guess, ahead, fitted.std, *of_latents))
+                seen, latent_error = (on_true, sources[source][1]) if source in sources else (None, None)
+                measured = metrics.errors(
+                    metrics.Guess(fitted.targets, guess, ahead, fitted.std, seen, latent_error, moved_by_laws)
+                )
                 errors.append(_long(source, numbers[rows], law, part.laws, measured))
             states.append(_wide(numbers[rows], fitted.targets.names, {RECORDED: ahead, **y}))
             final.append(model.features(z[:, cfg.context - 1 : cfg.context])[:, 0])

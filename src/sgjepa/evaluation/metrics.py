@@ -22,6 +22,7 @@ class Guess:
     """Predicted and true states of N episodes over n consecutive frames.
 
     states, truth: (N, n, Y) in the order of `targets.names`. spread: of each target over the probe's training windows.
+    moved: the position coordinates that the laws of the data accelerate, by name (`laws.coordinates_moved_by`).
     on_true: the probe's reading of the true frames; None where the states come from no latents.
     latent_error: (N, n) of the latents; None where the states come from no latents.
     """
@@ -32,6 +33,17 @@ class Guess:
     spread: Sequence[float]
     on_true: np.ndarray | None = None
     latent_error: np.ndarray | None = None
+    moved: tuple[str, ...] = ()
+
+    @property
+    def along(self) -> list[int]:
+        """The columns of the positions that the laws move; those of their velocities lie `len(targets.position)` behind."""
+        return [i for i, name in enumerate(self.targets.position) if name in self.moved]
+
+    @property
+    def across(self) -> list[int]:
+        """The columns of the positions that no law moves; empty where the laws are not known to move anything."""
+        return [i for i, name in enumerate(self.targets.position) if name not in self.moved] if self.along else []
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,38 @@ def velocity_l2(guess: Guess) -> np.ndarray | None:
     """The distance between the velocities."""
     start, end = len(guess.targets.position), len(guess.targets.position) + len(guess.targets.velocity)
     return np.linalg.norm((guess.states - guess.truth)[..., start:end], axis=-1) if end > start else None
+
+
+def along_l2(guess: Guess) -> np.ndarray | None:
+    """The distance between the positions in the coordinates that the laws move: in height, under gravity."""
+    return _distance(guess, guess.along)
+
+
+def velocity_along_l2(guess: Guess) -> np.ndarray | None:
+    """The distance between the velocities in the coordinates that the laws move."""
+    first = len(guess.targets.position)
+    return _distance(guess, [first + i for i in guess.along]) if guess.targets.velocity else None
+
+
+def along_nmse(guess: Guess) -> np.ndarray | None:
+    """The mean squared error of the positions that the laws move, in units of their spread: the mean itself scores 1."""
+    if not guess.along:
+        return None
+    error = (guess.states - guess.truth)[..., guess.along] / np.asarray(guess.spread)[guess.along]
+    squared: np.ndarray = np.mean(error**2, axis=-1)
+    return squared
+
+
+def across_l2(guess: Guess) -> np.ndarray | None:
+    """The distance between the positions in the coordinates that no law moves; a leak of the law's value shows here."""
+    return _distance(guess, guess.across)
+
+
+def _distance(guess: Guess, columns: list[int]) -> np.ndarray | None:
+    if not columns:
+        return None
+    distance: np.ndarray = np.linalg.norm((guess.states - guess.truth)[..., columns], axis=-1)
+    return distance
 
 
 def rotation_turns(guess: Guess) -> np.ndarray | None:
@@ -105,6 +149,10 @@ METRICS: Registry[Metric] = Registry(  # in the order of the report
     {
         "position_l2": Metric("position error", "m", position_l2),
         "velocity_l2": Metric("velocity error", "m/s", velocity_l2),
+        "along_l2": Metric("position error along the law", "m", along_l2),
+        "velocity_along_l2": Metric("velocity error along the law", "m/s", velocity_along_l2),
+        "along_nmse": Metric("NMSE along the law", "1", along_nmse),
+        "across_l2": Metric("position error across the law", "m", across_l2),
         "rotation_turns": Metric("cumulative rotation error", "turns", rotation_turns),
         "angle_deg": Metric("orientation error", "deg", angle_deg, decimals=1),
         "nmse": Metric("state NMSE", "1", nmse),

@@ -22,6 +22,7 @@ from sgjepa.envs.spec import EnvSpec
 from sgjepa.evaluation import forecast, metrics
 from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.probes import Fitted, probe_if_fitted
+from sgjepa.laws import coordinates_moved_by
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
@@ -304,7 +305,8 @@ def _compared(
     if truth is None or len(truth.state) < context + y.shape[1]:
         return {}, None
     ahead = targets.of(truth.state[None, context : context + y.shape[1]].astype(np.float64))
-    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, ahead, std)).items()}
+    moved = coordinates_moved_by(truth.law)
+    errors = {name: error[0] for name, error in metrics.errors(metrics.Guess(targets, y, ahead, std, moved=moved)).items()}
     return errors, targets.to_state(ahead[0])
 
 

@@ -28,6 +28,7 @@ from sgjepa.evaluation.decoded_strips import load_decoder
 from sgjepa.evaluation.evaluate import ForecastConfig
 from sgjepa.evaluation.model import laws_of
 from sgjepa.evaluation.probes import Fitted, probe_if_fitted
+from sgjepa.laws import coordinates_moved_by
 from sgjepa.models.base import WorldModel
 from sgjepa.models.decoder import Decoder
 from sgjepa.models.rollout import rollout
@@ -160,7 +161,7 @@ def roll_out(loaded: LoadedModel, z: Tensor, episode: Episode, law: Mapping[str,
         probed, predicted = forecast.imagine(loaded.model, probe, z[:, :context], c, steps, loaded.run.history)
         true = probe.targets.of(episode.state[None, context:].astype(np.float64))
         y = probed[0, 1:]
-        guess = metrics.Guess(probe.targets, probed[:, 1:], true, probe.std)
+        guess = metrics.Guess(probe.targets, probed[:, 1:], true, probe.std, moved=coordinates_moved_by(loaded.laws))
         errors = {name: error[0] for name, error in metrics.errors(guess).items()}
     errors["latent_mse"] = forecast.latent_error(predicted, z, context)[0]
     frames = None
