@@ -64,7 +64,7 @@ export function makeErrorCurve(root) {
         return { line, dot: draw(svg, "circle", { r: 5, cx: x(1), cy: y(0), fill: line.colour, class: "dot-mark" }) };
       });
       moveTo = (h) => {
-        // while the model observes there is no error: no cursor, rather than one beside the axes
+        // no error and no cursor while the model observes
         const visible = series.length > 0 && h >= 1, at = Math.max(1, Math.min(length, h));
         cursor.setAttribute("visibility", visible ? "visible" : "hidden");
         for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(at));

@@ -1,4 +1,4 @@
-// Frames that were computed before: the same messages as from a server, out of the page itself and the pictures beside it.
+// Exported frames: the messages of a server, from the page and the pictures in its folder.
 
 import { sheetFilm } from "view/film";
 
@@ -20,22 +20,22 @@ export async function open(onMessage) {
   const key = (law) => Object.values(law).join(" ");
   const answer = async (mine, request) => {
     const launch = data.cases[request.scene][request.seed];
-    const found = launch?.[key(request.law)];
-    if (!found) { onMessage({ number: mine, kind: "error", message: "This page was exported without that launch." }); return; }
+    const computed = launch?.[key(request.law)];
+    if (!computed) { onMessage({ number: mine, kind: "error", message: "This page was exported without that launch." }); return; }
     const deliver = async (header) => {
       const message = { ...header, number: mine };
       if (header.sheet) message.film = sheetFilm(await load(header.sheet.name), header.sheet.count, header.sheet.side, header.sheet.columns);
       if (mine === number) onMessage(message);
     };
-    if (found.episodes) {
-      await deliver(found.started);
-      for (const name of request.models) for (const header of found.episodes[name]) await deliver(header);
+    if (computed.episodes) {
+      await deliver(computed.started);
+      for (const name of request.models) for (const header of computed.episodes[name]) await deliver(header);
     } else {
-      await deliver(found.simulation);
-      for (const name of request.models) await deliver(found.rollouts[key(request.model_law)][name]);
+      await deliver(computed.simulation);
+      for (const name of request.models) await deliver(computed.rollouts[key(request.model_law)][name]);
     }
     await deliver({ kind: "answered" });
-    for (const header of found.explanations ?? []) if (request.models.includes(header.model)) await deliver(header);
+    for (const header of computed.explanations ?? []) if (request.models.includes(header.model)) await deliver(header);
     await deliver({ kind: "finished" });
   };
   return {

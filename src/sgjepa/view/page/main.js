@@ -1,4 +1,4 @@
-// The page: what is chosen is requested, and what is answered is shown.
+// The page: it requests the selected models and draws the answers.
 
 import { makeClock } from "view/clock";
 import { makeErrorCurve } from "view/error_curve";
@@ -38,7 +38,7 @@ by("metric").addEventListener("change", () => showErrors());
 document.addEventListener("keydown", press);
 addEventListener("resize", () => { if (ofPolicies()) { policyScene.chart(); return; } showErrors(); showLawFit(); });
 if (source.seeds) by("seed").max = source.seeds.length - 1;
-by("unlock").checked = false; // browsers restore what was chosen when one comes back; the page begins anew
+by("unlock").checked = false; // browsers restore the last state on return; the page starts from its defaults
 for (const name of ["seed", "sampling"]) by(name).value = 0;
 chooseScene();
 
@@ -97,7 +97,7 @@ function showParts(scene) {
   // data-for: what a part of the page needs, all of it
   const has = new Set([scene.kind, ...(scene.laws.length ? ["laws"] : []), ...(source.seeds ? [] : ["sampling"])]);
   for (const part of document.querySelectorAll("[data-for]")) part.hidden = !part.dataset.for.split(" ").every((need) => has.has(need));
-  const opening = scene.opening ? ` The page begins with a success of ${scene.opening.label}: chosen, not typical; how often it succeeds is in the chart.` : "";
+  const opening = scene.opening ? ` The page begins with a success of ${scene.opening.label}, selected and not typical; the success rate is in the chart.` : "";
   by("task").textContent = scene.task ? `Its task: ${scene.task}.${opening}` : "";
 }
 
@@ -106,20 +106,20 @@ function labelOf(model) {
   return same ? model.name : model.label;
 }
 
-function chosen() {
+function selectedModels() {
   const names = new Set([...by("models").querySelectorAll("input:checked")].map((box) => box.value));
   return state.scene.models.filter((model) => names.has(model.name));
 }
 
 function showBands() {
-  const trainings = chosen().filter((model) => !model.reference).map((model) => model.training);
+  const trainings = selectedModels().filter((model) => !model.reference).map((model) => model.training);
   for (const sliders of [state.sliders, state.modelSliders]) sliders.showTraining(trainings);
 }
 
 function showPanels() {
-  if (ofPolicies()) { policyScene.choose(state.scene, chosen().map((model) => ({ model, label: labelOf(model) }))); return; }
+  if (ofPolicies()) { policyScene.choose(state.scene, selectedModels().map((model) => ({ model, label: labelOf(model) }))); return; }
   state.panels = new Map([["", makePanel("Simulation", "var(--ink)")]]);
-  for (const model of chosen()) state.panels.set(model.name, makePanel(labelOf(model), model.colour));
+  for (const model of selectedModels()) state.panels.set(model.name, makePanel(labelOf(model), model.colour));
   by("panels").replaceChildren(...[...state.panels.values()].map((panel) => panel.root));
   by("panels").style.setProperty("--panels", state.panels.size);
   showErrors();
@@ -158,7 +158,7 @@ function chosenRequest() {
   const law = state.sliders.values();
   const modelLaw = by("unlock").checked && !ofPolicies() ? state.modelSliders.values() : law;
   const sampling = ofPolicies() ? wholeNumber("sampling") : 0;
-  return { scene: state.scene.name, seed: wholeNumber("seed"), law, model_law: modelLaw, models: chosen().map((model) => model.name), sampling };
+  return { scene: state.scene.name, seed: wholeNumber("seed"), law, model_law: modelLaw, models: selectedModels().map((model) => model.name), sampling };
 }
 
 function wholeNumber(name) {
@@ -223,7 +223,7 @@ function showFrame() {
   first.badge(`frame ${t}`, "plain");
   first.path("true-path", simulation.middles.slice(0, t + 1));
   let horizon = 0;
-  for (const model of chosen()) {
+  for (const model of selectedModels()) {
     const panel = state.panels.get(model.name), rollout = state.rollouts.get(model.name), h = t - model.context;
     horizon = Math.max(horizon, h + 1);
     const observes = h < 0 || !rollout;
@@ -241,7 +241,7 @@ function showFrame() {
 
 function showNotes() {
   state.panels.get("").note.textContent = "ground truth, as the models observe it";
-  for (const model of chosen()) {
+  for (const model of selectedModels()) {
     const rollout = state.rollouts.get(model.name), note = state.panels.get(model.name).note;
     if (!rollout) continue;
     const chip = document.createElement("span"), factor = document.createElement("span");
@@ -260,7 +260,7 @@ function showNotes() {
 }
 
 function showErrors() {
-  const rollouts = chosen().map((model) => [model, state.rollouts.get(model.name)]).filter(([, rollout]) => rollout);
+  const rollouts = selectedModels().map((model) => [model, state.rollouts.get(model.name)]).filter(([, rollout]) => rollout);
   const names = Object.keys(METRICS).filter((name) => rollouts.some(([, rollout]) => rollout.errors[name]));
   const select = by("metric"), before = select.value;
   if ([...select.options].map((option) => option.value).join() !== names.join()) {
@@ -276,10 +276,10 @@ function showErrors() {
 function showLawFit() {
   const slider = state.scene.laws.find((each) => each.name === state.law) ?? state.scene.laws[0];
   if (!slider) { lawFit.show(null, [], 0, 0); return; }
-  const named = (model) => ({ label: labelOf(model), colour: model.colour });
-  const blind = chosen().filter((model) => model.blind).map(named);
-  const awaited = chosen().filter((model) => !model.blind && model.training[slider.name]);
-  const fits = awaited.map((model) => ({ ...named(model), ...state.explanations.get(`${model.name} ${slider.name}`) })).filter((fit) => fit.values);
+  const withLabel = (model) => ({ label: labelOf(model), colour: model.colour });
+  const blind = selectedModels().filter((model) => model.blind).map(withLabel);
+  const awaited = selectedModels().filter((model) => !model.blind && model.training[slider.name]);
+  const fits = awaited.map((model) => ({ ...withLabel(model), ...state.explanations.get(`${model.name} ${slider.name}`) })).filter((fit) => fit.values);
   by("law-fit").classList.toggle("busy", awaited.length > fits.length);
   if (awaited.length && fits.length === 0) return; // the chart of the request before stays, dimmed
   by("spacing").textContent = fits.length ? `; laws ${spelled(fits[0].values[1] - fits[0].values[0])} apart` : "";

@@ -37,7 +37,7 @@ export function makePolicyScene(parts) {
   }
 
   function limit() {
-    // the clock waits for the slowest policy that still acts; nobody waits for the expert
+    // the clock waits for the slowest policy that still acts, but not for the expert
     const acting = players.filter(({ model }) => !model.reference && !outcomes.has(model.name));
     const counts = (acting.length ? acting : players).map(({ model }) => films.get(model.name)?.count ?? 0);
     parts.clock.limit(acting.length || !counts.length ? Math.max(1, Math.min(...counts, scene.frames)) : Infinity);
@@ -45,11 +45,11 @@ export function makePolicyScene(parts) {
 
   return {
     show, chart,
-    choose(chosenScene, chosen) {
-      // chosen: [{model, label}]
-      if (chosenScene !== scene) played.clear();
-      scene = chosenScene;
-      players = chosen;
+    choose(newScene, newPlayers) {
+      // newPlayers: [{model, label}]
+      if (newScene !== scene) played.clear();
+      scene = newScene;
+      players = newPlayers;
       films = new Map();
       outcomes = new Map();
       panels = new Map(players.map(({ model, label }) => [model.name, makePanel(label, model.colour)]));

@@ -1,4 +1,4 @@
-// Success by law: what a policy's own trials say, over the laws of its training, and every episode that was played here.
+// Success by law: a policy's trials, over the laws of its training, and every episode of this page.
 
 import { boxOf, draw, frame, path } from "view/error_curve";
 import { INSIDE, spelled, unitOf } from "view/sliders";
@@ -52,8 +52,8 @@ function marks(svg, x, y, series, played, slider) {
     if (!model) continue;
     const spot = `${Math.round(x(episode.law[slider.name]) / 8)} ${episode.success}`, before = stacked.get(spot) ?? 0;
     stacked.set(spot, before + 1);
-    const beside = x(episode.law[slider.name]) + 5 * Math.ceil(before / 2) * (before % 2 ? 1 : -1);
-    const cx = Math.max(x(slider.low), Math.min(x(slider.high), beside)), cy = episode.success ? y(1) - 10 : y(0) + 10;
+    const markX = x(episode.law[slider.name]) + 5 * Math.ceil(before / 2) * (before % 2 ? 1 : -1);
+    const cx = Math.max(x(slider.low), Math.min(x(slider.high), markX)), cy = episode.success ? y(1) - 10 : y(0) + 10;
     const mark = episode.success
       ? draw(svg, "circle", { class: "played", r: 5, cx, cy, fill: model.colour })
       : draw(svg, "path", { class: "played", d: `M${cx - 4.5} ${cy - 4.5}L${cx + 4.5} ${cy + 4.5}M${cx - 4.5} ${cy + 4.5}L${cx + 4.5} ${cy - 4.5}`, stroke: model.colour });
@@ -94,7 +94,7 @@ function item({ model, label }, played) {
     row.append("no trials yet: run ", command);
   }
   const own = played.filter((episode) => episode.model === model.name), successes = own.filter((episode) => episode.success).length;
-  if (own.length) row.append(`${regions || !model.reference ? ". " : ""}Played here: ${successes} of ${own.length}.`);
+  if (own.length) row.append(`${regions || !model.reference ? ". " : ""}On this page: ${successes} of ${own.length}.`);
   else if (model.reference) row.append("acts on the true state");
   return row;
 }
