@@ -260,7 +260,7 @@ def test_nothing_transfers_where_triangle_and_square_are_no_better_than_a_house_
     cells = {"triangle_square_gru": cell("triangle_square_gru", 1.01, 1.0), "house_gru": cell("house_gru", 0.7, 0.4)}
     finding = shapes.answer(evidence("house", cells))
     assert all(claim.interval.high < 0 for claim in finding.claims)
-    why = "triangle + square alone do not certainly foretell a house"
+    why = "triangle + square only do not significantly predict a house"
     assert [(claim.verdict, claim.note) for claim in finding.claims] == [("not decided", why)] * 2
 
 

@@ -50,7 +50,7 @@ def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> No
         assert float(row["SG-JEPA (GRU) / LeWM"].split(" ")[0]) == pytest.approx(ratio, abs=0.006)
     assert (page.parent / "figures/predictors_worlds.png").is_file()
     answer = (page.parent / "answer.txt").read_text()
-    assert answer.startswith("There is room to show something at the last horizon in ")
+    assert answer.startswith("There is room for a difference at the last horizon in ")
     alone = tiny(replace(study, arms=lambda _: [cell for cell in cells if cell.run.name == names[1]]))
     page = alone.run(Request("mini", tmp_path / "alone", tmp_path / "datasets", seeds=1, updates=1, runs=tmp_path / "runs"))
     (row,) = read(page.parent / "tables/finding.csv")

@@ -123,7 +123,7 @@ def test_its_page_begins_where_the_card_says_with_a_line_for_the_blind_arm(model
         tab = opened(chromium, port)
         assert [tab.run(f"document.querySelector('#{name}').value") for name in ("seed", "sampling")] == ["3", "2"]
         assert tab.run("document.querySelector('#law output').textContent").startswith("g = 6 ")
-        assert "begins with a success of SG-JEPA (GRU): chosen, not typical" in tab.run("task.textContent")
+        assert "begins with a success of SG-JEPA (GRU), selected and not typical" in tab.run("task.textContent")
         blind = card().blind_success
         assert blind
         share = f"{100 * blind.regions['all'].mean:.0f}"

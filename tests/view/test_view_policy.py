@@ -282,7 +282,7 @@ def test_a_drag_begins_another_episode_and_its_outcome_is_marked(chromium: Brows
     assert tab.run("document.querySelectorAll('#success .played').length") == 4
     settled(tab, lambda: tab.key("t"))
     assert tab.run("document.querySelector('#sampling').value") == "1"
-    assert "Played here: " in tab.run("document.querySelector('#success-rates li').textContent")
+    assert "On this page: " in tab.run("document.querySelector('#success-rates li').textContent")
     assert tab.complaints == []
     assert [one for one in tab.requests if f"127.0.0.1:{port}/" not in one and not one.startswith("data:")] == []
     tab.close()
