@@ -63,7 +63,7 @@ def said(module: Any, of: Evidence) -> Answer:
     return answer
 
 
-def ours(answer: Answer, source: str = "ours") -> list[dict[str, str]]:
+def ours(answer: Answer, source: str = "measured") -> list[dict[str, str]]:
     return [row for row in rows(answer) if row[""] == source]
 
 
@@ -71,7 +71,7 @@ def best(answer: Answer, column: str) -> set[str]:
     """The labels of the settings that are marked as best."""
     found = table(answer)
     place = list(found.columns).index(column)
-    lines = [line for line in found.rows if isinstance(line, Row) and line.cells[0] == "ours"]
+    lines = [line for line in found.rows if isinstance(line, Row) and line.cells[0] == "measured"]
     return {str(line.cells[1]) for line in lines if isinstance(cell := line.cells[place], Number) and cell.mark == "best"}
 
 

@@ -76,10 +76,10 @@ def answer(evidence: Evidence) -> Answer:
 
     def add(label: str, contrasts: list[Interval], key: str = "") -> None:
         says = [paper[metric].get(key) for metric, _ in metrics]
-        notes = ["" if said is None else f"[{fixed(said, 3)}]" for said in says]
-        rows.append((label, *(Number(one, note=note) for one, note in zip(contrasts, notes, strict=True))))
-        for (metric, horizon), one, said in zip(metrics, contrasts, says, strict=True):
-            numbers = {**one.numbers, "paper": "" if said is None else said}
+        notes = ["" if value is None else f"[{fixed(value, 3)}]" for value in says]
+        rows.append((label, *(Number(contrast, note=note) for contrast, note in zip(contrasts, notes, strict=True))))
+        for (metric, horizon), contrast, value in zip(metrics, contrasts, says, strict=True):
+            numbers = {**contrast.numbers, "paper": "" if value is None else value}
             records.append({"what": label, "metric": metric, "horizon": horizon, **numbers})
 
     def measured(name: str) -> list[Interval]:
@@ -125,7 +125,7 @@ def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
     claims: Claims = ()
     paper, world = ablation("crossover")[ENDPOINT], evidence.results.world
     for predictor, label in PREDICTORS.items():
-        theirs = fixed(paper[f"{predictor} on gru"] - paper[f"{predictor} on transformer"], 3)
+        published = fixed(paper[f"{predictor} on gru"] - paper[f"{predictor} on transformer"], 3)
         claims += measure(
             "encoder",
             f"{world.replace('_', ' ')}, fresh {label}, h = 1..{evidence.results.horizons}",
@@ -133,7 +133,7 @@ def _claims(evidence: Evidence, contrasts: dict[str, Interval]) -> Claims:
             contrasts[f"encoder, {predictor}"],
             "below",
             evidence.results.trainings(),
-            paper=of_the_square(theirs, world),
+            paper=of_the_square(published, world),
         )
     return claims
 

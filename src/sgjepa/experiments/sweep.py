@@ -124,7 +124,7 @@ def answer(
     for arm, (setting, values) in measured.items():
         cells = [Number(interval(values[c.head]), c.decimals, mark=judged[c.head][1].get(arm, "")) for c in measurements]
         count = len(results.seeds(arm))
-        rows.append(Row(["ours", *setting.values, str(count), *cells, *("" for _ in extra)]))
+        rows.append(Row(["measured", *setting.values, str(count), *cells, *("" for _ in extra)]))
         about = {"arm": setting.name, **dict(zip(heads, setting.values, strict=True)), "seeds": count}
         for c, cell in zip(measurements, cells, strict=True):
             records.append({**about, "measured": c.head, **cell.interval.numbers, "episodes": cell.interval.count})
