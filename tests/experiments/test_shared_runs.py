@@ -128,5 +128,5 @@ def test_a_study_without_world_models_has_no_settings_of_them(finished: Path, tm
 def test_a_study_that_compares_a_training_with_itself_is_refused(finished: Path, tmp_path: Path) -> None:
     cells = [Training(replace(SHORT, name=name)) for name in ("one", "same")]
     study = Experiment("twice", "?", "!", lambda _: cells)
-    with pytest.raises(InputError, match="twice: same is the very training that one is"):
+    with pytest.raises(InputError, match="twice: same and one are the same training"):
         jobs_of(study, cells, Request("mini", tmp_path, finished.parent, runs=tmp_path), 1)
