@@ -12,7 +12,7 @@ from fixtures.datasets import small
 from fixtures.evaluated import evaluated_runs as evaluated_runs
 from fixtures.shared import made_once
 
-from sgjepa.core import threads
+from sgjepa.core import registry, threads
 from sgjepa.core.errors import InputError
 from sgjepa.data.collect import collect
 from sgjepa.envs import ENVS
@@ -51,6 +51,12 @@ def no_opengl() -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+@pytest.fixture(autouse=True)
+def _plugins_stay_in_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of a later test would look in vain for a module that lay in this test's folder."""
+    monkeypatch.setattr(registry, "_imported", list(registry._imported))
 
 
 @pytest.fixture(autouse=True)

@@ -131,7 +131,7 @@ def test_the_shadow_of_what_stands_still_is_the_share_of_the_lamp_it_hides() -> 
     env = FrankaPaddleToBasket(image_size=64)
     env.reset(seed=0)
     points = np.random.default_rng(0).uniform((-1.0, -0.35), (-0.36, 0.35), (200, 2))  # neither ball nor arm over them
-    shapes = standing(env.model, env.data, env.arena.floor, ALL_GROUPS)
+    shapes = standing(env.model, env.data, env.arena, ALL_GROUPS)
     ours = hidden_lamp(shapes, LAMP, points[None])[0]
     groups, hit = np.array([1, 1, 1, 0, 0, 0], np.uint8), np.zeros(1, np.int32)
     rays = [
@@ -146,7 +146,7 @@ def test_the_shadow_of_what_stands_still_is_the_share_of_the_lamp_it_hides() -> 
 
 def test_in_an_empty_box_nothing_stands() -> None:
     env = at(64, z=0.3)
-    assert standing(env.model, env.data, env.arena.floor, ALL_GROUPS) == []
+    assert standing(env.model, env.data, env.arena, ALL_GROUPS) == []
     env.close()
 
 

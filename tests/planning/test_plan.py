@@ -134,7 +134,7 @@ def test_what_was_held_out_from_a_run_is_known_of_its_own_dataset_alone(
     given = [str(run), "--dataset", str(longer), "--out", str(tmp_path / "out")]
     assert cli.main(["evaluate-policy", *given, "--held-out", "--offset", "3", "--episodes", "1"]) == 3
     said = capsys.readouterr().err
-    assert "which training episodes of longer were held out from placed_gru-mini-seed0 is not known" in said
+    assert "the training episodes of longer that were held out from placed_gru-mini-seed0 are not known" in said
 
 
 def test_no_policy_on_features_is_trained_where_a_goal_is_not_in_the_picture(
