@@ -85,6 +85,7 @@ def table(report: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow  # its arms are built and its answer is computed by faster tests
 def test_the_crossover_fits_fresh_predictors_to_frozen_encoders(datasets: Path, runs: Path, tmp_path: Path) -> None:
     report = answered(crossover.EXPERIMENT, tmp_path, datasets, runs)
     for predictor, source in crossover.PAIRS:
