@@ -23,6 +23,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.opengl
+@pytest.mark.slow
 def test_the_room_is_between_staying_put_and_the_simulator(tmp_path: Path) -> None:
     for world in WORLDS:
         settings = small(world, image_size=64)
