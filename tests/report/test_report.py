@@ -105,11 +105,11 @@ def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> Non
 
 
 def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
-    wanted = {"pictures", "numbers", "more", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
+    wanted = {"pictures", "numbers", "along", "more", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
     assert wanted | {"training", "origin"} <= set(page.ids)
     names = {path.stem for path in (made / "figures").iterdir()}
     assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
-    assert {"training_rank", "counterfactual_1", "references_2"} <= names
+    assert {"training_rank", "counterfactual_1", "references_2", "along_l2_by_gravity", "across_l2_by_gravity"} <= names
     for name in names:
         assert (made / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (made / "figures" / f"{name}.svg").read_bytes()
