@@ -97,7 +97,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "run" / "evaluations").symlink_to(mine)
     key = {"settings": {}}
     with (
-        pytest.raises(InputError, match="predict is a link"),
+        pytest.raises(InputError, match="evaluations is a link"),
         artifact.artifact(tmp_path / "run" / "evaluations" / "one", key, MADE_BY, inside=tmp_path / "run"),
     ):
         pytest.fail("it worked first")
