@@ -17,7 +17,6 @@ VAGUE = (
 )
 WORDS = frozenset(VAGUE.split())
 OPENINGS = ("What ", "Of ", "As ", "The same", "Its ", "Who ", "Those ", "Where ")
-TODO: tuple[str, ...] = ()  # packages that still have such names
 
 
 def faults(source: str) -> Iterator[str]:
@@ -35,8 +34,6 @@ def faults(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_names_and_docstrings_stand_alone(path: Path) -> None:
-    if path.relative_to(ROOT).parts[0] in TODO:
-        pytest.skip("still to be renamed")
     broken = [f"{path}:{fault}" for fault in faults(path.read_text(encoding="utf-8"))]
     assert not broken, "\n".join(broken)
 

@@ -69,7 +69,7 @@ def edit(path: Path, change: Change, sealed: bool = False) -> None:
 # --- seals and digests ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["run", "run/predict/*", "square"])
+@pytest.mark.parametrize("name", ["run", "run/evaluations/*", "square"])
 def test_one_changed_number_is_noticed(world: World, name: str) -> None:
     (folder,) = world.root.glob(name)
     edit(folder / "artifact.json", lambda found: found["provenance"].update(made="yesterday"))
@@ -259,7 +259,7 @@ def test_a_report_believes_no_damaged_table(world: World, name: str, read: Calla
 def test_an_evaluation_lacks_no_column(world: World) -> None:
     from sgjepa.core.tables import read_table, write_table
 
-    (path,) = world.run.glob("predict/*/episodes.parquet")
+    (path,) = world.run.glob("evaluations/*/episodes.parquet")
     table = read_table(path)
     write_table(path, {name: column for name, column in table.items() if name != "law.gravity"})
     edit(path.with_name("artifact.json"), lambda found: found["files"].update(digest_of(path)), sealed=True)

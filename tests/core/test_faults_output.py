@@ -94,11 +94,11 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "predict").symlink_to(mine)
+    (tmp_path / "run" / "evaluations").symlink_to(mine)
     key = {"settings": {}}
     with (
-        pytest.raises(InputError, match="predict is a link"),
-        artifact.artifact(tmp_path / "run" / "predict" / "one", key, MADE_BY, inside=tmp_path / "run"),
+        pytest.raises(InputError, match="evaluations is a link"),
+        artifact.artifact(tmp_path / "run" / "evaluations" / "one", key, MADE_BY, inside=tmp_path / "run"),
     ):
         pytest.fail("it worked first")
     (tmp_path / "out").mkdir()

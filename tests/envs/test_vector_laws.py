@@ -106,7 +106,7 @@ def test_monomials_of_one_law_are_its_powers() -> None:
 def test_each_law_is_told_wrongly_in_turn(run: Path, tilted: Dataset) -> None:
     told = read_table(run / "counterfactual" / "tilted" / "counterfactual.parquet")
     assert np.unique(told["law"]).tolist() == ["gravity", "gravity_x"]
-    usual = read_table(run / "predict" / "tilted-test" / "episodes.parquet")
+    usual = read_table(run / "evaluations" / "tilted-test" / "episodes.parquet")
     for name in tilted.test.laws:
         right = select(told, **{"law": name, "law.true": TEST[name].values[1], "law.given": TEST[name].values[1]})
         chosen = (usual["source"] == "predicted") & np.isclose(usual[f"law.{name}"], TEST[name].values[1])
@@ -122,7 +122,7 @@ def test_the_report_maps_the_error_over_the_plane_of_two_laws(run: Path, tmp_pat
     with (tmp_path / "report/tables/by_laws.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "position_l2"]
     assert len(rows) == 9
-    table = select(read_table(run / "predict" / "tilted-test" / "episodes.parquet"), source="predicted", horizon=44)
+    table = select(read_table(run / "evaluations" / "tilted-test" / "episodes.parquet"), source="predicted", horizon=44)
     for row in rows:
         chosen = (table["law.gravity"] == float(row["law.gravity"])) & (
             table["law.gravity_x"] == float(row["law.gravity_x"])

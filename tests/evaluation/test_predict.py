@@ -412,15 +412,15 @@ def test_evaluations_with_other_settings_stand_side_by_side(
 ) -> None:
     """Named by what is not usual; nothing is replaced, and notes beside an evaluation stay."""
     folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
-    (folder / "predict" / "square-test" / "notes.txt").write_text("mine")
-    before = files.digests(folder / "predict" / "square-test")
+    (folder / "evaluations" / "square-test" / "notes.txt").write_text("mine")
+    before = files.digests(folder / "evaluations" / "square-test")
     linear = replace(PROBE, kind="linear", window=2)
     other = ForecastConfig(context=30, steps=3, probe=linear)
     place = evaluate(folder, data, other)
-    assert place == folder / "predict" / "square-test-linear2-context30-steps3"
+    assert place == folder / "evaluations" / "square-test-linear2-context30-steps3"
     told = counterfactual(folder, data, CounterfactualConfig(forecast=other, true=(4.0,), given=(2.0,)))
     assert told == folder / "counterfactual" / "square-linear2-context30-steps3"
-    assert files.digests(folder / "predict" / "square-test") == before
+    assert files.digests(folder / "evaluations" / "square-test") == before
     assert {one.differs for one in load_evaluations(folder)} == {"", "linear2-context30-steps3"}
     assert non_default_settings(ForecastConfig(probe=replace(PROBE, seed=7)), data.settings) == "seed7"
     mini, paper = (dataset("approach_ball", size) for size in ("mini", "paper"))
@@ -570,11 +570,11 @@ def test_bad_input_gets_one_clear_line(
 def test_the_command_prints_what_its_file_holds(
     capsys: pytest.CaptureFixture[str], run_folder: Path, finished: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns("predict")))
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns("evaluations")))
     arguments = ["evaluate", str(folder), "--dataset", str(finished), "--probe", "linear"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    place = folder / "predict" / "square-test-linear10"
+    place = folder / "evaluations" / "square-test-linear10"
     assert text.startswith(f"{place}:\n"), "the place is said first"
     rows = [line.split(",") for line in (place / "summary.csv").read_text().splitlines()]
     head = rows[0]

@@ -215,7 +215,7 @@ def test_a_cell_that_starts_from_another_waits_for_it(finished: Path, tmp_path: 
     train_all(chains, finished.parent, workers=2)
     for chain in chains:
         assert (chain.folder / MODEL).is_file()
-        assert list((chain.folder / "predict").glob("*/states.parquet"))
+        assert list((chain.folder / "evaluations").glob("*/states.parquet"))
     for one, other in ((chains[0], chains[1]), (chains[2], chains[3])):  # a follower that does not learn is its leader
         mine, theirs = (dict(checkpoint.load_run(chain.folder)[1].named_parameters()) for chain in (one, other))
         assert all(torch.equal(mine[name], value) for name, value in theirs.items())

@@ -139,7 +139,7 @@ def test_shapes_are_evaluated_on_the_house(datasets: Path, runs: Path, tmp_path:
     about = files.read_json(report / "study.json")
     assert len(about["runs"]) == 6
     for name in about["runs"]:
-        assert [path.name.startswith("house-mini-test") for path in (runs / name / "predict").iterdir()] == [True]
+        assert [path.name.startswith("house-mini-test") for path in (runs / name / "evaluations").iterdir()] == [True]
     run, _ = checkpoint.load_run(folder_of(report, runs, "triangle_square_gru"))
     assert run.data == ("right_triangle-mini", "square-mini")
     rows = table(report, "tables/shapes.csv")
@@ -158,4 +158,4 @@ def test_post_training_starts_warm_and_is_evaluated_on_the_source(datasets: Path
     assert (model.law_mean == before.law_mean).all(), "it keeps the statistics it knows"
     assert {row["arm"] for row in table(report, "tables/post_training.csv")} == {"target", "mixed"}
     for name in files.read_json(report / "study.json")["runs"]:
-        assert all(path.name.startswith("square-mini-test") for path in (runs / name / "predict").iterdir())
+        assert all(path.name.startswith("square-mini-test") for path in (runs / name / "evaluations").iterdir())

@@ -48,7 +48,7 @@ def test_two_studies_with_one_cell_train_it_once_and_each_calls_it_as_it_likes(f
     (folder,) = (path for path in runs.iterdir() if path.is_dir())
     assert folder.name.startswith("plain-"), "the first study's name"
     assert folder.name.endswith("-seed0")
-    assert len(list((folder / "predict").iterdir())) == 2, "each study has the evaluation that it asked for"
+    assert len(list((folder / "evaluations").iterdir())) == 2, "each study has the evaluation that it asked for"
     assert "plain is the plain one, seed 0" in answers["plain"]
     assert "usual is the usual one, seed 0" in answers["usual"]
 

@@ -103,7 +103,7 @@ def answered(place: Path, out: Path, runs: Path) -> dict[str, bytes]:
 
 @pytest.mark.opengl
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["*/model.safetensors", "*/predict/*/artifact.json"])
+@pytest.mark.parametrize("moment", ["*/model.safetensors", "*/evaluations/*/artifact.json"])
 def test_a_study_killed_in_the_middle_and_run_again_gives_the_same_tables(moment: str, place: Path, tmp_path: Path) -> None:
     """Killed as soon as the first training, or the first evaluation, is there; the second of each is under way."""
     out, runs = tmp_path / "killed", tmp_path / "runs"

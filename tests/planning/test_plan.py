@@ -121,7 +121,7 @@ def test_cases_can_be_of_episodes_that_were_held_out(goals: Dataset, run: Path, 
         "1",
     ]
     assert cli.main(["evaluate-policy", str(run), "--held-out", "--out", str(tmp_path / "out"), *options]) == 0
-    (place,) = run.glob("control/*held-out*")
+    (place,) = run.glob("trials/*held-out*")
     about, rows = read_trial(place)
     assert (about.settings.split, rows["episode"].tolist()) == ("train", [number])
 
@@ -248,7 +248,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(
     assert (ours["of"], paper["of"], paper["seconds"], paper["success"]) == ("here", "paper", "0.316", "0.98")
     assert float(ours["k_last"]) == pytest.approx(float(row["k5"]))
     assert float(ours["k_mean"]) == pytest.approx(float(row["mean"]))
-    records = sorted(run.glob("control/*/artifact.json"))
+    records = sorted(run.glob("trials/*/artifact.json"))
     before = [path.stat().st_mtime_ns for path in records]
     assert cli.main(command) == 0
     assert [path.stat().st_mtime_ns for path in records] == before

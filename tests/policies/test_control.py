@@ -119,7 +119,7 @@ def test_a_learned_policy_does_the_same_alone_and_side_by_side(
 def test_a_trial_is_kept_and_other_settings_stand_beside_it(dataset: Dataset, policy: Path) -> None:
     subject = trained(policy, dataset)
     first = trial(subject, dataset, 0, beginnings(dataset, 2))
-    assert first == policy / "control" / "caught-seed0-first2"
+    assert first == policy / "trials" / "caught-seed0-first2"
     about, table = read_trial(first)
     assert table["episode"].tolist() == [0, 1]
     assert about.settings.how == {"execute": 8, "sampler": "ddim", "steps": 4}

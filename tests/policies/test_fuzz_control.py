@@ -81,9 +81,9 @@ class Played:
         found = {
             "record of a policy": [self.policy / "artifact.json"],
             "policy": [self.policy / "policy.safetensors"],
-            "trial of a policy": sorted(self.policy.glob("control/*/artifact.json")),
-            "trial of a plan": sorted(self.run.glob("control/*/artifact.json")),
-            "tables": sorted(self.root.glob("*/*/control/*/*.parquet")),
+            "trial of a policy": sorted(self.policy.glob("trials/*/artifact.json")),
+            "trial of a plan": sorted(self.run.glob("trials/*/artifact.json")),
+            "tables": sorted(self.root.glob("*/*/trials/*/*.parquet")),
         }
         assert all(found.values()), found
         assert len(found["tables"]) == 4

@@ -101,7 +101,7 @@ def test_control_takes_it_by_name_and_finds_the_numbers_of_its_card(
     (tmp_path / "datasets").symlink_to(driven.dataset.path.parent)
     assert cli.main(["evaluate-policy", f"zoo:{NAME}", "--workers", "1"]) == 0
     assert "% of all episodes" in capsys.readouterr().out
-    _, rows = read_trial(tmp_path / "zoo" / NAME / "control" / "caught-seed0")
+    _, rows = read_trial(tmp_path / "zoo" / NAME / "trials" / "caught-seed0")
     assert np.mean(rows["success"]) == pytest.approx(card().success.regions["all"].mean)
 
 

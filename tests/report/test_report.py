@@ -105,11 +105,11 @@ def test_the_page_is_whole_and_needs_nothing_else(page: Page, made: Path) -> Non
 
 
 def test_every_part_of_the_contract_is_there(page: Page, made: Path) -> None:
-    wanted = {"pictures", "numbers", "more", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
+    wanted = {"pictures", "numbers", "along", "more", "horizon", "law", "relative", "counterfactual", "scale", "tables"}
     assert wanted | {"training", "origin"} <= set(page.ids)
     names = {path.stem for path in (made / "figures").iterdir()}
     assert {"position_l2_by_horizon_in", "position_l2_by_gravity", "relative_out", "strips_1", "training_sigreg"} <= names
-    assert {"training_rank", "counterfactual_1", "references_2"} <= names
+    assert {"training_rank", "counterfactual_1", "references_2", "along_l2_by_gravity", "across_l2_by_gravity"} <= names
     for name in names:
         assert (made / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (made / "figures" / f"{name}.svg").read_bytes()
@@ -190,7 +190,7 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
         about = files.read_json(copy / "artifact.json")
         config_ = about["config"] | {"name": MARKUP, "data": [MARKUP]}
         files.write_json(copy / "artifact.json", _spoil(about, {"config", "files", "made_by"}) | {"config": config_})
-        place = (copy / "predict" / "square-test").rename(copy / "predict" / name)
+        place = (copy / "evaluations" / "square-test").rename(copy / "evaluations" / name)
         said = _spoil(files.read_json(place / "artifact.json"), keep)
         said["laws"] = {MARKUP: said["laws"]["gravity"]}
         said["name"] += str(number // 2)  # as before: two seeds of one method, and another
@@ -233,7 +233,7 @@ def test_no_text_of_a_file_becomes_a_tag(runs: list[Path], tmp_path: Path) -> No
 
 def test_the_tables_in_the_page_are_the_csv_and_agree_with_plain_means(made: Path, runs: list[Path]) -> None:
     text = (made / "index.html").read_text()
-    seeds = [read_table(run / "predict" / "square-test" / "episodes.parquet") for run in runs[:2]]
+    seeds = [read_table(run / "evaluations" / "square-test" / "episodes.parquet") for run in runs[:2]]
     checked = 0
     for row in read_csv(made / "tables" / "errors.csv"):
         mean = float(row["mean"])
@@ -386,7 +386,7 @@ def test_a_report_over_somebody_elses_files_is_refused(
     monkeypatch.setattr(Results, "of_runs", lambda *_: pytest.fail("it read the runs first"))
     assert "is not empty and was not made by `sgjepa report`" in fails(capsys, *runs, "--out", ".")
     assert "was made by `sgjepa train`, not by `sgjepa report`" in fails(capsys, *runs, "--out", runs[0])
-    assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "predict" / "square-test")
+    assert "was made by `sgjepa evaluate`" in fails(capsys, *runs, "--out", runs[1] / "evaluations" / "square-test")
     assert [path.read_text() for path in mine] == ["mine"] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "index.html", "tables"]
 
@@ -436,10 +436,10 @@ def test_what_cannot_be_reported_is_one_line(
     assert "was not evaluated on 'house-test' but on square-test" in fails(capsys, runs[0], "--data", "house-test", *out)
 
     other = shutil.copytree(runs[2], tmp_path / "other")
-    (other / "predict" / "square-test").rename(other / "predict" / "house-test")
+    (other / "evaluations" / "square-test").rename(other / "evaluations" / "house-test")
     assert "report different datasets separately" in fails(capsys, runs[0], other, *out)
-    (other / "predict" / "house-test").rename(other / "predict" / "square-test")
-    settings = other / "predict" / "square-test" / "artifact.json"
+    (other / "evaluations" / "house-test").rename(other / "evaluations" / "square-test")
+    settings = other / "evaluations" / "square-test" / "artifact.json"
     about = files.read_json(settings)
     about["settings"]["data"] = "0123456789ab"
     files.write_json(settings, about)
@@ -452,7 +452,7 @@ def test_what_cannot_be_reported_is_one_line(
 
 def test_one_run_alone_and_a_world_without_an_angle_make_a_report(runs: list[Path], tmp_path: Path) -> None:
     ball = shutil.copytree(runs[2], tmp_path / "ball")
-    place = ball / "predict" / "square-test"
+    place = ball / "evaluations" / "square-test"
     table = read_table(place / "episodes.parquet")
     write_table(place / "episodes.parquet", {k: v for k, v in table.items() if k not in ("angle_deg", "rotation_turns")})
     files.write_json(place / "artifact.json", files.read_json(place / "artifact.json") | {"files": digests_in(place)})

@@ -34,7 +34,7 @@ def folders(results: Results) -> set[str]:
 
 def _another(run: Path, differs: str) -> None:
     """A second evaluation of the run, with settings that are not the usual ones."""
-    place = Path(shutil.copytree(run / "predict" / "square-test", run / "predict" / f"square-test-{differs}"))
+    place = Path(shutil.copytree(run / "evaluations" / "square-test", run / "evaluations" / f"square-test-{differs}"))
     about = files.read_json(place / RECORD)
     files.write_json(place / RECORD, about | {"differs": differs})
 
@@ -52,7 +52,7 @@ def test_the_usual_evaluation_is_reported_unless_another_is_asked_for(runs: list
     shutil.rmtree(copies[0] / EVALUATION)
     with pytest.raises(InputError, match="as square-test-context30, square-test-linear4; choose one with --data"):
         Results.of_runs(copies)
-    shutil.rmtree(copies[1] / "predict" / "square-test-context30")
+    shutil.rmtree(copies[1] / "evaluations" / "square-test-context30")
     assert folders(Results.of_runs(copies)) == {"square-test-linear4"}, "the only one that they share"
 
 
@@ -60,9 +60,9 @@ def test_a_damaged_evaluation_beside_the_one_that_is_reported_does_no_harm(runs:
     copies = [Path(shutil.copytree(run, tmp_path / run.name)) for run in runs[1:]]
     for copy in copies:
         _another(copy, "linear4")
-        (copy / "predict" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
+        (copy / "evaluations" / "square-test-linear4" / "episodes.parquet").write_bytes(b"lost")
     assert folders(Results.of_runs(copies)) == {"square-test"}
-    (copies[0] / "predict" / "square-test-linear4" / RECORD).write_text("lost")
+    (copies[0] / "evaluations" / "square-test-linear4" / RECORD).write_text("lost")
     assert folders(Results.of_runs(copies, data="square-test")) == {"square-test"}
     with pytest.raises(InputError, match=r"square-test-linear4/artifact\.json"):
         Results.of_runs(copies)  # whether it is the usual one cannot be known

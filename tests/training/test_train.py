@@ -146,8 +146,8 @@ def longer(fitting: Run) -> Run:
 @pytest.fixture(scope="module")
 def continued(longer: Run, finished: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("longer") / "tiny"))
-    (folder / "predict" / "square-test").mkdir(parents=True)
-    (folder / "predict" / "square-test" / "summary.csv").write_text("of 18 updates")
+    (folder / "evaluations" / "square-test").mkdir(parents=True)
+    (folder / "evaluations" / "square-test" / "summary.csv").write_text("of 18 updates")
     return train(longer, folder, finished.parent)
 
 
@@ -179,8 +179,8 @@ def test_what_was_made_of_the_shorter_run_stays_a_run_of_its_own(fitting: Run, t
     before = continued / "before" / "step-0000018"
     assert same(before, trained)
     assert checkpoint.load_run(before)[0] == fitting
-    assert (before / "predict" / "square-test" / "summary.csv").read_text() == "of 18 updates"
-    assert not (continued / "predict").exists(), "an evaluation of the shorter run would pass for one of the longer"
+    assert (before / "evaluations" / "square-test" / "summary.csv").read_text() == "of 18 updates"
+    assert not (continued / "evaluations").exists(), "an evaluation of the shorter run would pass for one of the longer"
 
 
 def test_going_on_killed_at_any_moment_ends_in_the_same_weights(

@@ -204,7 +204,7 @@ def test_runs_and_policies_share_a_page(driven: Driven) -> None:
 
 def test_a_policy_without_trials_says_so(driven: Driven, tmp_path: Path) -> None:
     bare = Path(shutil.copytree(driven.policy, driven.place / "policies" / "bare"))
-    shutil.rmtree(bare / "control")
+    shutil.rmtree(bare / "trials")
     assert open_policy(bare, "bare").success is None
     shutil.rmtree(bare)
 

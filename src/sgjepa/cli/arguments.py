@@ -22,8 +22,7 @@ def add_recipe(parser: ArgumentParser) -> None:
     """Add the recipe's name."""
     parser.add_argument(
         "recipe",
-        help="WORLD_METHOD, such as square_gru or triangle_square_gru; methods: gru, ssm, transformer, "
-        "lewm, dino, and more in docs/train.md",
+        help="WORLD_METHOD, such as square_gru; docs/train.md has a table of both, and a wrong name is answered with all",
     )
 
 

@@ -8,7 +8,7 @@ runs/<name>/
   decoder.safetensors       its picture decoder, if it has one
   latents/                  latents of every frame of a dataset, encoded once
   probes/<probe>/           fitted probes
-  predict/<evaluation>/     errors and states of every episode, decoded strips: <dataset>-<split>, and changed settings
+  evaluations/<evaluation>/ errors and states of every episode, decoded strips: <dataset>-<split>, and changed settings
   counterfactual/<dataset>/ errors under wrong laws; changed settings are added to the name
   before/step-<n>/          the run as it was finished before it was continued with more updates
 """
@@ -28,7 +28,7 @@ from sgjepa.core.files import Digests
 from sgjepa.core.provenance import check_provenance
 
 CONFIG, ROWS, MODEL, DECODER = artifact.RECORD, "rows.jsonl", "model.safetensors", "decoder.safetensors"
-LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "predict", "counterfactual"
+LATENTS, PROBES, EVALUATIONS, COUNTERFACTUALS = "latents", "probes", "evaluations", "counterfactual"
 BEFORE = "before"
 # of an evaluation
 EPISODES, STATES, EVALUATION = "episodes.parquet", "states.parquet", artifact.RECORD

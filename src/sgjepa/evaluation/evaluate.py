@@ -84,7 +84,7 @@ def evaluation_name(dataset: Dataset, cfg: ForecastConfig, split: str = "test") 
 
 
 def evaluate(folder: Path, dataset: Dataset, cfg: ForecastConfig, split: str = "test") -> Path:
-    """Evaluate the finished run in `folder`; returns `folder/predict/<dataset>-<split>[-<settings>]`.
+    """Evaluate the finished run in `folder`; returns `folder/evaluations/<dataset>-<split>[-<settings>]`.
 
     <settings> are those that differ from the default. An evaluation that is already there is not repeated.
     """

@@ -113,7 +113,7 @@ def read_policy(folder: Path) -> PolicyRecord:
     return artifact.read_record(PolicyRecord, folder)
 
 
-TRIALS, TRIAL, ROWS, CONTROLS = "control", artifact.RECORD, "episodes.parquet", "controls.parquet"
+TRIALS, TRIAL, ROWS, CONTROLS = "trials", artifact.RECORD, "episodes.parquet", "controls.parquet"
 SPLIT = "test"  # the default split of a trial
 SECONDS = "seconds"  # a column of the controls
 SIMULATOR = "simulator"  # the name of the planner that needs no model

@@ -9,6 +9,7 @@ from pathlib import Path
 from sgjepa.core import artifact
 from sgjepa.core.stats import Interval
 from sgjepa.evaluation.metrics import MAIN, METRICS
+from sgjepa.laws import get_law
 from sgjepa.report import figures
 from sgjepa.report.blocks import Block, Cell, Code, Data, Group, Row, Section, Table, Text, captioned, labels_of
 from sgjepa.report.forecast_figures import (
@@ -58,6 +59,7 @@ from sgjepa.results.training import MIN_POINTS, budget_words, cost, too_short
 
 MADE_BY = "sgjepa report"
 _LATENT = ("nmse", "excess_nmse")  # errors without a physical unit
+_ALONG = ("along_l2", "across_l2")  # in the coordinates that the laws move, and in the others
 
 
 def report(runs: Sequence[Path], out: Path, baseline: str | None = None, data: str | None = None) -> Path:
@@ -88,6 +90,7 @@ def forecast_page(
         *lead,
         Section("Imagined rollouts", _imagined(results), name="pictures"),
         Section(capital(METRICS[MAIN].label), [own, *_main_tables(results, note)], name="numbers"),
+        Section("Error along the law", _along(results), name="along"),
         Section("Error by horizon", _by_horizon(results), folded=True, name="horizon"),
         Section(f"Error by {laws}", _by_law(results), folded=True, name="law"),
         Section(f"Relative to {results.baseline}", _relative(results), folded=True, name="relative"),
@@ -214,6 +217,22 @@ def _by_horizon(results: Results) -> list[Block]:
     return [*captioned(caption, drawn), Data("by_horizon", horizon_records(results))]
 
 
+def _along(results: Results) -> list[Block]:
+    """The error in the coordinates that the laws move beside that in the others, by each law; nothing without such laws."""
+    if _ALONG[0] not in results.comparable:
+        return []
+    moved = {name: get_law(name).moves for name in results.law_names}
+    parts = [f"{name} moves {join(coordinates)}" for name, coordinates in moved.items() if coordinates]
+    sentence = join(parts) if parts else "the law moves some coordinates"  # one that is not registered here
+    caption = (
+        f"{capital(sentence)}: there, knowing the law decides. In the other coordinates a model needs no law; one that is "
+        f"given the law and errs more there than one that is not lets it leak. Error at h = {results.horizons}; "
+        "bands are 95 % intervals over the episodes of one value."
+    )
+    metrics = [metric for metric in _ALONG if metric in results.comparable]
+    return captioned(caption, [law_figure(results, metric, axis) for axis in results.axes for metric in metrics])
+
+
 def _by_law(results: Results) -> list[Block]:
     """The other physical errors at the last horizon, by each law and over two of them, and the numbers of all."""
     if not results.axes:
@@ -231,7 +250,7 @@ def _by_law(results: Results) -> list[Block]:
     caption += (
         f" Some values have fewer than {FEW} episodes: their bands cover less often than 95 %." if fewest < FEW else ""
     )
-    metrics = [metric for metric in drawn_metrics(results) if metric not in (MAIN, *_LATENT)]
+    metrics = [metric for metric in drawn_metrics(results) if metric not in (MAIN, *_ALONG, *_LATENT)]
     drawn = [law_figure(results, metric, axis) for axis in axes for metric in [*metrics, "nmse"]]
     blocks: list[Block] = [Text(caption, quiet=True), *drawn]
     if len(axes) > 1:
